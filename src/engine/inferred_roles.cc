@@ -9,8 +9,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/library_workspaces.h"
 #include "engine/stack_roles.h"
 #include "model/categories.h"
+#include "model/library_workspaces.h"
 #include "model/live_set.h"
 
 namespace plimsoll::engine {
@@ -33,9 +35,6 @@ constexpr std::uint32_t kShortLife = 40;
 constexpr double kNotableShare = 0.001;
 // A single block with at least this share rules out several copies of a model.
 constexpr double kLargeShare = 0.01;
-// cuBLAS's workspace, which PyTorch allocates once per handle and stream: two blocks of 4096 KiB
-// and eight of 16 KiB.
-constexpr std::uint64_t kWorkspaceBytes = (2 * 4096 + 8 * 16) * 1024;
 
 bool is_backward(Activity activity) { return activity == Activity::kBackward; }
 bool is_step(Activity activity) {
@@ -47,16 +46,23 @@ class DeviceRoles {
  public:
   DeviceRoles(Trace& trace, DeviceTrace& device, const std::vector<Activity>& activities)
       : trace_(trace), device_(device), lifetimes_(device.lifetimes) {
+    const std::vector<std::uint32_t> workspaces = find_workspaces(trace, device, activities);
+    auto workspace = workspaces.begin();
     Activity last = Activity::kProgram;
     for (std::size_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
       const std::uint32_t born = lifetimes_.alloc[row];
       const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
-      const Activity activity = activities[trace.site(device, born).stack.index()];
+      const bool is_workspace = workspace != workspaces.end() && *workspace == row;
+      if (is_workspace) ++workspace;
+      const Activity activity =
+          is_workspace ? Activity::kWorkspace : activities[trace.site(device, born).stack.index()];
       if (is_of_training(activity)) last = activity;
+      has_backward_ = has_backward_ || is_backward(activity);
       history_.push_back({born, died == model::kNone ? kNever : died, trace.size_bytes(device, row),
                           activity, last});
     }
     note_sizes_of_model();
+    workspaces_ = workspaces;
   }
 
   // From the last allocation to the first: the category depends on what comes after the allocation.
@@ -66,6 +72,7 @@ class DeviceRoles {
       const std::string_view category = category_of(*made, next);
       const auto later = static_cast<std::size_t>(made - history_.rbegin());
       lifetimes_.category.set(lifetimes_.size() - 1 - later, trace_.strings.intern(category));
+      if (made->activity == Activity::kWorkspace) continue;
       if (category == model::kGradient) count_gradient(made->size_bytes, next);
       if (made->activity == Activity::kForward) next.forward = made->born;
       if (is_backward(made->activity)) next.backward = made->born;
@@ -73,6 +80,7 @@ class DeviceRoles {
       if (!is_backward(made->activity)) next.not_backward = made->born;
     }
     infer_baseline();
+    name_workspaces(trace_, device_, workspaces_);
   }
 
  private:
@@ -144,13 +152,18 @@ class DeviceRoles {
       case Activity::kData:
         return model::kInput;
       case Activity::kWorkspace:
-        return model::kOtherCategory;
+        return model::kWorkspace;
       case Activity::kProgram:
         break;
     }
-    // A loss is made outside of every module, between forward and backward.
-    if (made.last == Activity::kForward && next.backward < next.step && made.died > next.backward) {
-      return model::kActivation;
+    // A loss is made outside of every module, between forward and backward. The history may end
+    // before that backward.
+    if (made.last == Activity::kForward) {
+      const bool has_next = next.backward != kNever || next.step != kNever;
+      const bool is_saved = has_next
+                                ? next.backward < next.step && made.died > next.backward
+                                : has_backward_ && next.forward == kNever && made.died == kNever;
+      if (is_saved) return model::kActivation;
     }
     const bool is_used = next.forward != kNever && made.died > next.forward;
     return is_used && made.last != Activity::kForward ? model::kInput : model::kUnknownCategory;
@@ -226,7 +239,7 @@ class DeviceRoles {
     const auto has_share = [&](const auto& entry, double share) {
       const auto bytes =
           static_cast<double>(entry.first) * static_cast<double>(entry.second.count());
-      return entry.first != kWorkspaceBytes && bytes > share * baseline_bytes;
+      return entry.first != model::kSmallCublasWorkspaceBytes && bytes > share * baseline_bytes;
     };
     const auto is_notable = [&](const auto& entry) {
       return entry.second.count() > 1 && has_share(entry, kNotableShare);
@@ -275,10 +288,41 @@ class DeviceRoles {
     for (std::uint32_t row = 0; row < lifetimes_.baseline_count; ++row) {
       lifetimes_.category.set(row, unknown);
     }
-    for (const auto& [size_bytes, copies] : baseline) {
+    for (auto& [size_bytes, copies] : baseline) {
+      for (std::size_t i = workspaces_among(baseline, size_bytes); i > 0; --i) {
+        workspaces_.push_back(copies.kept.back());
+        copies.kept.pop_back();
+      }
       const auto found = parameters_of_size_.find(size_bytes);
       if (found != parameters_of_size_.end()) share_out(copies, found->second);
     }
+  }
+
+  // How many of the blocks of this size that are kept to the end are cuBLAS's. The smaller size is
+  // no tensor's; the larger ones are what is left over once each parameter has as many copies as
+  // those of other sizes: one workspace for forward's thread and one for backward's.
+  std::size_t workspaces_among(const std::map<std::uint64_t, Copies>& baseline,
+                               std::uint64_t size_bytes) const {
+    const std::size_t kept = baseline.at(size_bytes).kept.size();
+    if (size_bytes == model::kSmallCublasWorkspaceBytes) return kept;
+    if (size_bytes != model::kLargeCublasWorkspaceBytes || gradients_.empty()) return 0;
+    std::size_t expected = 0;
+    const auto own = parameters_of_size_.find(size_bytes);
+    if (own != parameters_of_size_.end()) {
+      std::size_t copies = 0;
+      for (const auto& [other, parameters] : parameters_of_size_) {
+        const auto found = baseline.find(other);
+        if (other == size_bytes || found == baseline.end()) continue;
+        if (found->second.kept.size() % parameters != 0) return 0;
+        const std::size_t here = found->second.kept.size() / parameters;
+        if (copies != 0 && here != copies) return 0;
+        copies = here;
+      }
+      if (copies == 0) return 0;
+      expected = copies * own->second;
+    }
+    const std::size_t left = kept > expected ? kept - expected : 0;
+    return left <= 2 ? left : 0;
   }
 
   // `parameters`: how many parameters of this size the model has.
@@ -316,6 +360,8 @@ class DeviceRoles {
   DeviceTrace& device_;
   Lifetimes& lifetimes_;
   std::vector<Made> history_;  // in order of birth
+  std::vector<std::uint32_t> workspaces_;
+  bool has_backward_ = false;
   std::unordered_set<std::uint64_t> model_sizes_;
   std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by backward pass
   std::map<std::uint64_t, std::size_t> parameters_of_size_;

@@ -184,7 +184,7 @@ TEST_F(InferredRoles, moments_replaced_in_a_step_show_that_gradients_are_kept) {
     EXPECT_THAT(found, testing::Contains(size + " gradient").Times(2));
     EXPECT_THAT(found, testing::Contains(size + " optimizer_state").Times(4));
   }
-  EXPECT_THAT(found, testing::Contains("8519680 unknown").Times(2));
+  EXPECT_THAT(found, testing::Contains("8519680 workspace").Times(2));
 }
 
 // Four of each of two sizes.
@@ -247,6 +247,41 @@ TEST_F(InferredRoles, buffers_not_as_wide_as_the_layers_are_ignored) {
   alloc(1, 800, forward_);
   categories();
   EXPECT_THAT(baseline(), testing::Contains("8388608 unknown").Times(12));
+}
+
+// The history begins in the middle of training: `count` blocks as large as cuBLAS's workspace.
+std::vector<std::string> of_large_size(const std::vector<std::string>& baseline) {
+  std::vector<std::string> found;
+  for (const std::string& word : baseline) {
+    if (word.starts_with("33554432 ")) found.push_back(word.substr(9));
+  }
+  return found;
+}
+
+TEST_F(InferredRoles, what_no_copy_of_the_model_explains_is_a_workspace) {
+  std::vector<std::uint64_t> sizes(3 * 2, 400);     // two weights with two moments each
+  sizes.insert(sizes.end(), 3 * 1 + 2, 32 * kMib);  // one as large as a workspace, and two of these
+  live_before(maker_, sizes);
+  alloc(1, 800, forward_);
+  for (std::uint64_t i = 0; i < 3; ++i) alloc(10 + i, i < 2 ? 400 : 32 * kMib, backward_);
+  free(1, 800);
+  alloc(20, 8, step_);
+  free(20, 8);
+  categories();
+  EXPECT_THAT(of_large_size(baseline()), ElementsAre("optimizer_state", "optimizer_state",
+                                                     "parameter", "workspace", "workspace"));
+}
+
+TEST_F(InferredRoles, more_blocks_than_threads_are_no_workspaces) {
+  std::vector<std::uint64_t> sizes(3 * 2, 400);
+  sizes.insert(sizes.end(), 3, 32 * kMib);
+  live_before(maker_, sizes);
+  alloc(1, 800, forward_);
+  for (std::uint64_t i = 0; i < 2; ++i) alloc(10 + i, 400, backward_);
+  free(1, 800);
+  alloc(20, 8, step_);
+  categories();
+  EXPECT_THAT(of_large_size(baseline()), ElementsAre("unknown", "unknown", "unknown"));
 }
 
 TEST_F(InferredRoles, categories_in_the_file_are_kept) {

@@ -6,6 +6,7 @@
 
 #include "engine/attachments.h"
 #include "engine/inferred_roles.h"
+#include "engine/library_workspaces.h"
 #include "engine/open_layers.h"
 #include "model/trace_builder.h"
 
@@ -40,6 +41,7 @@ Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::str
     return about(path, std::move(status).error());
   }
   if (loaded.trace.format == kTorchSnapshot) infer_roles(loaded.trace);
+  name_unrecorded_workspaces(loaded.trace);
   return loaded;
 }
 

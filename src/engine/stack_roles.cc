@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/path_text.h"
+#include "model/workspace_stack.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -45,7 +46,9 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 Hint hint_of_native(std::string_view function) {
-  for (const char* taker : {"getCurrentCUDABlasHandle", "getCUDABlasLtWorkspace"}) {
+  for (const std::string_view taker :
+       {std::string_view("getCurrentCUDABlasHandle"), std::string_view("getCUDABlasLtWorkspace"),
+        model::kWorkspaceFrame}) {
     if (contains(function, taker)) return Hint::kWorkspace;
   }
   const bool is_engine = contains(function, "torch::autograd::Engine::") ||

@@ -18,6 +18,8 @@ inline constexpr std::string_view kTemporaryCategory = "temporary";
 inline constexpr std::string_view kCommunication = "communication";
 // Allocated in an optimizer's step and freed before it ended.
 inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
+// Allocated by a library for itself: by cuBLAS, cuBLASLt, cuDNN …
+inline constexpr std::string_view kWorkspace = "workspace";
 inline constexpr std::string_view kOtherCategory = "other";
 inline constexpr std::string_view kUnknownCategory = "unknown";
 

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/path_text.h"
 #include "model/function_name.h"
+#include "model/workspace_stack.h"
 
 namespace plimsoll::model {
 namespace {
@@ -141,6 +142,10 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     const auto frames = stacks.frames(StackId{row});
     if (frames.empty()) continue;
     line.why = NoLine::kNativeOnly;
+    if (trace.strings[stacks.frame(frames.front()).function] == kWorkspaceFrame) {
+      line.why = NoLine::kWorkspace;
+      continue;
+    }
     for (FrameId id : frames) {
       backward = backward || is_autograd[id.index()];
       if (origins[id.index()] >= best) continue;
@@ -203,6 +208,8 @@ std::string UserLines::label(StackId stack) const {
       return "[backward, no Python frame]";
     case NoLine::kNativeOnly:
       return "[native code, no Python frame]";
+    case NoLine::kWorkspace:
+      return std::string(kWorkspaceFrame);
   }
   return frame_label(lines_[stack.index()].frame);
 }

@@ -33,6 +33,7 @@ enum class NoLine : std::uint8_t {
   kNotRecorded,  // nothing was recorded (stacks off, or the block is older than the recording)
   kAutograd,     // native frames of an autograd thread: backward runs without Python frames
   kNativeOnly,   // native or torch frames only
+  kWorkspace,    // a library allocated it for itself (workspace_stack.h)
 };
 
 class UserLines {

@@ -1,0 +1,294 @@
+#include "engine/library_workspaces.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+#include "model/categories.h"
+#include "model/library_workspaces.h"
+#include "model/live_set.h"
+#include "model/workspace_stack.h"
+
+namespace plimsoll::engine {
+namespace {
+
+using model::DeviceTrace;
+using model::Lifetimes;
+using model::Trace;
+
+constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+
+// The operators that multiply matrices through cuBLAS or cuBLASLt.
+constexpr std::array<std::string_view, 15> kMultiplications = {
+    "aten::mm",          "aten::addmm",         "aten::bmm",
+    "aten::baddbmm",     "aten::addbmm",        "aten::mv",
+    "aten::addmv",       "aten::dot",           "aten::vdot",
+    "aten::_scaled_mm",  "aten::_int_mm",       "aten::_addmm_activation",
+    "aten::_grouped_mm", "aten::_scaled_mm_v2", "aten::addr"};
+
+// The sizes of workspaces that are kept. In torch up to 2.8, cuBLASLt's is a temporary.
+constexpr std::array kSizesBytes = {
+    model::kSmallCublasWorkspaceBytes,  model::kLargeCublasWorkspaceBytes,
+    model::kCublasLtWorkspaceBytes,     model::kHipblasWorkspaceBytes,
+    model::kLargeHipblasWorkspaceBytes, model::kHipblasLtWorkspaceBytes};
+
+bool has_size_of_workspace(std::uint64_t size_bytes) {
+  return std::ranges::find(kSizesBytes, size_bytes) != kSizesBytes.end();
+}
+
+bool multiplies(std::string_view op) {
+  return std::ranges::find(kMultiplications, op) != kMultiplications.end();
+}
+
+class WorkspaceSearch {
+ public:
+  WorkspaceSearch(const Trace& trace, const DeviceTrace& device,
+                  const std::vector<Activity>& activities)
+      : trace_(trace), device_(device), lifetimes_(device.lifetimes), activities_(activities) {}
+
+  std::vector<std::uint32_t> find() {
+    find_framed();
+    if (found_.empty()) {
+      find_candidates();
+      if (!candidates_.empty()) {
+        note_neighbors();
+        note_passes();
+        count_kept();
+        for (const Candidate& candidate : candidates_) consider(candidate);
+      }
+    }
+    std::ranges::sort(found_);
+    return found_;
+  }
+
+ private:
+  struct Candidate {
+    std::uint32_t row;
+    std::uint64_t size_bytes;
+    bool follows_result = false;          // the allocation before it has the same site
+    bool is_followed_by_another = false;  // the next allocation is a candidate of the same site
+    bool runs_again = false;              // its site allocated again, after another site had
+  };
+  // Consecutive allocations of a stream by backward.
+  struct Pass {
+    std::uint32_t first_row, last_row;
+    std::uint32_t end;  // the event of the next allocation that is not backward's
+  };
+
+  const model::Site& site(std::size_t row) const {
+    return trace_.site(device_, lifetimes_.alloc[row]);
+  }
+  model::SiteId site_id(std::size_t row) const {
+    return device_.events.site[lifetimes_.alloc[row]];
+  }
+  std::string_view op(std::size_t row) const {
+    const model::Site& where = site(row);
+    return trace_.strings[where.inner_op != model::StringId{} ? where.inner_op : where.op];
+  }
+  Activity activity(std::size_t row) const { return activities_[site(row).stack.index()]; }
+  bool is_inferred() const { return !activities_.empty(); }
+  bool is_backward(std::size_t row) const {
+    return is_inferred() ? activity(row) == Activity::kBackward
+                         : site(row).phase == model::Phase::kBackward;
+  }
+  std::uint32_t death(std::size_t row) const {
+    const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
+    return died == model::kNone ? kNever : died;
+  }
+
+  void find_framed() {
+    if (!is_inferred()) return;
+    for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
+      if (activity(row) == Activity::kWorkspace) found_.push_back(row);
+    }
+  }
+
+  // Whether the program has no other name for it: it is not a parameter, a gradient …
+  bool is_unclaimed(std::size_t row) const {
+    if (is_inferred()) {
+      const Activity made = activity(row);
+      return made == Activity::kForward || made == Activity::kBackward ||
+             made == Activity::kProgram;
+    }
+    const std::string_view category = trace_.strings[trace_.category(device_, row)];
+    if (!op(row).empty() && !multiplies(op(row))) return false;
+    return category == model::kActivation || category == model::kActivationGradient ||
+           category == model::kOtherCategory;
+  }
+
+  void find_candidates() {
+    for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
+      const std::uint64_t size_bytes = trace_.size_bytes(device_, row);
+      if (!has_size_of_workspace(size_bytes)) continue;
+      if (death(row) != kNever || !is_unclaimed(row)) continue;
+      candidates_.push_back({row, size_bytes});
+    }
+  }
+
+  // Candidates are in order of birth.
+  void note_neighbors() {
+    std::unordered_map<std::uint32_t, std::vector<Candidate*>> born;  // by site
+    auto next = candidates_.begin();
+    for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
+      const bool has_previous = row > lifetimes_.baseline_count;
+      const bool is_same_site = has_previous && site_id(row) == site_id(row - 1);
+      if (has_previous && !is_same_site) {
+        const auto waiting = born.find(site_id(row).value);
+        if (waiting != born.end()) {
+          for (Candidate* candidate : waiting->second) candidate->runs_again = true;
+          waiting->second.clear();
+        }
+      }
+      if (next == candidates_.end() || next->row != row) continue;
+      next->follows_result = is_same_site;
+      if (next != candidates_.begin() && is_same_site && std::prev(next)->row + 1 == row) {
+        std::prev(next)->is_followed_by_another = true;
+      }
+      born[site_id(row).value].push_back(&*next);
+      ++next;
+    }
+  }
+
+  void note_passes() {
+    bool is_in_pass = false;
+    for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
+      if (is_backward(row)) {
+        if (!is_in_pass) passes_.push_back({row, row, kNever});
+        passes_.back().last_row = row;
+      } else if (is_in_pass) {
+        passes_.back().end = lifetimes_.alloc[row];
+      }
+      is_in_pass = is_backward(row);
+    }
+  }
+
+  // What a forward keeps is freed by its backward, which the history may not contain.
+  void count_kept() {
+    const auto complete = [](const Pass& pass) { return pass.end != kNever; };
+    const auto last = std::ranges::find_if(passes_.rbegin(), passes_.rend(), complete);
+    has_step_ = last != passes_.rend();
+    if (has_step_) last_backward_ = last->last_row;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.row > last_backward_) continue;
+      ++kept_[site_id(candidate.row).value][candidate.size_bytes];
+    }
+  }
+
+  void consider(const Candidate& candidate) {
+    // One for each stream, and one more for autograd's thread.
+    const auto key = std::tuple(site(candidate.row).stream.value, candidate.size_bytes,
+                                is_backward(candidate.row));
+    if (is_found_[key]) return;
+    // Backward has no frames in snapshots, so its gradients have the same site as its workspace.
+    const bool is_workspace = is_inferred() && is_backward(candidate.row)
+                                  ? is_surplus_of_backward(candidate)
+                                  : is_made_once(candidate);
+    if (!is_workspace) return;
+    is_found_[key] = true;
+    found_.push_back(candidate.row);
+  }
+
+  bool is_made_once(const Candidate& candidate) {
+    if (!candidate.follows_result || candidate.row > last_backward_) return false;
+    if (kept_[site_id(candidate.row).value][candidate.size_bytes] != 1) return false;
+    const bool is_of_multiplication = multiplies(op(candidate.row));
+    const bool is_of_pair =
+        candidate.is_followed_by_another || (!found_.empty() && found_.back() + 1 == candidate.row);
+    if (is_of_multiplication || is_of_pair) return true;
+    // In the first step, each activation is kept. In inference, results are freed.
+    const bool is_proved = has_step_ || (passes_.empty() && death(candidate.row - 1) != kNever);
+    return candidate.runs_again && is_proved;
+  }
+
+  // Whether the first backward left one block of this size more than the model has gradients of it.
+  bool is_surplus_of_backward(const Candidate& candidate) const {
+    if (!candidate.follows_result || passes_.empty()) return false;
+    const Pass& first = passes_.front();
+    if (candidate.row > first.last_row) return false;
+    const std::size_t left = left_by(first, candidate.size_bytes);
+    if (passes_.size() > 1 && left == left_by(passes_[1], candidate.size_bytes) + 1) return true;
+    return left == parameters_of(candidate.size_bytes) + 1;
+  }
+
+  std::size_t left_by(const Pass& pass, std::uint64_t size_bytes) const {
+    std::size_t count = 0;
+    for (std::uint32_t row = pass.first_row; row <= pass.last_row; ++row) {
+      const bool outlives = pass.end == kNever ? death(row) == kNever : death(row) > pass.end;
+      count += trace_.size_bytes(device_, row) == size_bytes && outlives ? 1 : 0;
+    }
+    return count;
+  }
+
+  std::size_t parameters_of(std::uint64_t size_bytes) const {
+    std::size_t count = 0;
+    for (std::uint32_t row = 0; row < lifetimes_.size(); ++row) {
+      if (trace_.size_bytes(device_, row) != size_bytes) continue;
+      const bool is_made = row < lifetimes_.baseline_count ||
+                           (activity(row) == Activity::kModelMade && death(row) == kNever);
+      count += is_made ? 1 : 0;
+    }
+    return count;
+  }
+
+  const Trace& trace_;
+  const DeviceTrace& device_;
+  const Lifetimes& lifetimes_;
+  const std::vector<Activity>& activities_;
+  std::vector<Candidate> candidates_;
+  std::vector<Pass> passes_;
+  bool has_step_ = false;                 // a backward ends within the history
+  std::uint32_t last_backward_ = kNever;  // the last row of the last such backward
+  // By site and size: allocations up to there that are never freed.
+  std::unordered_map<std::uint32_t, std::map<std::uint64_t, std::size_t>> kept_;
+  std::map<std::tuple<std::uint32_t, std::uint64_t, bool>, bool> is_found_;
+  std::vector<std::uint32_t> found_;
+};
+
+bool names_workspaces(const Trace& trace) {
+  for (const DeviceTrace& device : trace.devices) {
+    for (std::size_t row = 0; row < device.lifetimes.size(); ++row) {
+      if (trace.strings[trace.category(device, row)] == model::kWorkspace) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> find_workspaces(const Trace& trace, const DeviceTrace& device,
+                                           const std::vector<Activity>& activities) {
+  if (device.device.type != model::DeviceType::kCuda &&
+      device.device.type != model::DeviceType::kHip) {
+    return {};
+  }
+  return WorkspaceSearch(trace, device, activities).find();
+}
+
+void name_workspaces(Trace& trace, DeviceTrace& device, const std::vector<std::uint32_t>& rows) {
+  if (rows.empty()) return;
+  const model::StringId category = trace.strings.intern(model::kWorkspace);
+  const model::StackId stack = model::workspace_stack(trace.strings, trace.stacks);
+  for (const std::uint32_t row : rows) {
+    device.lifetimes.category.set(row, category);
+    const std::uint32_t born = device.lifetimes.alloc[row];
+    if (born == model::kNone) continue;
+    model::Site site = trace.site(device, born);
+    site.layer = {};
+    site.stack = stack;
+    device.events.site[born] = trace.sites.intern(site);
+  }
+}
+
+void name_unrecorded_workspaces(Trace& trace) {
+  if (!trace.has_attribution || names_workspaces(trace)) return;
+  for (DeviceTrace& device : trace.devices) {
+    if (device.events.size() > 0)
+      name_workspaces(trace, device, find_workspaces(trace, device, {}));
+  }
+}
+
+}  // namespace plimsoll::engine

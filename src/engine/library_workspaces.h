@@ -1,0 +1,35 @@
+// Finds the workspaces of cuBLAS and cuBLASLt in recordings that do not name them: snapshots, and
+// native recordings made before the category `workspace`. PyTorch allocates one for each thread and
+// stream at the first matrix multiplication, in the middle of an operator, and keeps it.
+//
+//   by native frames   if a stack shows the function that allocates a workspace, only such stacks
+//                      count
+//   by size and order  else a workspace has one of the known sizes, is never freed, comes directly
+//                      after another allocation of the same operator (the result), and is made once
+//                      although its line runs again
+//
+// Parameters and gradients can have the same sizes. An allocation that leaves a doubt is not named.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/stack_roles.h"
+#include "model/trace.h"
+
+namespace plimsoll::engine {
+
+// Rows of the device's lifetimes, in order. `activities` is indexed by stack; empty if the trace
+// has phases.
+std::vector<std::uint32_t> find_workspaces(const model::Trace& trace,
+                                           const model::DeviceTrace& device,
+                                           const std::vector<Activity>& activities);
+
+// Gives lifetimes the category `workspace`, and their allocations a site without layer and line.
+void name_workspaces(model::Trace& trace, model::DeviceTrace& device,
+                     const std::vector<std::uint32_t>& rows);
+
+// For native recordings: names the workspaces of all devices unless the recording names one.
+void name_unrecorded_workspaces(model::Trace& trace);
+
+}  // namespace plimsoll::engine

@@ -1,0 +1,88 @@
+"""Snapshots and recordings from a real GPU, compared with torch's own figures beside them.
+
+`samples/gpu/truth.md` describes them.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+WORKSPACES = (33_554_432, 1_048_576)  # of cuBLAS and cuBLASLt on an H100
+# The truth counts the loss, one float32, as "other" in snapshots of the forward pass.
+LOSS_BYTES = 4
+
+SNAPSHOTS = [
+    f"{model}.{point}"
+    for model in ("convnext", "gpt2_bf16", "lstm", "vit")
+    for point in ("step", "forward")
+]
+
+# Recordings, and the sum of their workspaces at the end.
+WORKSPACES_OF = {
+    "g01_losses_with_graph": 68_157_440,
+    "g03_val_without_no_grad": 68_157_440,
+    "g04_growing_lengths": 68_157_440,
+    "g07_quadratic_attention": 68_157_440,
+    "g12_cudnn_workspace": 0,
+    "g15_outside_torch": 68_157_440,
+    "h01_gpt2": 68_157_440,
+    "h03_inference": 34_603_008,
+    "h05_amp_warmup": 68_157_440,
+    "llama_1b_exact": 67_108_864,
+    "llama_1b_oom": 67_108_864,
+    "oom_activations": 68_157_440,
+    "oom_first_step": 68_157_440,
+    "oom_fragmentation": 68_157_440,
+    "sample": 68_157_440,
+}
+
+
+@pytest.fixture(scope="module")
+def gpu(samples: Path) -> Path:
+    return samples / "gpu"
+
+
+def report_of(command: str, path: Path, *options: str) -> dict:
+    done = subprocess.run(
+        [command, "report", "--json", path, *options], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def categories_at_end(command: str, path: Path) -> dict[str, int]:
+    report = report_of(command, path, "--device", "cuda:0", "--at", "end")
+    return {row["key"]: row["bytes"] for row in report["tables"]["by_category"]}
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_every_block_of_a_snapshot_has_its_role(
+    gpu: Path, plimsoll_command: str, name: str
+) -> None:
+    model, point = name.split(".")
+    truth = json.loads((gpu / "snapshots" / f"{model}.truth.json").read_text())[point]
+    expected: collections.Counter[str] = collections.Counter()
+    for block in truth["blocks"].values():
+        is_workspace = block["role"] == "other" and block["requested"] in WORKSPACES
+        expected["workspace" if is_workspace else block["role"]] += block["requested"]
+    if point == "forward":
+        assert expected.pop("other") == LOSS_BYTES
+        expected["activation"] += LOSS_BYTES
+    found = categories_at_end(plimsoll_command, gpu / "snapshots" / f"{name}.pickle")
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", WORKSPACES_OF)
+def test_workspaces_are_found_in_recordings_that_do_not_name_them(
+    gpu: Path, plimsoll_command: str, name: str
+) -> None:
+    found = categories_at_end(plimsoll_command, gpu / "recordings" / f"{name}.plim")
+    assert found.get("workspace", 0) == WORKSPACES_OF[name]
+    truth = gpu / "recordings" / f"{name}.truth.json"
+    allocated = json.loads(truth.read_text()).get("end", {}) if truth.is_file() else {}
+    if "allocated" in allocated:
+        assert sum(found.values()) == allocated["allocated"]
