@@ -196,7 +196,9 @@ void Recording::write_state(std::mutex& state_mutex, Due due) noexcept {
 void Recording::report_failure() noexcept try {
   if (!has_failed() || !std::exchange(reports_failure_, false)) return;
   const std::int64_t after_ns = std::max<std::int64_t>(0, sent_.until_ns - started_ns_);
-  base::write_to_stderr("plimsoll: " + path_ + ": " + std::strerror(error()) +
+  // A monitor's recording has no file.
+  const std::string place = path_.empty() ? "" : path_ + ": ";
+  base::write_to_stderr("plimsoll: " + place + std::strerror(error()) +
                         ": the recording ends here, " + base::format_duration(after_ns) +
                         " after its start; the program continues\n");
 } catch (...) {
