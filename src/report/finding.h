@@ -15,7 +15,7 @@ using base::Finding;
 using base::FindingSeverity;
 
 // Every finding id, for --fail-on and similar options. Ids are never renamed.
-inline constexpr std::array<std::string_view, 25> kFindingIds = {
+inline constexpr std::array<std::string_view, 26> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
@@ -39,6 +39,7 @@ inline constexpr std::array<std::string_view, 25> kFindingIds = {
     "optimizer_scratch",
     "peak_outside_training",
     "one_device_dominates",
+    "library_workspaces",
     "unknown_memory",
     "ranks_differ",
 };

@@ -181,5 +181,6 @@ void explain_unowned(Peak& peak, Explanations& out);
 void explain_epoch(Peak& peak, Explanations& out);
 void explain_many(Peak& peak, Explanations& out);
 void explain_outside(Peak& peak, Explanations& out);
+void explain_workspaces(Peak& peak, Explanations& out);
 
 }  // namespace plimsoll::analysis::findings

@@ -1,0 +1,128 @@
+// library_workspaces: memory that libraries allocate for themselves fills much of the peak: cuBLAS
+// for many streams and threads, cuDNN while it tries algorithms. Recordings made before the
+// category `workspace` know cuDNN's as a temporary of a line; for them the id is
+// one_line_dominates.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "analysis/findings/peak.h"
+#include "analysis/findings/text.h"
+#include "model/categories.h"
+#include "model/library_workspaces.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+// Every program that multiplies has one workspace for forward's thread, one for backward's and one
+// of cuBLASLt. Only more of them are a choice of the program.
+constexpr std::size_t kFewestKept = 4;
+constexpr std::uint64_t kLeastKeptBytes = std::uint64_t{256} << 20;
+constexpr double kShareOfKept = 0.1;
+// Above explanations of the line that a workspace would be blamed on (explain_parts.cc: 2.0).
+constexpr double kWeightOfWorkspaces = 2.1;
+
+// What ":4096:2" in CUBLAS_WORKSPACE_CONFIG gives each.
+constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
+
+constexpr std::array<std::string_view, 5> kConvolutions = {
+    "aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::cudnn_convolution_relu",
+    "aten::cudnn_convolution_add_relu", "aten::convolution_backward"};
+
+std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Site& site = peak.site(allocation);
+  return peak.trace().strings[site.inner_op != model::StringId{} ? site.inner_op : site.op];
+}
+
+bool is_of_convolution(const Peak& peak, const PeakAllocation& allocation) {
+  return std::ranges::find(kConvolutions, operator_of(peak, allocation)) != kConvolutions.end();
+}
+
+// Freed before its operator returns. cuBLAS's are kept until the process ends.
+void explain_convolution(const Peak& peak, Explanations& out) {
+  Explanation explanation;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::string_view category = peak.category(allocation);
+    const bool is_candidate =
+        category == model::kWorkspace || category == model::kTemporaryCategory;
+    if (!is_candidate || allocation.died == model::kNone) continue;
+    if (allocation.size_bytes < kSmallTensorBytes || !is_of_convolution(peak, allocation)) continue;
+    explanation.add(peak, part);
+  }
+  if (explanation.bytes < kLeastPeakBytes) return;
+  if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) return;
+  const PeakAllocation& first = peak.live()[explanation.parts.front()];
+  report::Finding& finding = explanation.finding;
+  const std::string held = bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
+  finding.title = "Workspaces of cuDNN fill " + share_text(peak, explanation.bytes) + ": " + held +
+                  " requested by " + std::string(operator_of(peak, first));
+  finding.id = "library_workspaces";
+  if (peak.has_line(first)) {
+    finding.id = "one_line_dominates";
+    finding.title += " at " + peak.line_label(first);
+  }
+  finding.evidence.push_back(
+      "They are scratch memory of the library, freed before the operator returned, and no tensors "
+      "of the program.");
+  finding.next_step =
+      "Set torch.backends.cudnn.benchmark = False if it is True: it tries algorithms with large "
+      "workspaces at each new shape of the input. If you need it, give it few shapes (pad the "
+      "inputs), and make one pass with each before the memory fills.";
+  explanation.weight = kWeightOfWorkspaces;
+  out.push_back(std::move(explanation));
+}
+
+void explain_kept(const Peak& peak, Explanations& out) {
+  Explanation explanation;
+  std::map<std::uint64_t, std::size_t> counts;  // by size
+  std::uint64_t saving = 0;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.category(allocation) != model::kWorkspace || allocation.died != model::kNone) continue;
+    explanation.add(peak, part);
+    ++counts[allocation.size_bytes];
+    if (allocation.size_bytes == model::kLargeCublasWorkspaceBytes) {
+      saving += allocation.size_bytes - kReducedBytes;
+    }
+  }
+  if (explanation.parts.size() < kFewestKept || explanation.bytes < kLeastKeptBytes) return;
+  if (!is_at_least(explanation.bytes, kShareOfKept, peak.bytes())) return;
+  report::Finding& finding = explanation.finding;
+  finding.id = "library_workspaces";
+  finding.title = "Library workspaces fill " + share_text(peak, explanation.bytes) + ": " +
+                  bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) + " in " +
+                  counted(explanation.parts.size(), "block");
+  std::string sizes;
+  for (auto each = counts.rbegin(); each != counts.rend(); ++each) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(each->second) + " × " +
+             bytes_text(each->first);
+  }
+  finding.evidence.push_back("They are " + sizes + ".");
+  finding.evidence.push_back(
+      "cuBLAS keeps one for each thread and each stream that multiplies matrices, until the "
+      "process "
+      "ends.");
+  finding.next_step = "Multiply matrices on fewer streams and threads";
+  if (saving > 0) {
+    finding.next_step +=
+        ", or set CUBLAS_WORKSPACE_CONFIG=:4096:2 before the process starts, which gives each 8.0 "
+        "MiB; some multiplications may become slower";
+  }
+  finding.next_step += ".";
+  finding.saving_bytes = saving;
+  explanation.weight = kWeightOfWorkspaces;
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace
+
+void explain_workspaces(Peak& peak, Explanations& out) {
+  explain_kept(peak, out);
+  explain_convolution(peak, out);
+}
+
+}  // namespace plimsoll::analysis::findings
