@@ -37,7 +37,7 @@ def other_process() -> Iterator[None]:
 
 
 def restless(instants: int, train: Callable[[], None]) -> Iterator[int]:
-    """Yield `count` times between allocations, frees, training steps and empty caches."""
+    """Yield `instants` times between allocations, frees, training steps and empty caches."""
     dice, kept = random.Random(1), []
     for turn in range(instants):
         if turn % 20 == 0:
@@ -52,22 +52,22 @@ def restless(instants: int, train: Callable[[], None]) -> Iterator[int]:
 
 
 class DeviceReadings:
-    """Return the disagreements, and how much of the tolerance was needed."""
+    """Readings of the device, compared with torch: what differs, and by how much."""
 
     def __init__(self) -> None:
-        self.seen = 0
+        self.count = 0
         self.wrong: list[str] = []
         self.kinds: set[str] = set()
         self.worst = 0.0
         self._base: int | None = None  # the unidentified bytes at the first time
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Query the driver now."""
         bar = _record.device_bar(0, 5.0)
         if bar is None:
             self.wrong.append("no bar")
             return
-        self.seen += 1
+        self.count += 1
         sizes: dict[str, int] = {}
         for part in bar.parts:
             sizes[part.kind] = sizes.get(part.kind, 0) + part.size_bytes
@@ -89,4 +89,4 @@ class DeviceReadings:
             ("the rest", rest, allowed),
         ):
             if abs(off) > most:
-                self.wrong.append(f"{what} is off by {off} at look {self.seen}")
+                self.wrong.append(f"{what} is off by {off} at reading {self.count}")

@@ -33,11 +33,11 @@ print("end")
 def driver(which: str) -> None:
     """Record `which` program: "shared" or "static" (how it links CUDA's runtime), or "cupy"."""
     if which == "cupy":
-        said, trace = recorded([sys.executable, "-c", CUPY])
+        lines, trace = recorded([sys.executable, "-c", CUPY])
     else:
-        said, trace = recorded([built(which)])
-    wanted = Counter(line for line in said if not line.startswith("end"))
-    check("it came to its end", said[-1:] == ["end"], said[-1:] or "said nothing")
+        lines, trace = recorded([built(which)])
+    wanted = Counter(line for line in lines if not line.startswith("end"))
+    check("the program ends", lines[-1:] == ["end"], lines[-1:] or "it printed nothing")
     if trace is None:
         check("there is a trace", False, "none was written")
         return
@@ -45,10 +45,10 @@ def driver(which: str) -> None:
     missing, more = wanted - reported, reported - wanted
     found = f"{sum(reported.values())} allocations"
     # CuPy and its libraries allocate some memory for themselves.
-    check("each request is told, to the byte", not missing, dict(missing) or found)
+    check("each request is in the trace", not missing, dict(missing) or found)
     if which != "cupy":
-        check("and no others", not more, dict(more) or found)
-        check("all ends", live == 0, f"{live} are left")
+        check("no others are in the trace", not more, dict(more) or found)
+        check("all are freed", live == 0, f"{live} are live")
 
 
 def built(runtime: str) -> str:
@@ -66,16 +66,21 @@ def recorded(words: list[str]) -> tuple[list[str], Path | None]:
 
     library = Path(plimsoll.__path__[0]) / "libplimsoll_cuda_driver.so"
     trace = Path("driver.plim").resolve()
-    ran = subprocess.run(
+    with subprocess.Popen(
         words,
         env=os.environ | {"LD_PRELOAD": str(library), "PLIMSOLL_CUDA_OUT": str(trace)},
         stdout=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    # Each process except the first one that allocates has a number in its file name.
-    found = sorted(trace.parent.glob("driver*.plim"))
-    return ran.stdout.splitlines(), found[0] if found else None
+    ) as ran:
+        assert ran.stdout is not None
+        lines = ran.stdout.read().splitlines()
+    return lines, trace_of(trace, ran.pid)
+
+
+def trace_of(path: Path, pid: int) -> Path | None:
+    """Return the trace of a process: each process writes its own file, with its id in the name."""
+    found = path.with_name(f"{path.name}.{pid}")
+    return found if found.is_file() else None
 
 
 def dumped(trace: Path) -> str:

@@ -54,7 +54,7 @@ def check_lines(lines: list[str], wanted: dict[str, str]) -> None:
     text = "\n".join(lines)
     for what, word in wanted.items():
         check(what, word in text, word if word in text else text)
-    check("ten lines or so", 6 <= len(lines) <= 13, len(lines))
+    check("about ten lines", 6 <= len(lines) <= 13, len(lines))
 
 
 def oom_in_backward() -> None:
@@ -111,7 +111,7 @@ def oom_search() -> None:
                 lines = Path("run.oom.txt").read_text().splitlines()
                 batch //= 4
         failures = sum(recording.failures.values())
-    check("it ran out of memory many times", failures >= 2, failures)
+    check("memory runs out several times", failures >= 2, failures)
     for number in range(1, min(failures, 3) + 1):
         check(
             f"failure {number} has its command",
@@ -123,6 +123,6 @@ def oom_search() -> None:
         return  # only the recorder is installed
     for number in range(1, failures + 1):
         trace = plimsoll.open("run.plim", device="cuda:0", at=f"oom:{number}")
-        (moment,) = trace.tables["points_in_time"]
+        (point,) = trace.tables["points_in_time"]
         wanted = "oom" if failures == 1 else f"oom:{number}"
-        check(f"failure {number} can be looked at", moment["name"] == wanted, moment["name"])
+        check(f"failure {number} can be opened", point["name"] == wanted, point["name"])

@@ -1,153 +1,140 @@
-"""Runs the cases, each in a separate process, and prints one table of their checks.
+"""Runs the cases, prints one table of their checks, and writes the results.
 
-Usage: table.py FOLDER [CASE…], with PYTHONPATH set so that plimsoll is found.
+Usage: table.py [--jobs N] [--seconds N] [--began TIME] FOLDER [CASE…], with PYTHONPATH set so that
+plimsoll is found. Every check is printed, and written to FOLDER/results, as soon as it is known.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import platform
-import subprocess
+import signal
 import sys
+import tarfile
+import threading
+import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-SECONDS = 900
+from case_list import Case, all_cases
+from running import FAILS, HOLDS, NOT_RUN, PROGRAM, Check, Limits, Runner
 
-# Variables of torch's allocator: PYTORCH_CUDA_ALLOC_CONF, and its name since torch 2.10.
-SETTINGS = {
-    "default": "",
-    "expandable": "expandable_segments:True",
-    "max_split": "max_split_size_mb:128",
-}
-EXAMPLES = ("burgers_unet", "language_model", "gaussian_splatting")
+MIB = 1 << 20
+MOST_BYTES = 12 * MIB  # of the files of failed cases
 
 
-@dataclass(frozen=True)
-class Case:
-    """A function of cases.py and its arguments."""
+class Table:
+    """The checks so far, on stdout, in table.txt and in results.jsonl. Thread-safe."""
 
-    name: str
-    function: str
-    words: tuple[str, ...] = ()
-    settings: str = ""
-    environment: tuple[tuple[str, str], ...] = ()
+    def __init__(self, results: Path, cases: Sequence[Case], machine: dict[str, Any]) -> None:
+        self.checks: list[Check] = []
+        self.seconds: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._width = max(len(each.name) for each in cases)
+        results.mkdir(parents=True, exist_ok=True)
+        self._text, self._rows = results / "table.txt", results / "results.jsonl"
+        for path in (self._text, self._rows):
+            path.write_text("")
+        with self._lock:
+            self._row({"machine": machine})
+            self._line(head(machine))
 
+    def add(self, check: Check) -> None:
+        """Show a check."""
+        with self._lock:
+            self.checks.append(check)
+            self._row(asdict(check))
+            self._line(line_of(check, self._width))
 
-@dataclass(frozen=True)
-class Check:
-    """One line of the table."""
+    def took(self, case: Case, seconds: float) -> None:
+        """Note how long a case took."""
+        with self._lock:
+            self.seconds[case.name] = seconds
+            self._row({"case": case.name, "seconds": round(seconds, 1)})
 
-    case: str
-    what: str
-    holds: bool
-    found: str
+    def end(self) -> int:
+        """Print the summary; return the exit status."""
+        with self._lock:
+            for line in summary(self.checks, self.seconds):
+                self._line(line)
+        return 0 if all(each.state == HOLDS for each in self.checks) else 1
 
+    def _line(self, text: str) -> None:
+        print(text, flush=True)
+        append(self._text, text)
 
-def all_cases() -> list[Case]:
-    cases = [
-        Case(f"{example}, {setting}", "example", (example,), SETTINGS[setting])
-        for example in EXAMPLES
-        for setting in SETTINGS
-    ]
-    cases += [
-        Case(f"{name}, {setting}", name, (), SETTINGS[setting])
-        for name in ("graphs", "streams", "caught_oom")
-        for setting in SETTINGS
-    ]
-    cases += [
-        Case("starts in the middle", "middle"),
-        Case("backward on engine threads", "backward"),
-        Case("lite mode", "lite"),
-        Case("threads", "threads"),
-        Case("planted oom", "planted_oom"),
-        *(
-            Case(f"device bar, {setting}", "device_bar", (), SETTINGS[setting])
-            for setting in SETTINGS
-        ),
-        Case("oom in backward", "oom_in_backward"),
-        Case("oom in the optimizer", "oom_in_optimizer"),
-        Case("oom, caught again and again", "oom_search"),
-        Case("without a compiler", "history", environment=(("CXX", "/nonexistent"),)),
-        Case("cudaMallocAsync", "history", settings="backend:cudaMallocAsync"),
-        *(Case(f"cuda driver, {each}", "driver", (each,)) for each in ("shared", "static", "cupy")),
-        Case("overhead, compute-bound", "overhead", ("compute", "1.0")),
-        Case("overhead, launch-bound", "overhead", ("launch", "3.0")),
-        Case("samples", "samples"),
-    ]
-    return cases
+    def _row(self, row: dict[str, Any]) -> None:
+        append(self._rows, json.dumps(row))
 
 
-def environment_of(case: Case) -> dict[str, str]:
-    environment = dict(os.environ)
-    for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
-        environment.pop(variable, None)
-    if case.settings:
-        environment["PYTORCH_CUDA_ALLOC_CONF"] = case.settings
-    return environment | dict(case.environment)
+def append(path: Path, line: str) -> None:
+    with open(path, "a") as file:
+        print(line, file=file)
 
 
-def run(case: Case, folder: Path) -> list[Check]:
-    """Return the checks of a case, with a failed one if the case did not finish."""
-    place = folder / case.name.replace(", ", "-").replace(" ", "_")
-    place.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, str(HERE / "cases.py"), case.function, *case.words]
-    with open(place / "errors.txt", "w") as errors:
-        try:
-            ran = subprocess.run(
-                words,
-                cwd=place,
-                env=environment_of(case),
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                check=False,
-                timeout=SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return [Check(case.name, "ends", False, f"not within {SECONDS} s")]
-    checks = checks_of(case.name, ran.stdout)
-    if ran.returncode != 0 or not checks:
-        last = (place / "errors.txt").read_text().strip().splitlines()[-1:] or ["no word"]
-        checks.append(Check(case.name, "ends", False, f"status {ran.returncode}: {last[0]}"))
-    return checks
+def line_of(check: Check, width: int) -> str:
+    found = " | ".join(check.found.splitlines())
+    return f"{check.state:<7}  {check.case:<{width}}  {check.what:<36}  {found}".rstrip()
 
 
-def checks_of(case: str, text: str) -> list[Check]:
-    """Return the lines that a case printed for the table, without its other output."""
-    found = []
-    for line in text.splitlines():
-        if line.startswith('{"check": '):
-            row = json.loads(line)
-            found.append(Check(case, row["check"], bool(row["holds"]), row["found"]))
-    return found
+def summary(checks: Sequence[Check], seconds: dict[str, float]) -> list[str]:
+    """Return the last lines of the table: the slowest cases, what does not hold, the count."""
+    slowest = sorted(seconds.items(), key=lambda each: -each[1])[:5]
+    lines = ["slowest: " + ", ".join(f"{case} {spent:.0f} s" for case, spent in slowest)]
+    width = max((len(each.case) for each in checks), default=0)
+    lines += [line_of(each, width) for each in checks if each.state != HOLDS]
+    states = Counter(each.state for each in checks)
+    counts = f"{states[HOLDS]} checks hold"
+    if states[FAILS]:
+        counts += f", {states[FAILS]} fail"
+    if states[NOT_RUN]:
+        counts += f", {states[NOT_RUN]} cases did not run to their end"
+    return [*lines, counts]
 
 
-def lines_of(checks: Sequence[Check]) -> list[str]:
-    width = max(len(each.case) for each in checks)
-    what = max(len(each.what) for each in checks)
-    return [
-        f"{'holds' if each.holds else 'FAILS':<6} {each.case:<{width}}  {each.what:<{what}}  "
-        f"{each.found}".rstrip()
-        for each in checks
-    ]
+def head(machine: dict[str, Any]) -> str:
+    """Return the first line of the table."""
+    return ", ".join(f"{name} {value}" for name, value in machine.items() if value)
 
 
-def head() -> str:
-    import torch
+def keep_failed(results: Path, places: Sequence[Path]) -> None:
+    """Pack the files of failed cases, the smallest first, for examination elsewhere."""
+    if not places:
+        return
+    files = [each for place in places for each in place.rglob("*") if each.is_file()]
+    wanted = [each for each in files if each.suffix in (".txt", ".plim") or ".plim." in each.name]
+    budget = MOST_BYTES
+    with tarfile.open(results / "failed.tar.gz", "w:gz") as archive:
+        for each in sorted(wanted, key=lambda path: path.stat().st_size):
+            budget -= each.stat().st_size
+            if budget >= 0:
+                archive.add(each, f"{each.parent.name}/{each.name}")
 
-    device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "no GPU"
-    return (
-        f"{device} x {torch.cuda.device_count()}; torch {torch.__version__}, CUDA "
-        f"{torch.version.cuda}; Python {platform.python_version()}; Linux {platform.release()}"
-    )
+
+def keep_samples(results: Path, place: Path) -> None:
+    for each in (place / "sample.plim", place / "sample.pickle"):
+        if each.is_file():
+            (results / each.name).write_bytes(each.read_bytes())
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/gpu/run")
+    parser.add_argument("folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="only these (default: all)")
+    jobs = max(1, min(8, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--jobs", type=int, default=jobs, help="cases side by side (%(default)s)")
+    parser.add_argument("--seconds", type=float, help="end after this time, the build included")
+    parser.add_argument("--began", type=float, default=time.time(), help=argparse.SUPPRESS)
+    return parser.parse_intermixed_args(words)
 
 
 def main(words: Sequence[str]) -> int:
-    folder, wanted = Path(words[0]).resolve(), set(words[1:])
+    options = parsed(words)
+    folder, wanted = options.folder.resolve(), set(options.cases)
     cases = [
         each
         for each in all_cases()
@@ -156,19 +143,33 @@ def main(words: Sequence[str]) -> int:
     if not cases:
         print("no such case; there are:", *(each.name for each in all_cases()), sep="\n  ")
         return 2
-    print(head(), flush=True)
-    checks: list[Check] = []
-    for case in cases:
-        print(f"… {case.name}", file=sys.stderr, flush=True)
-        checks += run(case, folder)
-    text = "\n".join(lines_of(checks))
-    failed = sum(not each.holds for each in checks)
-    print(text)
-    print(
-        f"{len(checks)} checks, {failed} of them fail" if failed else f"{len(checks)} checks hold"
-    )
-    (folder / "table.txt").write_text(f"{head()}\n{text}\n")
-    return 1 if failed else 0
+    return run(cases, folder, options)
+
+
+def run(
+    cases: Sequence[Case],
+    folder: Path,
+    options: argparse.Namespace,
+    program: Sequence[str] = PROGRAM,
+) -> int:
+    """Run the cases, and return the exit status."""
+    results = folder / "results"
+    machine = json.loads((folder / "machine.json").read_text())
+    table = Table(results, cases, machine)
+    limits = Limits(options.jobs)
+    if options.seconds is not None:
+        end = time.monotonic() + options.began + options.seconds - time.time()
+        limits = Limits(options.jobs, end, f"the limit is {options.seconds:.0f} s")
+    runner = Runner(folder, limits, table.add, table.took, program)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: runner.stop(signal.Signals(number).name))
+    runner.run_all(cases)
+    failed = {each.case for each in table.checks if each.state != HOLDS}
+    keep_failed(results, [runner.place(each) for each in cases if each.name in failed])
+    for each in cases:
+        if each.function == "samples":
+            keep_samples(results, runner.place(each))
+    return table.end()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The parts of tests/gpu/run that need no GPU: its message without a GPU, and its counts."""
+"""The parts of tests/gpu/run that need no GPU: how it runs cases, and its table."""
 
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def test_each_case_has_its_function(table):
     cases = loaded("cases")
     known = {*cases.CASES, "overhead"}
     assert {each.function for each in table.all_cases()} == known
+    assert len({each.name for each in table.all_cases()}) == len(table.all_cases())
     assert {each.words[0] for each in table.all_cases() if each.function == "example"} == {
         *cases.ARGUMENTS
     }
@@ -64,38 +66,164 @@ def test_a_trace_is_read_without_the_engine(tmp_path, monkeypatch):
     assert {key.split(" ")[0] for key in allocations} == {"cpu", "cuda"}
 
 
-def test_a_case_gets_its_settings_and_no_others(table, monkeypatch):
+def test_the_trace_of_a_program_has_its_process_id(tmp_path, monkeypatch):
+    driver = loaded("driver")
+    (tmp_path / "driver.plim.7").touch()
+    (tmp_path / "driver.plim.12").touch()
+    assert driver.trace_of(tmp_path / "driver.plim", 12) == tmp_path / "driver.plim.12"
+    assert driver.trace_of(tmp_path / "driver.plim", 8) is None
+
+
+def test_a_case_gets_its_settings_and_no_others(table, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "mine")
+    case_list = loaded("case_list")
     by_name = {each.name: each for each in table.all_cases()}
-    reported = table.environment_of(by_name["graphs, expandable"])
-    assert reported["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
-    assert "PYTORCH_CUDA_ALLOC_CONF" not in table.environment_of(by_name["graphs, default"])
-    assert table.environment_of(by_name["without a compiler"])["CXX"] == "/nonexistent"
+
+    def environment(name):
+        return case_list.environment_of(by_name[name], tmp_path)
+
+    assert environment("graphs, expandable")["PYTORCH_CUDA_ALLOC_CONF"] == (
+        "expandable_segments:True"
+    )
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in environment("graphs, default")
+    without = environment("without a compiler")
+    assert without["CXX"] == "/nonexistent"
+    assert without["PLIMSOLL_CACHE"] == str(tmp_path / "cache")
+
+
+def test_what_needs_the_whole_device_runs_alone(table):
+    alone = {each.function for each in table.all_cases() if each.alone}
+    assert alone == {"device_bar", "caught_oom", "oom_search", "overhead"}
+
+
+def check_line(what, holds=True, found=""):
+    return f"print(json.dumps(dict(check={what!r}, holds={holds}, found={found!r})), flush=True)"
+
+
+class Run:
+    """Runs a program in place of cases.py for each case; the function of the case is its code."""
+
+    def __init__(self, table, folder):
+        self.table, self.folder = table, folder
+        folder.mkdir(exist_ok=True)
+        (folder / "machine.json").write_text('{"card": "none"}')
+        self.program = folder / "program.py"
+        self.program.write_text("import json, os, pathlib, sys, time\nexec(sys.argv[1])\n")
+
+    def __call__(self, *cases, seconds=None, jobs=2):
+        options = self.table.parsed([str(self.folder), "--jobs", str(jobs)])
+        options.seconds = seconds
+        program = (sys.executable, str(self.program))
+        return self.table.run(cases, self.folder, options, program)
+
+    def rows(self):
+        lines = (self.folder / "results/results.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def checks(self):
+        return [each for each in self.rows() if "state" in each]
+
+
+@pytest.fixture
+def run(table, tmp_path):
+    return Run(table, tmp_path / "gpu")
+
+
+@pytest.fixture
+def case(table):
+    return loaded("case_list").Case
 
 
 def test_lines_of_a_case_become_checks(table):
     text = 'loss 0.3\n{"check": "sums", "holds": true, "found": "9 times"}\n{"other": 1}\n'
-    assert table.checks_of("one", text) == [table.Check("one", "sums", True, "9 times")]
+    running = loaded("running")
+    assert running.checks_of("one", text) == [running.Check("one", "sums", "holds", "9 times")]
 
 
 @pytest.mark.parametrize(
     ("program", "found"),
     [
-        ("import sys; sys.exit('no memory')", "status 1: no memory"),
-        ("pass", "status 0: no word"),  # it checked nothing
-        ('print(\'{"check": "a", "holds": true, "found": ""}\'); exit(3)', "status 3: no word"),
+        ("sys.exit('no memory')", "status 1: no memory"),
+        ("pass", "status 0: no message"),  # it checked nothing
+        (f"{check_line('a')}; sys.exit(3)", "status 3: no message"),
     ],
 )
-def test_a_case_that_comes_to_no_good_end_fails(table, tmp_path, monkeypatch, program, found):
-    (tmp_path / "cases.py").write_text(program)
-    monkeypatch.setattr(table, "HERE", tmp_path)
-    checks = table.run(table.Case("one", "function"), tmp_path)
-    assert checks[-1] == table.Check("one", "ends", False, found)
+def test_a_case_without_a_good_end_fails(run, case, program, found):
+    assert run(case("one", program)) == 1
+    last = {"case": "one", "what": "ends", "state": "FAILS", "found": found}
+    assert run.checks()[-1] == last
+
+
+def test_cases_run_side_by_side_and_those_that_are_alone_after_them(run, case):
+    folder = str(run.folder)
+
+    def meet(mine, other):  # ends only if the other case runs at the same time
+        return (
+            f"pathlib.Path({folder!r}, {mine!r}).touch()\n"
+            f"while not pathlib.Path({folder!r}, {other!r}).exists(): time.sleep(0.01)\n"
+            f"{check_line('met')}"
+        )
+
+    last = check_line("last") + f"; assert pathlib.Path({folder!r}, 'b').exists()"
+    assert (
+        run(case("last", last, alone=True), case("a", meet("a", "b")), case("b", meet("b", "a")))
+        == 0
+    )
+    assert [each["what"] for each in run.checks()] == ["met", "met", "last"]
+
+
+def test_each_check_is_written_as_soon_as_it_is_known(run, case):
+    table = run.folder / "results/table.txt"
+    wait = f"while 'early' not in open({str(table)!r}).read(): time.sleep(0.01)"
+    assert run(case("one", f"{check_line('early')}\n{wait}\n{check_line('late')}")) == 0
+    assert [each["what"] for each in run.checks()] == ["early", "late"]
+
+
+def test_a_run_that_is_cut_off_lists_what_did_not_run(run, case):
+    forever = f"{check_line('begun')}; time.sleep(600)"
+    cases = [case("runs", forever), case("waits", check_line("a")), case("alone", "", alone=True)]
+    assert run(*cases, seconds=2, jobs=1) == 1
+    states = {(each["case"], each["what"]): each["state"] for each in run.checks()}
+    assert states == {
+        ("runs", "begun"): "holds",
+        ("runs", "ends"): "not run",
+        ("waits", "ends"): "not run",
+        ("alone", "ends"): "not run",
+    }
+    text = (run.folder / "results/table.txt").read_text()
+    assert "1 checks hold, 3 cases did not run to their end" in text
+
+
+def test_past_the_limit_nothing_runs(run, case):
+    assert run(case("one", check_line("a")), seconds=-1) == 1
+    (row,) = run.checks()
+    assert (row["state"], row["found"]) == ("not run", "not started: the limit is -1 s")
+
+
+def test_results_of_an_earlier_run_are_removed(run, case):
+    again = "assert not os.path.exists('old'); open('old', 'w'); " + check_line("fresh")
+    assert run(case("one", again)) == 0
+    assert run(case("one", again)) == 0
+
+
+def test_files_of_failed_cases_are_kept(run, case):
+    fails = "pathlib.Path('run.plim').write_text('x'); " + check_line("a", holds=False)
+    assert run(case("bad", fails), case("good", check_line("a"))) == 1
+    with tarfile.open(run.folder / "results/failed.tar.gz") as archive:
+        assert "bad/run.plim" in archive.getnames()
+        assert {Path(name).parent.name for name in archive.getnames()} == {"bad"}
 
 
 def test_the_table_names_what_fails(table):
-    checks = [table.Check("one", "sums", True, "9 times"), table.Check("other", "end", False, "")]
-    assert table.lines_of(checks) == ["holds  one    sums  9 times", "FAILS  other  end"]
+    running = loaded("running")
+    checks = [
+        running.Check("one", "sums", "holds", "9 times"),
+        running.Check("other", "end", "FAILS", "a\nb"),
+    ]
+    last = table.summary(checks, {"one": 2.0, "other": 3.0})
+    assert last[0] == "slowest: other 3 s, one 2 s"
+    assert last[1].split() == ["FAILS", "other", "end", "a", "|", "b"]
+    assert last[2] == "1 checks hold, 1 fail"
 
 
 def test_unknown_cases_are_named(table, tmp_path, capsys):
@@ -104,7 +232,7 @@ def test_unknown_cases_are_named(table, tmp_path, capsys):
 
 
 def test_sums_that_differ_are_reported(monkeypatch):
-    cases = loaded("cases")
+    module = loaded("sums")
 
     class Share:
         size_bytes = 40
@@ -118,11 +246,11 @@ def test_sums_that_differ_are_reported(monkeypatch):
         devices = (Row(),)
 
     state = {"allocated_bytes": 100, "reserved_bytes": 200}
-    monkeypatch.setattr(cases._record, "take_sample", Sample)
-    monkeypatch.setattr(cases.cuda_hooks, "state", lambda: [state])
-    monkeypatch.setattr(cases.torch.cuda, "memory_allocated", lambda device: 100)
-    monkeypatch.setattr(cases.torch.cuda, "memory_reserved", lambda device: 200)
-    sums = cases.Sums()
+    monkeypatch.setattr(module._record, "take_sample", Sample)
+    monkeypatch.setattr(module.cuda_hooks, "state", lambda: [state])
+    monkeypatch.setattr(module.torch.cuda, "memory_allocated", lambda device: 100)
+    monkeypatch.setattr(module.torch.cuda, "memory_reserved", lambda device: 200)
+    sums = module.Sums()
     sums.compare()
     assert sums.compared == 1
     assert sums.wrong == ["categories of cuda:0: 80 for 100"]

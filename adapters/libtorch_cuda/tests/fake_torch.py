@@ -101,6 +101,8 @@ def pretend(fake):
     torch.cuda.device_count = lambda: devices.count
     torch.cuda.memory_stats = torch.cuda.memory.memory_stats = devices.stats
     torch.cuda.memory_snapshot = list
+    torch.cuda.reset_peak_memory_stats = lambda device=None: None
+    torch.cuda.get_allocator_backend = lambda: "native"
     torch.cuda.manual_seed_all = lambda seed: None
     lend_streams(fake)
     torch.cuda.empty_cache = fake.fake_empty_cache

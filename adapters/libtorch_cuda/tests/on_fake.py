@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import fake_history
 import fake_torch
 import torch
 
@@ -30,6 +31,8 @@ cuda_adapter.CUDA = dataclasses.replace(cuda_adapter.CUDA, library_folders=folde
 fake_torch.pretend(fake)
 ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
 
+if case[0] in ("history", "samples"):
+    fake_history.History(fake)
 cases = importlib.import_module("cases")  # torch must first believe that it has CUDA
 
 
@@ -41,7 +44,7 @@ def drive(script):
     uuid = "-".join("a" * digits for digits in (8, 4, 4, 4, 12))
     pid = os.getpid() if os.environ["FAKE_PIDS"] == "ours" else 1 << 21
 
-    def tell(own):
+    def answer(own):
         used = own + others + (3 << 20)  # which is never reported
         text = f"device H100|GPU-{uuid}|{total}|{used}|{driver}|0\nprocess 1 compute {others}\n"
         if own:
@@ -52,10 +55,10 @@ def drive(script):
         torch.cuda.mem_get_info = lambda device=None: (total - driver - used, total - driver)
 
     def bar(ordinal, wait_seconds=0.0):
-        tell(fake.fake_reserved(0) + context)
+        answer(fake.fake_reserved(0) + context)
         return ask(ordinal, wait_seconds)
 
-    tell(0)
+    answer(0)
     _record.device_bar = bar
     cases.bars.other_process = contextlib.nullcontext
     torch.cuda.get_device_properties = lambda device: SimpleNamespace(uuid=uuid)

@@ -41,6 +41,7 @@ def run(fake, device, folder, *case, **environment):
         "oom_in_backward",
         "oom_in_optimizer",
         "oom_search",
+        "samples",
         "example burgers_unet",
         "example gaussian_splatting",
         "example language_model",
