@@ -259,3 +259,29 @@ def test_sums_that_differ_are_reported(monkeypatch):
 def test_the_interval_contains_the_median():
     middle, low, high = loaded("overhead").interval([1.0, 2.0, 3.0, 4.0, 50.0])
     assert low <= middle == 3.0 <= high
+
+
+def test_results_become_rows_of_the_documentation(tmp_path, capsys):
+    markdown = loaded("markdown")
+    machine = dict.fromkeys(markdown.COLUMNS, "x") | {"date": "2026-11-26", "driver": ""}
+    found = "+0.31 % (+0.12 to +0.55), 9 pairs of 5 steps of 99.1 ms"
+    rows = [{"machine": machine}]
+    rows += [
+        {"case": "overhead, compute-bound", "what": name, "state": "holds", "found": found}
+        for name in markdown.VARIANTS
+    ]
+    rows += [
+        {"case": "lite", "what": "sums", "state": "FAILS", "found": "a\nb"},
+        {"case": "lite", "seconds": 2.0},
+        {"case": "late", "what": "ends", "state": "not run", "found": "c"},
+    ]
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    markdown.main(str(path))
+    run, overhead, failed, not_run = [x for x in capsys.readouterr().out.splitlines() if x]
+    assert run == "| 2026-11-26 | x | x | — | x | x | x | 2 | 5 hold, 1 fail |"
+    percent = "+0.31 % (+0.12 to +0.55)"
+    assert overhead.split(" | ")[1] == "compute-bound, 99.1 ms"
+    assert overhead.count(percent) == 5
+    assert failed == "| lite | sums | FAILS | a / b |"
+    assert not_run == "| late | ends | not run | c |"
