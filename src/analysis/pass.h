@@ -74,6 +74,11 @@ class Pass {
     static_cast<void>(trace);
     return {};
   }
+  // After it has run: what it could not answer ("on cpu: no steps are marked"); else empty.
+  virtual std::string unanswered(const PassContext& context) const {
+    static_cast<void>(context);
+    return {};
+  }
   virtual Status run(PassContext& context) const = 0;
 };
 

@@ -95,6 +95,7 @@ Status run_one(const Pass& pass, PassContext& context) {
     status = pass.run(context);
     run.duration_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
     if (context.progress.interrupted()) run.state = PassState::kInterrupted;
+    if (run.state == PassState::kRan && status.ok()) run.reason = pass.unanswered(context);
   }
   context.report.passes.push_back(std::move(run));
   return status;

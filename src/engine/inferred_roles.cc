@@ -378,13 +378,26 @@ bool has_stacks(const Trace& trace) {
   return false;
 }
 
+// Pinned memory of the host has no stacks of torch's operators that would show a role.
+void name_pinned(Trace& trace, DeviceTrace& device) {
+  const model::StringId word = trace.strings.intern(model::kPinnedHostCategory);
+  for (std::uint32_t row = 0; row < device.lifetimes.size(); ++row) {
+    device.lifetimes.category.set(row, word);
+  }
+}
+
 }  // namespace
 
 void infer_roles(Trace& trace) {
   if (trace.has_categories() || !has_stacks(trace)) return;
   const std::vector<Activity> activities = activities_of_stacks(trace);
   for (DeviceTrace& device : trace.devices) {
-    if (device.events.size() > 0) DeviceRoles(trace, device, activities).infer();
+    if (device.events.size() == 0) continue;
+    if (device.device.type == model::DeviceType::kPinnedHost) {
+      name_pinned(trace, device);
+    } else {
+      DeviceRoles(trace, device, activities).infer();
+    }
   }
   trace.has_inferred_roles = trace.has_categories();
 }

@@ -20,6 +20,8 @@ inline constexpr std::string_view kCommunication = "communication";
 inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
 // Allocated by a library for itself: by cuBLAS, cuBLASLt, cuDNN …
 inline constexpr std::string_view kWorkspace = "workspace";
+// Page-locked memory of the host, for transfers to a GPU. Snapshots record no more about it.
+inline constexpr std::string_view kPinnedHostCategory = "pinned_host";
 inline constexpr std::string_view kOtherCategory = "other";
 inline constexpr std::string_view kUnknownCategory = "unknown";
 

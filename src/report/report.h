@@ -86,15 +86,17 @@ inline const char* to_string(PassState state) {
 struct PassRun {
   std::string name;
   PassState state = PassState::kRan;
-  std::string reason;  // why it was skipped; empty if it ran
+  std::string reason;  // why it was skipped; if it ran, what it could not answer
   std::int64_t duration_ns = 0;
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"name", &PassRun::name, "Name of the analysis."},
-                      Field{"state", &PassRun::state, "ran, skipped, disabled or interrupted."},
-                      Field{"reason", &PassRun::reason, "Reason for being skipped."},
-                      Field{"duration_ns", &PassRun::duration_ns, "Wall time of the analysis."}};
+    return std::tuple{
+        Field{"name", &PassRun::name, "Name of the analysis."},
+        Field{"state", &PassRun::state, "ran, skipped, disabled or interrupted."},
+        Field{"reason", &PassRun::reason,
+              "Reason for being skipped; if it ran, what it could not answer, else empty."},
+        Field{"duration_ns", &PassRun::duration_ns, "Wall time of the analysis."}};
   }
 };
 

@@ -107,14 +107,10 @@ std::vector<std::uint32_t> steps_between_marks(const Trace& trace, const DeviceT
   return all;
 }
 
-}  // namespace
-
-Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
+// Steps that the recording marks, or that optimizers make on this device. With too few of them,
+// `why_none` is set.
+Boundaries find_steps(const Trace& trace, const DeviceTrace& device) {
   Boundaries found;
-  if (device.events.size() == 0) {
-    found.why_none = "needs events: this file has only the final state";
-    return found;
-  }
   const auto own_steps = marked_events(trace, device);
   std::size_t most_steps = own_steps.size();
   found.name = kStepsByStacks;
@@ -141,14 +137,62 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
                      (most_steps == 1 ? " step" : " steps") + ": record at least " +
                      std::to_string(base::kFewestGrowthSteps) +
                      " to see what grows from step to step";
-    return found;
   }
+  return found;
+}
+
+// Calls of the root module, or cycles of the device's total; without marks of steps.
+Boundaries find_rhythm(const Trace& trace, const DeviceTrace& device) {
+  Boundaries found;
   const RootCalls calls = find_root_calls(trace, device);
   found.name = "call of " + calls.root;
   found.are_calls = keep(calls.ends, base::kFewestGrowthSteps, found);
   if (found.are_calls) return found;
   found.name = "cycle";
-  if (keep(find_valleys(device), kFewestCycles, found)) return found;
+  keep(find_valleys(device), kFewestCycles, found);
+  return found;
+}
+
+// The boundaries of another device, by time: memory of the host that is pinned for transfers, or a
+// device that only holds data, has no steps of its own.
+template <typename Find>
+Boundaries borrowed(const Trace& trace, const DeviceTrace& device, Find&& find) {
+  for (const DeviceTrace& other : trace.devices) {
+    if (other.device == device.device || other.events.size() == 0) continue;
+    const Boundaries of_other = find(trace, other);
+    if (of_other.events.empty()) continue;
+    std::vector<std::int64_t> times_ns;
+    for (const std::uint32_t event : of_other.events) {
+      const std::int64_t time_ns = other.events.time_ns[event - 1];
+      if (time_ns != kNoTime) times_ns.push_back(time_ns);
+    }
+    Boundaries found;
+    found.name = of_other.name;
+    found.are_calls = of_other.are_calls;
+    if (!keep(first_events_after(device, times_ns), base::kFewestGrowthSteps, found)) continue;
+    found.steps_each = of_other.steps_each;
+    found.steps = found.events.size() * of_other.steps_each;
+    return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
+  if (device.events.size() == 0) {
+    Boundaries none;
+    none.why_none = "needs events: this file has only the final state";
+    return none;
+  }
+  Boundaries found = find_steps(trace, device);
+  if (!found.events.empty() || !found.why_none.empty()) return found;
+  found = borrowed(trace, device, find_steps);
+  if (!found.events.empty()) return found;
+  found = find_rhythm(trace, device);
+  if (!found.events.empty()) return found;
+  found = borrowed(trace, device, find_rhythm);
+  if (!found.events.empty()) return found;
   found.why_none =
       "no steps are marked in the recording, and memory does not rise and fall in a regular way: "
       "record several optimizer steps";

@@ -5,10 +5,12 @@
 //   3. else ends of "ProfilerStep#..." annotations;
 //   4. else, with no steps marked at all, the ends of optimizer steps that the stacks of their
 //      allocations show;
-//   5. else, if only forward runs, the calls of the root module;
-//   6. else the valleys of the device's total if it rises and falls repeatedly, by more than it
+//   5. else the steps that one of 1 to 4 finds on another device, by time;
+//   6. else, if only forward runs, the calls of the root module;
+//   7. else the valleys of the device's total if it rises and falls repeatedly, by more than it
 //      grows meanwhile. Otherwise a leak cannot be distinguished from a single step in which every
-//      layer keeps something for backward.
+//      layer keeps something for backward;
+//   8. else the calls or valleys of another device, by time.
 //
 // Of more than 128 boundaries only every n-th is kept, counted from the last one.
 #pragma once

@@ -172,5 +172,39 @@ TEST(Boundaries, a_device_without_events_has_no_steps) {
   EXPECT_THAT(find_boundaries(trace, trace.devices[0]).why_none, HasSubstr("needs events"));
 }
 
+// A device whose optimizer steps are known by its stacks, and pinned memory of the host that grows:
+// one allocation a step.
+model::Trace with_pinned_memory(int steps) {
+  TraceMaker maker;
+  const model::StackId step = maker.stack({{"/x/torch/optim/adam.py", 9, "step"},
+                                           {"/x/torch/optim/optimizer.py", 5, "wrapper"},
+                                           {"/home/u/train.py", 7, "main"}});
+  for (int i = 0; i < steps; ++i) {
+    const auto address = static_cast<std::uint64_t>(i) * 16 + 1;
+    maker.on(model::Device{});
+    maker.alloc(address, 512).alloc(address + 1, 512, step).free(address + 1, 512);
+    maker.free(address, 512);
+    maker.on(model::Device{model::DeviceType::kPinnedHost, -2});
+    maker.alloc(address + 2, 1 << 20);
+  }
+  return maker.finish();
+}
+
+TEST(Boundaries, a_device_without_a_rhythm_borrows_the_steps_of_another_by_time) {
+  const auto trace = with_pinned_memory(8);
+  const model::DeviceTrace& pinned = trace.devices.back();
+  ASSERT_EQ(pinned.device.type, model::DeviceType::kPinnedHost);
+  const auto found = find_boundaries(trace, pinned);
+  EXPECT_EQ(found.name, "optimizer step, by its stacks");
+  // The first step ends before the first event, so it has nothing to compare.
+  EXPECT_THAT(found.events, ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  EXPECT_EQ(found.steps, 7u);
+}
+
+TEST(Boundaries, a_device_states_why_it_cannot_be_judged) {
+  const auto trace = with_pinned_memory(3);
+  EXPECT_THAT(find_boundaries(trace, trace.devices.back()).why_none, HasSubstr("no steps"));
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::growth

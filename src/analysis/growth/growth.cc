@@ -283,6 +283,18 @@ class GrowthPass final : public Pass {
     }
     return reason;
   }
+  std::string unanswered(const PassContext& context) const override {
+    std::string text;
+    for (const model::DeviceTrace& device : context.trace.devices) {
+      if (context.options.device && device.device != *context.options.device) continue;
+      if (device.events.size() == 0) continue;
+      const Boundaries boundaries = find_boundaries(context.trace, device);
+      if (!boundaries.events.empty()) continue;
+      text +=
+          (text.empty() ? "on " : "; on ") + to_string(device.device) + ": " + boundaries.why_none;
+    }
+    return text;
+  }
   OptionSet uses() const override { return OptionSet::kDevice; }
   void clear(report::Report& report) const override {
     report.tables.growth.clear();
