@@ -15,6 +15,31 @@ inline bool has_content(const DeviceReport& device) {
          !device.bars.empty();
 }
 
+// Whether it is memory of the host: the CPU's, or pinned for transfers.
+inline bool is_host(const DeviceReport& device) {
+  return device.device_type == "cpu" || device.device_type == "pinned_host";
+}
+
+// Whether another device holds the memory that matters, so that what fills this one is of no
+// interest. Two cases:
+//   - memory of the host, as of a model that is built on the CPU and then moved, or of batches:
+//   less
+//     than a GPU holds at its peak; or below 1 GiB, which every host has, unless the GPU has less
+//     than 1/16 of that;
+//   - a GPU with less than 2 % of the fullest one.
+inline bool is_minor(const Report& report, const DeviceReport& device) {
+  constexpr std::int64_t kSmallOnHost = std::int64_t{1} << 30;
+  constexpr std::int64_t kFactorOfHost = 16;
+  constexpr std::int64_t kFactorOfGpu = 50;
+  std::int64_t most = 0;  // of the other GPUs
+  for (const DeviceReport& other : report.devices) {
+    if (&other != &device && !is_host(other)) most = std::max(most, other.held().peak_bytes);
+  }
+  const std::int64_t peak = device.held().peak_bytes;
+  if (!is_host(device)) return peak < most / kFactorOfGpu;
+  return most > 0 && (peak <= most || (peak < kSmallOnHost && peak / kFactorOfHost <= most));
+}
+
 // nullptr if the report has no device with this number.
 inline const DeviceReport* find_device(const Report& report, std::int32_t ordinal) {
   const auto found = std::ranges::find(report.devices, ordinal, &DeviceReport::device);

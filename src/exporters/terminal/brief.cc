@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -91,11 +92,26 @@ std::string peak_line(const report::DeviceReport& device, const TextOptions& opt
          text::shorten_place(text, room);
 }
 
+// "  reserved 974.0 MiB; 8.7 GiB of 79.6 GiB used on the device": the figures that nvidia-smi
+// shows. Empty for devices without a caching allocator.
+std::string reserved_line(const report::DeviceReport& device, std::size_t width) {
+  std::string text;
+  if (device.reserved.peak_bytes > 0 && disagreement_bytes(device) == 0) {
+    text = "reserved " + base::format_bytes(device.reserved.peak_bytes) + " at most";
+  }
+  if (!device.bars.empty()) {
+    const report::BarReport& bar = device.bars.front();  // when it was fullest
+    text += (text.empty() ? "" : "; ") + bytes_text(bar.used_bytes) + " of " +
+            bytes_text(bar.total_bytes) + " used on the device, by all processes";
+  }
+  return text.empty() ? text : text::shorten_place("  " + text, width);
+}
+
 Lines device_lines(const report::Report& report, const TextOptions& options) {
   std::vector<const report::DeviceReport*> devices;
   for (const report::DeviceReport& device : report.devices) {
-    if (is_asked_for(device, options.device) && report::has_content(device))
-      devices.push_back(&device);
+    if (!is_asked_for(device, options.device) || !report::has_content(device)) continue;
+    if (has_section(report, device, options.device)) devices.push_back(&device);
   }
   std::ranges::stable_sort(devices,
                            [](const report::DeviceReport* a, const report::DeviceReport* b) {
@@ -104,6 +120,9 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
   Lines out;
   for (std::size_t i = 0; i < std::min(devices.size(), kMostDevices); ++i) {
     out.push_back(peak_line(*devices[i], options));
+    if (auto line = reserved_line(*devices[i], options.width); !line.empty()) {
+      out.push_back(std::move(line));
+    }
     const std::string holders = holders_line(report, *devices[i], options.width);
     if (!holders.empty()) out.push_back(holders);
   }

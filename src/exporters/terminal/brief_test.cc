@@ -72,6 +72,18 @@ TEST(BriefText, the_verdict_the_first_step_and_the_peak_fit_on_one_screen) {
             "Full report: plimsoll report run.plim\n");
 }
 
+TEST(BriefText, the_figures_that_nvidia_smi_shows_follow_the_peak) {
+  report::Report report = small();
+  report.devices[0].reserved.peak_bytes = 14 * kBriefGiB;
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("end 1.0 GiB\n  reserved 14.0 GiB at most\n"));
+  report::BarReport& bar = report.devices[0].bars.emplace_back();
+  bar.used_bytes = std::uint64_t{20} << 30;
+  bar.total_bytes = std::uint64_t{80} << 30;
+  EXPECT_THAT(to_brief_text(report, {}),
+              HasSubstr("\n  reserved 14.0 GiB at most; 20.0 GiB of 80.0 GiB used on the device, "
+                        "by all processes\n"));
+}
+
 TEST(BriefText, without_a_finding_a_sentence_states_that) {
   EXPECT_THAT(to_brief_text(small(), {}), StartsWith("Nothing wrong found. Peak 12.0 GiB"));
 }

@@ -101,15 +101,28 @@ std::string verdict_text(const report::Report& report, const TextOptions& option
   return findings_text(report.findings, options);
 }
 
+// For a device without a section.
+std::string small_text(const report::DeviceReport& device) {
+  const std::string name = device_name(device);
+  return name + ": peak " + base::format_bytes(device.held().peak_bytes) + ", end " +
+         base::format_bytes(device.held().end_bytes) +
+         ", little next to the GPU. Its tables: " + "--device " + name + ".";
+}
+
 std::string devices_text(const report::Report& report, const TextOptions& options) {
   const std::vector<TableKind> tables =
       options.tables.empty() ? natural_tables(report) : options.tables;
   std::string out;
+  std::string small_ones;
   std::string empty_ones;
   for (const report::DeviceReport& device : report.devices) {
     if (!is_asked_for(device, options.device)) continue;
     if (!report::has_content(device)) {
       empty_ones += (empty_ones.empty() ? "" : ", ") + device_name(device);
+      continue;
+    }
+    if (!has_section(report, device, options.device)) {
+      small_ones += "\n" + text::wrap(small_text(device), 2, options.width) + "\n";
       continue;
     }
     out += "\n" + device_text(device, options.width, options.color);
@@ -123,6 +136,7 @@ std::string devices_text(const report::Report& report, const TextOptions& option
       if (is_about_point(kind)) heading = Heading::kShort;
     }
   }
+  out += small_ones;
   if (!empty_ones.empty()) {
     out += "\n" +
            text::wrap(empty_ones + ": nothing recorded, nothing reserved.", 2, options.width) +
@@ -161,13 +175,13 @@ bool is_of_no_interest(const report::PassRun& pass, const report::Report& report
   return pass.name == "fragmentation" && is_cpu_only;
 }
 
-// Skipped passes; those with the same reason share a line.
+// Skipped passes, and what others could not answer; those with the same reason share a line.
 std::string unanswered_text(const report::Report& report, const TextOptions& options) {
   std::vector<std::pair<std::string, std::string>> by_reason;
   for (const report::PassRun& pass : report.passes) {
     if (is_of_no_interest(pass, report)) continue;
-    if (pass.state == report::PassState::kRan || pass.state == report::PassState::kDisabled)
-      continue;
+    const bool is_answered = pass.state == report::PassState::kRan && pass.reason.empty();
+    if (is_answered || pass.state == report::PassState::kDisabled) continue;
     const std::string reason =
         text::printable(pass.reason.empty() ? to_string(pass.state) : pass.reason);
     const auto same = std::ranges::find(by_reason, reason, &decltype(by_reason)::value_type::first);

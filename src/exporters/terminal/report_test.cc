@@ -50,6 +50,31 @@ TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
                          "(510.0 ms).\n"));
 }
 
+// A GPU, and memory of the host with this peak.
+report::Report with_host(std::int64_t peak_bytes) {
+  report::Report report = healthy();
+  report.devices.push_back(device(-1));
+  report::DeviceReport& host = report.devices.back();
+  host.device_type = "cpu";
+  host.requested_allocated = host.requested_active = {0, peak_bytes, 7, 1'100'000'000, 12, 0};
+  return report;
+}
+
+TEST(TextReport, memory_of_the_host_has_a_section_only_if_it_is_a_good_part) {
+  const std::string text = to_text(with_host(64 << 20), {});
+  EXPECT_THAT(text, HasSubstr("\ncpu: peak 64.0 MiB, end 12 B, little next to the GPU. Its tables: "
+                              "--device cpu.\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\ncpu  6,486 events")));
+  EXPECT_THAT(to_text(with_host(2 * kGiB), {}), HasSubstr("\ncpu  6,486 events"));
+  TextOptions of_host;
+  of_host.device = "cpu";
+  EXPECT_THAT(to_text(with_host(64 << 20), of_host), HasSubstr("\ncpu  6,486 events"));
+  report::Report growing = with_host(64 << 20);
+  growing.tables.growth.emplace_back();
+  growing.tables.growth.back().device = -1;
+  EXPECT_THAT(to_text(growing, {}), HasSubstr("\ncpu  6,486 events"));
+}
+
 TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_named) {
   report::Report report = healthy();
   report.near_misses = {{1, "memory_growth", "of another device", 0.99},

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/units.h"
+#include "report/devices.h"
 #include "text/layout.h"
 
 namespace plimsoll::exporters::terminal {
@@ -25,6 +26,22 @@ std::string device_name(const report::DeviceReport& device) {
 
 bool is_asked_for(const report::DeviceReport& device, std::string_view text) {
   return text.empty() || text == device_name(device) || text == std::to_string(device.device);
+}
+
+bool has_section(const report::Report& report, const report::DeviceReport& device,
+                 std::string_view asked_for) {
+  constexpr std::int64_t kTimesAsMuch = 10;
+  if (!asked_for.empty() || !report::is_host(device) || !report::is_minor(report, device)) {
+    return true;
+  }
+  const bool grows = std::ranges::any_of(
+      report.tables.growth, [&](const auto& row) { return row.device == device.device; });
+  if (grows || !device.oom_details.empty()) return true;
+  std::int64_t most = 0;
+  for (const report::DeviceReport& other : report.devices) {
+    if (!report::is_host(other)) most = std::max(most, other.held().peak_bytes);
+  }
+  return device.held().peak_bytes > most / kTimesAsMuch;
 }
 
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,

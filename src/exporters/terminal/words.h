@@ -19,6 +19,11 @@ std::string device_name(const report::DeviceReport& device);  // "cuda:0", "cpu"
 // Whether `text` ("0", "cuda:0", "cpu"; empty: any) means this device.
 bool is_asked_for(const report::DeviceReport& device, std::string_view text);
 
+// Whether the text describes the device in a section of its own. Memory of the host gets one line
+// instead if a GPU holds at least ten times as much, unless it grows, ran out, or is asked for.
+bool has_section(const report::Report& report, const report::DeviceReport& device,
+                 std::string_view asked_for);
+
 // "event 1,843 of 6,486 (25.4 ms)"; "before the first event" if there is no event.
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
                        std::optional<std::int64_t> time_ns);
