@@ -19,6 +19,7 @@ inline constexpr std::array<std::string_view, 26> kFindingIds = {
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
+    "non_pytorch_memory",
     "recording_incomplete",
     "recording_was_empty",
     "no_memory_events",

@@ -48,6 +48,10 @@ bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
 
 BackwardUse::BackwardUse(const Peak& peak)
     : peak_(peak), backwards_(outermost(peak.backward_begins(), peak.backward_ends())) {
+  const model::Events& events = peak.device().trace.events;
+  for (std::uint32_t event = 0; event < events.size(); ++event) {
+    if (events.action[event] == model::Action::kOom) ooms_.push_back(event);
+  }
   if (backwards_.empty()) return;
   peak.for_each([&](const PeakAllocation& allocation) {
     const bool is_backward = peak_.phase(allocation) == model::Phase::kBackward;
@@ -90,6 +94,13 @@ bool BackwardUse::may_be_used(const PeakAllocation& last, std::size_t kept) cons
     if (use->second.latest_born <= last.born && use->second.freed < kept) return true;
   }
   return false;
+}
+
+bool BackwardUse::is_of_failed_forward(const PeakAllocation& allocation) const {
+  const auto oom = std::ranges::upper_bound(ooms_, allocation.born);
+  if (oom == ooms_.end() || *oom > allocation.died) return false;
+  const std::size_t next = interval(allocation);
+  return next == backwards_.size() || *oom < backwards_[next].first;
 }
 
 bool BackwardUse::outlives_backward(const PeakAllocation& allocation) const {

@@ -34,6 +34,9 @@ class BackwardUse {
   bool is_before_last_backward(const PeakAllocation& allocation) const {
     return interval(allocation) + 1 == backwards_.size();
   }
+  // Whether memory ran out while it was live, before a backward began: its forward had failed, or
+  // was to be used by a backward that never came.
+  bool is_of_failed_forward(const PeakAllocation& allocation) const;
   bool outlives_backward(const PeakAllocation& allocation) const;
   // The number of backwards that began before it was allocated: forwards with the same number are
   // between the same two backwards.
@@ -56,6 +59,7 @@ class BackwardUse {
 
   const Peak& peak_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> backwards_;  // outermost: [begin, end)
+  std::vector<std::uint32_t> ooms_;  // events at which memory ran out
   std::unordered_map<std::string_view, std::uint32_t> roots_;
   std::unordered_map<std::uint64_t, Use> uses_;  // by root and backward
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/findings/backward_use.h"
+#include "analysis/findings/passes.h"
 #include "analysis/findings/text.h"
 #include "base/path_text.h"
 #include "model/categories.h"
@@ -49,7 +50,7 @@ class Callers {
 };
 
 struct CallerRuns {
-  std::size_t most = 0;     // tensors of one operator in one layer, on one stack
+  std::size_t most = 0;     // forward passes that keep tensors of one operator in one layer
   std::uint64_t bytes = 0;  // allocated in forward
   std::uint64_t freed = 0;  // the part freed by a backward
 };
@@ -57,8 +58,11 @@ struct CallerRuns {
 CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& callers,
                    const std::string& caller) {
   CallerRuns runs;
-  std::map<std::array<std::uint32_t, 3>, std::size_t> calls;
+  // By stack, layer and operator. An operator may make several tensors in one pass, and a layer may
+  // run an operator several times.
+  std::map<std::array<std::uint32_t, 3>, std::set<std::size_t>> calls;
   const BackwardUse use(peak);
+  const Passes passes(peak);
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.phase(allocation) != model::Phase::kForward) continue;
@@ -66,23 +70,51 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
     const model::Site& site = peak.site(allocation);
     if (site.layer == model::StringId{}) continue;
     if (callers.of(allocation) != caller) continue;
-    const std::size_t count = ++calls[{allocation.stack.value, site.layer.value, site.op.value}];
-    runs.most = std::max(runs.most, count);
+    auto& of_call = calls[{allocation.stack.value, site.layer.value, site.op.value}];
+    of_call.insert(passes.of(allocation));
+    runs.most = std::max(runs.most, of_call.size());
     runs.bytes += allocation.size_bytes;
     if (use.is_freed_by_backward(allocation)) runs.freed += allocation.size_bytes;
   }
   return runs;
 }
 
-// Bytes allocated by a backward that has ended, other than gradients of parameters.
+// Whether backwards that have ended left their graphs: activations of several operators that were
+// live when such a backward began, and still are at the peak.
+bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
+  const auto& begins = peak.backward_begins();
+  const auto& ends = peak.backward_ends();
+  std::set<std::uint64_t> calls;
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!is_forward_activation(peak, allocation)) continue;
+    const auto begin = std::ranges::upper_bound(begins, allocation.born);
+    if (begin == begins.end()) continue;
+    const auto end = std::ranges::lower_bound(ends, *begin);
+    if (end == ends.end() || *end > peak.event()) continue;
+    calls.insert(layer_operator(peak, allocation));
+    bytes += allocation.size_bytes;
+  }
+  return calls.size() > 1 && is_at_least(bytes, kShareOfEarlier, explanation.bytes);
+}
+
+// Bytes allocated by a backward that has ended, other than gradients of parameters, if they belong
+// to its graph (create_graph=True): a later backward frees them, or the activations of that
+// backward are live as well. Otherwise they are a gradient that the program keeps, or memory of a
+// library.
 std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation) {
   const auto& ends = peak.backward_ends();
+  const BackwardUse use(peak);
+  const bool has_graphs = has_graphs_of_ended(peak, explanation);
   std::uint64_t bytes = 0;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.category(allocation) != model::kActivationGradient) continue;
     const auto end = std::ranges::upper_bound(ends, allocation.born);
-    if (end != ends.end() && *end <= peak.event()) bytes += allocation.size_bytes;
+    const bool has_ended = end != ends.end() && *end <= peak.event();
+    const bool is_of_graph = has_graphs || use.is_freed_by_backward(allocation);
+    if (has_ended && is_of_graph) bytes += allocation.size_bytes;
   }
   return bytes;
 }
@@ -165,8 +197,8 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
       runs.most >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
   if (is_repeated) {
     finding.evidence.push_back(bytes_text(most->second) + " of it are made by what " + most->first +
-                               " calls, again and again: " + std::to_string(runs.most) +
-                               " tensors of the same operator of one layer are live.");
+                               " calls, again and again: tensors of " + std::to_string(runs.most) +
+                               " forward passes are live.");
   }
   const std::uint64_t left = left_by_backward(peak, explanation);
   const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);

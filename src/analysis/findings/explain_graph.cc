@@ -153,7 +153,7 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made,
   // unknown.
   const bool is_cut_off = made.is_last_of_recording || use.is_before_last_backward(last);
   const bool is_used = is_at_least(freed, kFreedShare, parts.size()) ||
-                       use.may_be_used(last, parts.size()) ||
+                       use.may_be_used(last, parts.size()) || use.is_of_failed_forward(last) ||
                        (last.died == model::kNone && is_cut_off);
   return !is_used;
 }
@@ -241,6 +241,8 @@ void describe(const Peak& peak, Graphs& graphs) {
                                   : "No backward begins before they are freed."));
   finding.evidence.push_back("The first of them is made at " + peak.line_label(first) +
                              callers_text(peak, first) + ".");
+  const std::string caller = peak.facts().lines.caller(first.stack);
+  if (!caller.empty()) finding.evidence.push_back("The forward is called at " + caller + ".");
   if (graphs.freed_bytes > 0) {
     finding.evidence.push_back("Without a graph, " + bytes_text(graphs.freed_bytes) +
                                " of them would be freed before the peak: they are inputs of later "

@@ -54,6 +54,22 @@ TEST(ExplainGraph, all_forwards_of_a_loop_between_two_backwards_count) {
   EXPECT_THAT(found[0].title, HasSubstr("300.0 MiB of 300.0 MiB"));
 }
 
+// The program fails after the forward, and its frames free the activations.
+TEST(ExplainGraph, a_forward_after_which_memory_runs_out_may_have_been_for_a_backward) {
+  for (const bool runs_out : {false, true}) {
+    Case c;
+    forward(c, 1, 8, 2);
+    backward(c, 1, 8, 2);
+    forward(c, 101, 8, 10);
+    c.peak_at_event = 8 + 3 + 16 + 8 - 1;
+    c.peak_phase = "forward";
+    c.maker.alloc(99, 1);
+    if (runs_out) c.maker.event(model::Action::kOom, 0, kGib);
+    free_forward(c, 101, 8, 10);
+    EXPECT_THAT(c.run(explain_graph), SizeIs(runs_out ? 0 : 1));
+  }
+}
+
 // Training steps, each with a forward of three layers whose result is kept in a buffer. That
 // forward runs before the one that backward uses, or after it.
 Case buffer(std::uint64_t steps, std::uint64_t mib, bool is_made_after) {

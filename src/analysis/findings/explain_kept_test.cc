@@ -208,7 +208,7 @@ TEST(ExplainActivations, rounds_with_create_graph_are_named_with_the_line_that_r
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("what attack.py:9 (attack) calls")));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("6 tensors of the same operator")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("tensors of 6 forward passes are live")));
 }
 
 }  // namespace

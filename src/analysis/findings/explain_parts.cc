@@ -108,6 +108,28 @@ std::string layer_of_logits(const Peak& peak, const PeakAllocation& largest) {
   return std::string(layer);
 }
 
+// The next step for tensors that a line makes, by what makes the largest of them.
+std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
+                            const std::string& line) {
+  if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
+    return "Pin less at a time at " + line +
+           ": reuse one pinned buffer for all transfers, and leave memory that is not transferred "
+           "unpinned.";
+  }
+  if (peak.trace().has_native_lines) {
+    return "Allocate less at a time at " + line + ": in chunks, or one buffer that is reused.";
+  }
+  if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
+    return "Make the tensor of " + line +
+           " smaller: in chunks, in a smaller dtype, as an index in place of a one-hot tensor, or "
+           "only when it is needed, with del afterwards.";
+  }
+  return "Avoid the full-size tensor at " + line +
+         ": compute it in chunks, use a fused operator that never stores it (for example "
+         "torch.nn.functional.scaled_dot_product_attention, torch.cdist or an index in place of a "
+         "one-hot tensor), or make it smaller.";
+}
+
 Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_line) {
   report::Finding& finding = explanation.finding;
   const PeakAllocation& first = peak.live()[*std::ranges::max_element(
@@ -121,11 +143,7 @@ Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_l
                              callers_text(peak, first) + ".");
   const std::string_view layer = peak.trace().strings[peak.site(first).layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
-  finding.next_step =
-      "Avoid the full-size tensor at " + line +
-      ": compute it in chunks, use a fused operator that never stores it (for example "
-      "torch.nn.functional.scaled_dot_product_attention, torch.cdist or an index in place of a "
-      "one-hot tensor), or make it smaller.";
+  finding.next_step = advice_for_line(peak, first, line);
   if (const std::string logits = layer_of_logits(peak, first); !logits.empty()) {
     finding.evidence.push_back("These are for the loss, of the size of the logits that " + logits +
                                " makes.");

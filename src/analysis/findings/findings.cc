@@ -7,6 +7,7 @@
 
 #include "analysis/findings/rules.h"
 #include "base/check.h"
+#include "report/devices.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -16,19 +17,13 @@ constexpr std::array<const char*, 10> kRunsAfter{"timeline", "composition",   "s
                                                  "layers",   "steps"};
 
 // In order of precedence within a severity, highest first.
-constexpr std::array kRules{recording_incomplete,
-                            out_of_memory,
-                            recording_was_empty,
-                            no_memory_events,
-                            memory_growth,
-                            stranded_memory,
-                            allocator_settings_conflict,
-                            history_truncated,
-                            one_device_dominates,
-                            what_fills_the_peak,
-                            repeated_large_allocation,
-                            segment_churn,
-                            churn,
+constexpr std::array kRules{recording_incomplete, out_of_memory,
+                            recording_was_empty,  no_memory_events,
+                            memory_growth,        non_pytorch_memory,
+                            stranded_memory,      allocator_settings_conflict,
+                            history_truncated,    one_device_dominates,
+                            what_fills_the_peak,  repeated_large_allocation,
+                            segment_churn,        churn,
                             unknown_memory};
 
 class FindingsPass final : public Pass {
@@ -74,6 +69,10 @@ std::vector<DeviceFacts> devices_of(const Facts& facts) {
         DeviceFacts{device, facts.report.devices[d], facts.traffic[d], to_string(device.device)});
   }
   return devices;
+}
+
+bool is_peak_judged(const Facts& facts, const DeviceFacts& device) {
+  return facts.options.device || !report::is_minor(facts.report, device.report);
 }
 
 std::unique_ptr<Pass> make() { return std::make_unique<FindingsPass>(); }

@@ -68,7 +68,9 @@ std::vector<NearMiss> near_misses(const Facts& facts) {
   std::vector<NearMiss> all;
   for (const DeviceFacts& device : devices_of(facts)) {
     std::vector<NearMiss> near;
-    if (const auto peak = Peak::of(facts, device)) add_of_peak(*peak, near);
+    if (const auto peak = Peak::of(facts, device); peak && is_peak_judged(facts, device)) {
+      add_of_peak(*peak, near);
+    }
     add_growth(facts, device, near);
     if (auto stranded = near_stranded(device)) near.push_back(std::move(*stranded));
     std::erase_if(near, [](const NearMiss& each) { return each.closeness < kLeastCloseness; });

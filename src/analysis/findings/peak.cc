@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/backwards.h"
+#include "analysis/findings/backward_ends.h"
 #include "analysis/findings/live.h"
 #include "base/growth_rule.h"
 #include "base/path_text.h"
@@ -22,15 +23,6 @@ using model::kNone;
 
 // The largest share of the live bytes that events and blocks may leave unexplained.
 constexpr double kMostUnexplained = 0.05;
-
-std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
-                                    model::MarkKind kind) {
-  std::vector<std::uint32_t> events;
-  for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
-    if (trace.marks[row].kind == kind) events.push_back(device.mark_events[row]);
-  }
-  return events;
-}
 
 constexpr std::size_t kFollowersAsked = 8;
 
@@ -133,7 +125,7 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       point_(&point),
       event_(static_cast<std::uint32_t>(*point.event)),
       begins_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
-      ends_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardEnd)),
+      ends_(findings::backward_ends(facts.trace, device.trace)),
       steps_(marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);

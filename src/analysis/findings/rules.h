@@ -34,12 +34,16 @@ struct DeviceFacts {
   std::string name;  // "cuda:0"
 };
 std::vector<DeviceFacts> devices_of(const Facts& facts);
+// Whether what fills the device's peak is of interest: not if another device holds the memory that
+// matters, unless the user requested this one.
+bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
 
 using Findings = std::vector<report::Finding>;
 
 Findings out_of_memory(const Facts& facts);
 Findings stranded_memory(const Facts& facts);
 Findings memory_growth(const Facts& facts);
+Findings non_pytorch_memory(const Facts& facts);
 Findings recording_incomplete(const Facts& facts);
 Findings recording_was_empty(const Facts& facts);
 Findings no_memory_events(const Facts& facts);

@@ -570,6 +570,32 @@ TEST(SegmentChurn, emptying_the_cache_between_phases_is_not_reported) {
   EXPECT_THAT(c.run(segment_churn), IsEmpty());
 }
 
+// Waves in a convolution, while `used_gib` of a device's 80 GiB are in use; 0: unknown.
+report::Finding churn_in_convolutions(std::uint64_t used_gib) {
+  FactsCase c;
+  const auto stack = c.maker.stack({{"/x/torch/nn/modules/conv.py", 9, "Conv2d._conv_forward"},
+                                    {"/home/u/net.py", 5, "Net.forward"}});
+  for (int i = 0; i < 5; ++i) add_wave(c, 10, stack);
+  if (used_gib > 0) {
+    report::BarReport& bar = c.device().bars.emplace_back();
+    bar.used_bytes = used_gib * kGib;
+    bar.total_bytes = 80 * kGib;
+  }
+  const Findings found = c.run(segment_churn);
+  EXPECT_THAT(found, SizeIs(1));
+  return found.at(0);
+}
+
+TEST(SegmentChurn, is_blamed_on_a_full_device_only_if_it_is_full) {
+  EXPECT_THAT(churn_in_convolutions(0).next_step, HasSubstr("If the device is nearly full, the"));
+  EXPECT_THAT(churn_in_convolutions(79).next_step, HasSubstr("The device is nearly full, and the"));
+  const report::Finding free = churn_in_convolutions(8);
+  EXPECT_EQ(free.severity, report::FindingSeverity::kInfo);
+  EXPECT_THAT(free.next_step, HasSubstr("cudnn.benchmark frees and requests segments"));
+  EXPECT_THAT(free.evidence,
+              Contains("The device has room: at most 8.0 GiB of 80.0 GiB were used."));
+}
+
 report::SiteRow throwaway(std::uint64_t count, std::uint64_t size) {
   report::SiteRow row;
   row.line = "a.py:1 (f)";

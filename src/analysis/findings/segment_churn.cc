@@ -1,5 +1,6 @@
 // segment_churn: the allocator repeatedly returns segments to the driver and requests them again.
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,38 @@ namespace {
 constexpr std::uint64_t kFewestWaves = 5;
 // About a millisecond for each: below this the delay is negligible.
 constexpr std::uint64_t kFewestSegments = 50;
+
+// From this share on, a device counts as nearly full.
+constexpr double kNearlyFull = 0.9;
+
+enum class Room : std::uint8_t { kUnknown, kFull, kFree };
+
+Room room_of(const report::DeviceReport& device) {
+  if (!device.ooms.empty()) return Room::kFull;
+  if (device.bars.empty()) return Room::kUnknown;
+  const report::BarReport& bar = device.bars.front();  // when it was fullest
+  return is_at_least(bar.used_bytes, kNearlyFull, bar.total_bytes) ? Room::kFull : Room::kFree;
+}
+
+std::string advice(const Traffic& traffic, Room room, bool is_expandable) {
+  if (traffic.by_empty_cache) {
+    return "Remove torch.cuda.empty_cache() there, or call it once between phases.";
+  }
+  if (room == Room::kFree && traffic.by_convolution) {
+    return "torch.backends.cudnn.benchmark frees and requests segments while it tries algorithms, "
+           "which it does for each new shape. If shapes keep changing, set it to False, or pad the "
+           "inputs to a few shapes. If this ends after the first steps, nothing is wrong.";
+  }
+  if (room == Room::kFree) {
+    return "Find what returns the memory there: torch.cuda.empty_cache() in a library, "
+           "garbage_collection_threshold in PYTORCH_CUDA_ALLOC_CONF, or a limit of the process "
+           "(torch.cuda.set_per_process_memory_fraction) that is nearly reached.";
+  }
+  return std::string(room == Room::kFull ? "The device is nearly full, and"
+                                         : "If the device is nearly full,") +
+         " the allocator empties its cache before it tries again. Lower the peak" +
+         (is_expandable ? "." : ", or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.");
+}
 
 }  // namespace
 
@@ -32,16 +65,18 @@ Findings segment_churn(const Facts& facts) {
                                (traffic.by_empty_cache ? ", by torch.cuda.empty_cache()." : "."));
     finding.evidence.push_back(
         "Each cudaMalloc and cudaFree stops the device; cached memory would have been reused.");
-    finding.next_step =
-        traffic.by_empty_cache
-            ? "Remove torch.cuda.empty_cache() there, or call it once between phases."
-            : "The device is nearly full, and the allocator empties its cache before it tries "
-              "again. Lower the peak, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
-    if (!traffic.by_empty_cache && facts.conf.expandable_segments) {
-      finding.next_step =
-          "The device is nearly full, and the allocator empties its cache before it tries again. "
-          "Lower the peak.";
+    const Room room = room_of(device.report);
+    if (room == Room::kFree) {
+      const report::BarReport& bar = device.report.bars.front();
+      finding.evidence.push_back("The device has room: at most " + bytes_text(bar.used_bytes) +
+                                 " of " + bytes_text(bar.total_bytes) + " were used.");
     }
+    // Trying algorithms costs time at each new shape, which the user may have chosen.
+    if (room == Room::kFree && traffic.by_convolution && !traffic.by_empty_cache) {
+      finding.severity = report::FindingSeverity::kInfo;
+      finding.evidence.emplace_back("Most of it happens inside convolutions.");
+    }
+    finding.next_step = advice(traffic, room, facts.conf.expandable_segments);
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -150,7 +150,7 @@ bool builds_graph(const Peak& peak, const BackwardUse& use, const ModuleForward&
   // If the program ends in the forward, or in the backward after it, its purpose is unknown.
   PeakAllocation last = forward.activations.back();
   for (const PeakAllocation& each : forward.activations) last.died = std::max(last.died, each.died);
-  return !use.may_be_used(last, forward.activations.size()) &&
+  return !use.may_be_used(last, forward.activations.size()) && !use.is_of_failed_forward(last) &&
          !(last.died == model::kNone && use.is_before_last_backward(last));
 }
 

@@ -1,11 +1,13 @@
 // stranded_memory: the allocator requested more memory from the driver although much was free,
 // because the free memory could not serve the request and could not be released. Cached bytes are
 // not waste by themselves, so this is measured where it had a cost: at the peak of reserved bytes,
-// with respect to the request that raised it.
+// with respect to the request that raised it. If nothing pins the free memory, it is
+// cached_memory's.
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "analysis/findings/cached_memory.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/units.h"
@@ -21,13 +23,6 @@ constexpr double kSmallShare = 0.25;
 constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
 constexpr double kLargeShare = 0.10;
 
-// An out-of-memory finding about the same memory is more specific.
-bool is_reported_already(const DeviceFacts& device) {
-  return std::ranges::any_of(device.report.oom_details, [](const report::OomDetails& oom) {
-    return oom.cause == "fragmentation";
-  });
-}
-
 // From this size on, stranded memory is substantial.
 std::uint64_t threshold_bytes(std::uint64_t reserved) {
   const auto from = [&](std::uint64_t least, double share) {
@@ -36,25 +31,10 @@ std::uint64_t threshold_bytes(std::uint64_t reserved) {
   return std::min(from(kSmallBytes, kSmallShare), from(kLargeBytes, kLargeShare));
 }
 
-// If events and segments come from different points in time, they roll back to an invalid state,
-// which shows as a negative baseline.
-bool is_consistent(const report::DeviceReport& device) {
-  return device.reserved.baseline_bytes >= 0 && device.held().baseline_bytes >= 0;
-}
-
-// Peak of reserved bytes minus peak of live bytes: how much less would have been enough without
-// stranded memory.
-std::uint64_t excess_bytes(const report::DeviceReport& device) {
-  const std::int64_t reserved = device.reserved.peak_bytes;
-  const std::int64_t live = device.held().peak_bytes;
-  if (reserved <= live) return 0;
-  return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
-}
-
 // What fragmentation cost at the peak of reserved bytes; 0: nothing, or unknown.
 std::uint64_t cost_of(const DeviceFacts& device) {
   const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
-  if (!peak.event || is_reported_already(device) || !is_consistent(device.report)) return 0;
+  if (!peak.event || !is_reserved_judged(device)) return 0;
   return std::min(peak.stranded_bytes, excess_bytes(device.report));
 }
 
@@ -82,7 +62,10 @@ Findings stranded_memory(const Facts& facts) {
     const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
     const std::uint64_t cost = cost_of(device);
     const std::uint64_t reserved = reserved_bytes(device);
-    if (cost < threshold_bytes(reserved)) continue;
+    if (cost < threshold_bytes(reserved)) {
+      if (auto cached = cached_memory(facts, device)) findings.push_back(std::move(*cached));
+      continue;
+    }
     report::Finding finding;
     finding.id = "stranded_memory";
     finding.severity = report::FindingSeverity::kWarning;

@@ -17,14 +17,31 @@ bool calls_empty_cache(const model::Trace& trace, model::StackId stack) {
   });
 }
 
+// Whether a convolution runs there, by its operator (of forward or backward) or by the stack.
+bool is_in_convolution(const model::Trace& trace, const model::Site& site) {
+  for (const model::StringId op : {site.op, site.inner_op}) {
+    const std::string_view name = trace.strings[op];
+    if (name.starts_with("aten::conv") || name.starts_with("aten::cudnn_conv") ||
+        name.starts_with("Convolution") || name.starts_with("CudnnConv")) {
+      return true;
+    }
+  }
+  return std::ranges::any_of(trace.stacks.frames(site.stack), [&](model::FrameId id) {
+    const std::string_view function = trace.strings[trace.stacks.frame(id).function];
+    return function.find("_conv_forward") != std::string_view::npos ||
+           function.find("cudnn_convolution") != std::string_view::npos;
+  });
+}
+
 // Counts waves: a wave ends, and is counted, at the next allocation of a segment.
 class Waves {
  public:
   Waves(const model::Trace& trace, const model::UserLines& lines) : trace_(trace), lines_(lines) {}
-  void give(model::StackId stack) {
+  void give(const model::Site& site) {
     if (is_open_) return;
     is_open_ = true;
-    stack_ = stack;
+    stack_ = site.stack;
+    by_convolution_ += is_in_convolution(trace_, site) ? 1 : 0;
   }
   void take(Traffic& traffic) {
     if (!is_open_) return;
@@ -35,6 +52,7 @@ class Waves {
     const std::uint64_t count = ++by_line_[line];
     if (count > most_) most_ = count, traffic.line = line;
     traffic.by_empty_cache = by_empty_cache_ * 2 > traffic.waves;
+    traffic.by_convolution = by_convolution_ * 2 > traffic.waves;
   }
 
  private:
@@ -43,6 +61,7 @@ class Waves {
   bool is_open_ = false;
   model::StackId stack_;
   std::uint64_t by_empty_cache_ = 0;
+  std::uint64_t by_convolution_ = 0;
   std::uint64_t most_ = 0;
   std::unordered_map<std::string, std::uint64_t> by_line_;
 };
@@ -63,7 +82,7 @@ Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
       waves.take(traffic);
       ++traffic.segments_taken;
     } else if (action == Action::kSegmentFree || action == Action::kSegmentUnmap) {
-      waves.give(trace.site(device, row).stack);
+      waves.give(trace.site(device, row));
       ++traffic.segments_given;
       traffic.given_bytes += events.size_bytes[row];
     }

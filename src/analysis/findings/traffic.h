@@ -18,6 +18,7 @@ struct Traffic {
   std::uint64_t given_bytes = 0;
   std::uint64_t waves = 0;      // runs of segment frees, each followed by segment allocations
   bool by_empty_cache = false;  // most waves came from torch.cuda.empty_cache()
+  bool by_convolution = false;  // most waves were inside convolutions: cudnn.benchmark
   std::string line;             // the line that freed in most waves; may be a label in brackets
 };
 

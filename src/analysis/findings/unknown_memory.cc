@@ -46,6 +46,7 @@ void add_unknown_of_snapshot(const Peak& peak, Findings& findings) {
 Findings unknown_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
+    if (!is_peak_judged(facts, device)) continue;
     if (facts.trace.has_inferred_roles) {
       if (const auto peak = Peak::of(facts, device)) add_unknown_of_snapshot(*peak, findings);
       continue;

@@ -92,6 +92,7 @@ Findings what_fills_the_peak(const Facts& facts) {
                                                               // memory
   for (const DeviceFacts* device : by_peak) {
     Findings found;
+    if (!is_peak_judged(facts, *device)) continue;
     if (auto peak = Peak::of(facts, *device)) append_best(*peak, found);
     // Replicas of a model have the same explanation.
     const model::DeviceType type = device->trace.device.type;

@@ -1,0 +1,178 @@
+#include "analysis/findings/cached_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/text.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+// Healthy training reserves up to a sixth more than its peak of live bytes: rounding, and blocks of
+// one phase that another cannot use. The threshold is a quarter if it is as much as a larger batch
+// needs, else half.
+constexpr std::uint64_t kMuchBytes = std::uint64_t{1} << 30;
+constexpr double kMuchShare = 0.25;
+constexpr std::uint64_t kSomeBytes = std::uint64_t{256} << 20;
+constexpr double kSomeShare = 0.5;
+// The allocator caches smaller requests in blocks of 2 MiB and 20 MiB, which serve all their sizes.
+constexpr std::uint64_t kLargeRequest = std::uint64_t{10} << 20;
+// One call that requests this many sizes has inputs of different shapes.
+constexpr std::size_t kFewestSizes = 5;
+constexpr std::size_t kLinesNamed = 4;
+// From this share of the device on, the cache takes memory that a larger batch or another process
+// could use. A nearly empty device has enough of both.
+constexpr double kShareOfDevice = 0.5;
+
+std::uint64_t not_negative(std::int64_t bytes) {
+  return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+// What was cached in vain: at most what the recording has seen the allocator reserve.
+std::uint64_t cached_in_vain(const report::DeviceReport& device) {
+  const std::uint64_t before = not_negative(device.reserved.baseline_bytes);
+  const std::uint64_t reserved = not_negative(device.reserved.peak_bytes);
+  return std::min(excess_bytes(device), reserved - std::min(reserved, before));
+}
+
+bool is_much(std::uint64_t bytes, std::uint64_t reserved) {
+  return (bytes >= kMuchBytes && is_at_least(bytes, kMuchShare, reserved)) ||
+         (bytes >= kSomeBytes && is_at_least(bytes, kSomeShare, reserved));
+}
+
+// A line whose calls request different sizes.
+struct Varied {
+  std::string line;
+  std::size_t sizes = 0;
+  std::uint64_t largest = 0;
+};
+
+// Lines with the most sizes of one call (stack, layer and operator) first.
+std::vector<Varied> varied_lines(const Facts& facts, const model::DeviceTrace& device) {
+  using Call = std::array<std::uint32_t, 3>;
+  std::map<Call, std::set<std::uint64_t>> calls;
+  for (std::size_t event = 0; event < device.events.size(); ++event) {
+    if (device.events.action[event] != model::Action::kAlloc) continue;
+    const std::uint64_t size = device.events.size_bytes[event];
+    const model::Site& site = facts.trace.site(device, event);
+    calls[{site.stack.value, site.layer.value, site.op.value}].insert(size);
+  }
+  std::map<std::string, Varied> lines;
+  for (const auto& [call, sizes] : calls) {
+    const model::StackId stack{call[0]};
+    if (sizes.size() < kFewestSizes) continue;
+    if (facts.lines.why(stack) != model::NoLine::kHasLine) continue;
+    Varied& varied = lines[facts.lines.label(stack)];
+    varied.sizes = std::max(varied.sizes, sizes.size());
+    varied.largest = std::max(varied.largest, *sizes.rbegin());
+  }
+  std::vector<Varied> sorted;
+  for (auto& [line, varied] : lines) {
+    varied.line = line;
+    sorted.push_back(std::move(varied));
+  }
+  std::ranges::stable_sort(sorted, [](const Varied& a, const Varied& b) {
+    return a.sizes != b.sizes ? a.sizes > b.sizes : a.largest > b.largest;
+  });
+  return sorted;
+}
+
+std::string sizes_text(const std::vector<Varied>& lines) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kLinesNamed, lines.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + lines[i].line + " " + counted(lines[i].sizes, "size") +
+            " up to " + bytes_text(lines[i].largest);
+  }
+  return text;
+}
+
+// The capacity of the device; 0 if it is unknown.
+std::uint64_t capacity(const report::DeviceReport& device) {
+  return device.bars.empty() ? 0 : device.bars.front().total_bytes;
+}
+
+std::string advice(const Facts& facts, bool is_by_shape) {
+  std::string text =
+      facts.conf.expandable_segments
+          ? "expandable_segments is on already. "
+          : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
+            "blocks side by side then serve a larger request. ";
+  if (is_by_shape) {
+    text += std::string(facts.conf.expandable_segments ? "Pad" : "Or pad") +
+            " the inputs to a few lengths, so that each block finds its shape again, or run the "
+            "largest shape first. ";
+  }
+  if (!facts.conf.expandable_segments) {
+    text +=
+        "garbage_collection_threshold:0.8 in the same variable releases blocks that were not used "
+        "for long; expandable_segments ignores it.";
+  }
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+bool is_reserved_judged(const DeviceFacts& device) {
+  const bool is_in_oom = std::ranges::any_of(
+      device.report.oom_details,
+      [](const report::OomDetails& oom) { return oom.cause == "fragmentation"; });
+  return !is_in_oom && device.report.reserved.baseline_bytes >= 0 &&
+         device.report.held().baseline_bytes >= 0;
+}
+
+std::uint64_t excess_bytes(const report::DeviceReport& device) {
+  const std::int64_t reserved = device.reserved.peak_bytes;
+  const std::int64_t live = device.held().peak_bytes;
+  if (reserved <= live) return 0;
+  return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
+}
+
+std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device) {
+  const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
+  if (!peak.event || !is_reserved_judged(device)) return std::nullopt;
+  const std::uint64_t reserved = not_negative(device.report.reserved.peak_bytes);
+  const std::uint64_t cached = cached_in_vain(device.report);
+  if (!is_much(cached, reserved)) return std::nullopt;
+  const std::vector<Varied> lines = varied_lines(facts, device.trace);
+  const bool is_by_shape =
+      std::ranges::any_of(lines, [](const Varied& line) { return line.largest >= kLargeRequest; });
+  report::Finding finding;
+  finding.id = "stranded_memory";
+  const std::uint64_t total = capacity(device.report);
+  const bool is_roomy = total > 0 && !is_at_least(reserved, kShareOfDevice, total);
+  finding.severity = is_roomy ? report::FindingSeverity::kInfo : report::FindingSeverity::kWarning;
+  finding.title = bytes_text(reserved) + " reserved on " + device.name + ", " +
+                  bytes_text(device.report.held().peak_bytes) +
+                  " used at most: " + bytes_text(cached) + " are cached blocks " +
+                  (is_by_shape ? "of earlier shapes" : "that no later request fits");
+  finding.evidence.push_back(
+      "Reserved memory reached its peak when " + peak.line + " requested " +
+      bytes_text(peak.requested_bytes) + " (event " + base::format_count(*peak.event) +
+      "). Live blocks pin " + bytes_text(peak.stranded_bytes) +
+      " of what was free then; the rest is cached and reusable, in blocks of other sizes.");
+  if (is_by_shape) {
+    finding.evidence.push_back("Calls that request different sizes: " + sizes_text(lines) + ".");
+  }
+  if (total > 0) {
+    finding.evidence.push_back(
+        "That is " +
+        base::format_percent(static_cast<double>(reserved) / static_cast<double>(total)) +
+        " of the device's " + bytes_text(total) +
+        (is_roomy ? ". It matters only if another process needs the memory: when the device is "
+                    "full, the allocator releases its cache before it fails."
+                  : "."));
+  }
+  finding.next_step = advice(facts, is_by_shape);
+  finding.saving_bytes = cached;
+  return finding;
+}
+
+}  // namespace plimsoll::analysis::findings
