@@ -15,7 +15,7 @@ using base::Finding;
 using base::FindingSeverity;
 
 // Every finding id, for --fail-on and similar options. Ids are never renamed.
-inline constexpr std::array<std::string_view, 26> kFindingIds = {
+inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "out_of_memory",
     "stranded_memory",
     "memory_growth",
@@ -43,7 +43,7 @@ inline constexpr std::array<std::string_view, 26> kFindingIds = {
     "library_workspaces",
     "unknown_memory",
     "ranks_differ",
-};
+});
 
 // A figure below the threshold of its rule.
 struct NearMiss {
