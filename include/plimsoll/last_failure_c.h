@@ -37,8 +37,8 @@ PLIMSOLL_EXPORT size_t plimsoll_recording_pins(plimsoll_recording* recording, ui
 /* Copies the live bytes of a device by plimsoll_role, now and at the end of the last step. Returns
  * 0 if no step has ended since the recording began, or if the recording has ended. */
 PLIMSOLL_EXPORT int plimsoll_recording_since_step(plimsoll_recording* recording, uint8_t device,
-                                                  uint64_t* step, uint64_t then[6],
-                                                  uint64_t now[6]);
+                                                  uint64_t* step, uint64_t then[7],
+                                                  uint64_t now[7]);
 /* Copies the first `capacity` frames of a stack id, innermost first, and returns the number of
  * frames. */
 PLIMSOLL_EXPORT size_t plimsoll_stack_frames(uint32_t stack, plimsoll_frame* frames,

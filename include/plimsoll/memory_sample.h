@@ -70,8 +70,9 @@ struct DeviceMemory {
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
-  // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input, and
-  // everything else as (rest). The shares have no count and sum to peak_bytes; empty: unknown.
+  // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input,
+  // workspace, and everything else as (rest). The shares have no count and sum to peak_bytes;
+  // empty: unknown.
   std::vector<MemoryShare> at_peak;
   // Bytes that each iteration leaves behind, judged by the allocations of earlier ones that are
   // still live; 0: none. Known after at least 20 samples (docs/monitoring.md, "Growth while it

@@ -54,7 +54,8 @@ enum plimsoll_role {
   PLIMSOLL_ROLE_GRADIENT = 2,
   PLIMSOLL_ROLE_OPTIMIZER_STATE = 3,
   PLIMSOLL_ROLE_BUFFER = 4,
-  PLIMSOLL_ROLE_INPUT = 5
+  PLIMSOLL_ROLE_INPUT = 5,
+  PLIMSOLL_ROLE_WORKSPACE = 6 /* no tensor: a library's own memory, with the library's name */
 };
 
 enum plimsoll_mark {
@@ -379,11 +380,10 @@ PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recor
  * of devices. For an unknown span, or 0, the peak is the live bytes now. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
                                                 plimsoll_usage* rows, size_t capacity);
-/* Copies the bytes that were live on a device at the peak of a span, by plimsoll_role, as far as
- * the roles are known now. Returns 1 + the plimsoll_phase of the peak, or 0 and no roles if the
- * span or the recording has ended. */
+/* Copies the bytes that were live on a device at the peak of a span, by plimsoll_role as known now.
+ * Returns 1 + the plimsoll_phase of the peak, or 0 and no roles if span or recording has ended. */
 PLIMSOLL_EXPORT int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span,
-                                                  uint8_t device, uint64_t roles[6]);
+                                                  uint8_t device, uint64_t roles[7]);
 PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span);
 
 /* Reports ranges to this listener from now on, or to none if it is null. The listener must never be

@@ -11,8 +11,8 @@
 namespace plimsoll::alerts {
 namespace {
 
-constexpr std::array<std::string_view, 4> kStays = {"parameter", "gradient", "optimizer_state",
-                                                    "buffer"};
+constexpr std::array<std::string_view, 5> kStays = {"parameter", "gradient", "optimizer_state",
+                                                    "buffer", "workspace"};
 constexpr std::int64_t kMostItems = 1'000'000'000;
 // smallest batch-dependent bytes, as a fraction of the peak
 constexpr std::uint64_t kLeastPart = 1000;

@@ -55,6 +55,17 @@ TEST(BatchFit, counts_by_hand) {
             "grows linearly with the batch");
 }
 
+// Workspaces of 800 MB leave 4000 MB for 32 items.
+TEST(BatchFit, workspaces_of_libraries_are_fixed) {
+  MemorySample sample = sample_of_32();
+  sample.devices[1].at_peak.back().size_bytes = 4000 * kMb;
+  sample.devices[1].at_peak.push_back({"workspace", 800 * kMb, 0});
+  const auto fit = batch_that_fits(sample, sample.devices[1]);
+  ASSERT_TRUE(fit.has_value());
+  EXPECT_EQ(fit->fixed_bytes, 4800 * kMb);
+  EXPECT_DOUBLE_EQ(fit->item_bytes, 131.25 * 1024 * 1024);
+}
+
 // An unowned data set of 1000 MB was live at the peak, too: 4000 MB are left for 32 items.
 TEST(BatchFit, memory_retained_between_iterations_is_fixed) {
   MemorySample sample = sample_of_32();

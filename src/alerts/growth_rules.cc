@@ -17,7 +17,7 @@ struct GrowthWords {
   const char* next_step;
 };
 
-constexpr std::array<GrowthWords, 10> kGrowthWords = {{
+constexpr std::array<GrowthWords, 11> kGrowthWords = {{
     {"activation", "activations_stay", "activations",
      "Something retains the graphs of earlier iterations: append loss.item() or x.detach() to "
      "lists and running sums, not the tensors themselves"},
@@ -37,6 +37,9 @@ constexpr std::array<GrowthWords, 10> kGrowthWords = {{
      "never removed, and for a history (L-BFGS: history_size) that is still filling up"},
     {"input", "memory_growth", "inputs",
      "Something retains the batches: look for lists and caches of them, and bound these"},
+    {"workspace", "memory_growth", "library workspaces",
+     "Each thread and stream that multiplies has its own workspace: reuse threads and streams, or "
+     "set CUBLAS_WORKSPACE_CONFIG=:16:8"},
     {"peak", "memory_growth", "peaks",
      "Each iteration needs more than the ones before: look for inputs that get longer, batches "
      "that "

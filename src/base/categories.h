@@ -1,4 +1,4 @@
-// What memory is used for: the ten categories of docs/recording.md and two parts of "other", and
+// What memory is used for: the eleven categories of docs/recording.md and two parts of "other", and
 // the one rule that decides between them from the facts about an allocation. Readers of recordings
 // have all facts in hindsight; monitors and histories of torch lack some, and leave those false.
 #pragma once
@@ -16,6 +16,7 @@ enum class Category : std::uint8_t {
   kOptimizerState,
   kBuffer,
   kInput,
+  kWorkspace,  // allocated by a library for itself: cuBLAS, cuDNN
   kActivation,
   kActivationGradient,
   kTemporary,
@@ -25,18 +26,11 @@ enum class Category : std::uint8_t {
   kUnknown  // no reader could attribute it
 };
 
-inline constexpr std::array<std::string_view, 12> kCategoryNames = {"parameter",
-                                                                    "gradient",
-                                                                    "optimizer_state",
-                                                                    "buffer",
-                                                                    "input",
-                                                                    "activation",
-                                                                    "activation_gradient",
-                                                                    "temporary",
-                                                                    "communication",
-                                                                    "optimizer_scratch",
-                                                                    "other",
-                                                                    "unknown"};
+inline constexpr std::array<std::string_view, 13> kCategoryNames = {
+    "parameter", "gradient",      "optimizer_state",   "buffer",
+    "input",     "workspace",     "activation",        "activation_gradient",
+    "temporary", "communication", "optimizer_scratch", "other",
+    "unknown"};
 
 constexpr std::string_view name_of(Category category) {
   return kCategoryNames[static_cast<std::size_t>(category)];
@@ -44,7 +38,7 @@ constexpr std::string_view name_of(Category category) {
 
 // Roles and phases by their numbers in plimsoll/recorder_c.h, which recorder_names_test.cc
 // compares.
-inline constexpr std::uint8_t kFirstOwnedRole = 1, kLastOwnedRole = 5;
+inline constexpr std::uint8_t kFirstOwnedRole = 1, kLastOwnedRole = 6;
 inline constexpr std::uint8_t kForwardPhase = 1, kBackwardPhase = 2, kOptimizerPhase = 3;
 
 struct CategoryFacts {

@@ -13,8 +13,8 @@ inline constexpr std::array<std::string_view, 5> kPhaseNames = {"other", "forwar
                                                                 "optimizer", "data"};
 
 // The first is for a tensor that has a name but none of the other roles.
-inline constexpr std::array<std::string_view, 6> kRoleNames = {
-    "known", "parameter", "gradient", "optimizer_state", "buffer", "input"};
+inline constexpr std::array<std::string_view, 7> kRoleNames = {
+    "known", "parameter", "gradient", "optimizer_state", "buffer", "input", "workspace"};
 
 inline constexpr std::array<std::string_view, 6> kDeviceTypeNames = {"cpu", "cuda",        "hip",
                                                                      "xpu", "pinned_host", "other"};

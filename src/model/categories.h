@@ -11,6 +11,8 @@ inline constexpr std::string_view kGradient = "gradient";  // a parameter's .gra
 inline constexpr std::string_view kOptimizerState = "optimizer_state";
 inline constexpr std::string_view kBuffer = "buffer";
 inline constexpr std::string_view kInput = "input";
+// Allocated by a library for itself (cuBLAS, cuDNN): it belongs to no layer and no line.
+inline constexpr std::string_view kWorkspace = "workspace";
 inline constexpr std::string_view kActivation = "activation";
 inline constexpr std::string_view kActivationGradient = "activation_gradient";
 inline constexpr std::string_view kTemporaryCategory = "temporary";

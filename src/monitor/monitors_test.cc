@@ -277,8 +277,10 @@ TEST_F(Monitors, a_sample_sums_to_live_bytes_by_category_dtype_and_layer) {
   alloc(192, 200);
   here()->phase = PLIMSOLL_PHASE_BACKWARD;
   alloc(256, 150);
-  here()->phase = PLIMSOLL_PHASE_OTHER;
   here()->layer = 0;
+  alloc(384, 3);
+  api().tag(here(), 0, 384, api().tensor(PLIMSOLL_ROLE_WORKSPACE, name("cuBLAS"), 0, 0));
+  here()->phase = PLIMSOLL_PHASE_OTHER;
   alloc(320, 5);
   const PeakSpan span;
   free_at(320);
@@ -287,9 +289,9 @@ TEST_F(Monitors, a_sample_sums_to_live_bytes_by_category_dtype_and_layer) {
   ASSERT_EQ(sample.devices.size(), 1u);
   const DeviceMemory& cpu = sample.devices[0];
   EXPECT_EQ(cpu.name, "cpu");
-  EXPECT_EQ(cpu.live_bytes, 353 * kMb);
-  EXPECT_EQ(cpu.live_count, 4u);
-  EXPECT_EQ(cpu.peak_bytes, 358 * kMb);
+  EXPECT_EQ(cpu.live_bytes, 356 * kMb);
+  EXPECT_EQ(cpu.live_count, 5u);
+  EXPECT_EQ(cpu.peak_bytes, 361 * kMb);
   for (const auto& shares : {cpu.categories, cpu.dtypes, cpu.layers}) {
     std::uint64_t bytes = 0, count = 0;
     for (const MemoryShare& share : shares) bytes += share.size_bytes, count += share.count;
@@ -298,10 +300,11 @@ TEST_F(Monitors, a_sample_sums_to_live_bytes_by_category_dtype_and_layer) {
   }
   std::map<std::string, std::uint64_t> mb;
   for (const MemoryShare& share : cpu.categories) mb[share.name] = share.size_bytes / kMb;
-  EXPECT_EQ(
-      mb,
-      (std::map<std::string, std::uint64_t>{
-          {"activation", 200}, {"activation_gradient", 150}, {"parameter", 1}, {"unknown", 2}}));
+  EXPECT_EQ(mb, (std::map<std::string, std::uint64_t>{{"activation", 200},
+                                                      {"activation_gradient", 150},
+                                                      {"parameter", 1},
+                                                      {"unknown", 2},
+                                                      {"workspace", 3}}));
   EXPECT_EQ(cpu.layers[0].name, "Net.fc");
   EXPECT_EQ(cpu.large_count, 2u);
   EXPECT_EQ(cpu.large_bytes, 350 * kMb);
@@ -316,7 +319,7 @@ TEST_F(Monitors, a_sample_sums_to_live_bytes_by_category_dtype_and_layer) {
   EXPECT_EQ(cpu.large_tensors[0].layer, "Net.fc");
   EXPECT_EQ(sample.iteration, 7);
   EXPECT_EQ(sample.loss, 0.5);
-  for (const std::uint64_t address : {64U, 128U, 192U, 256U}) free_at(address);
+  for (const std::uint64_t address : {64U, 128U, 192U, 256U, 384U}) free_at(address);
 }
 
 TEST_F(Monitors, memory_owned_by_a_module_counts_as_its_own) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -179,9 +180,9 @@ class DeviceSums {
 };
 
 // Peaks are stored by role; a peak may be slightly newer than its roles.
-void report_at_peak(DeviceMemory& memory, const std::array<std::uint64_t, 6>& roles) {
-  constexpr std::array<std::string_view, 6> kNames = {sample::kRest,     "parameter", "gradient",
-                                                      "optimizer_state", "buffer",    "input"};
+void report_at_peak(DeviceMemory& memory, const monitor::RoleBytes& roles) {
+  constexpr std::array<std::string_view, std::tuple_size_v<monitor::RoleBytes>> kNames = {
+      sample::kRest, "parameter", "gradient", "optimizer_state", "buffer", "input", "workspace"};
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : roles) sum += bytes;
   if (sum == 0 || sum != memory.peak_bytes) return;

@@ -120,8 +120,8 @@ std::int64_t last_step() {
   Watch& w = watch();
   const std::lock_guard lock(w.mutex);
   std::uint64_t step = 0;
-  std::array<std::uint64_t, 6> then;
-  std::array<std::uint64_t, 6> now;
+  RoleBytes then;
+  RoleBytes now;
   const bool has_step =
       w.asked() != nullptr &&
       plimsoll_recording_since_step(w.asked(), 0, &step, then.data(), now.data()) != 0;

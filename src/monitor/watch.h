@@ -15,10 +15,11 @@ namespace plimsoll::monitor {
 
 // The current live memory of each device, from the recorder and the device source. Peaks of the
 // recorder's devices cover the time since `span` (of the watch with this number); 0: no span.
+using RoleBytes = std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1>;  // by plimsoll_role
 struct LiveMemory {
   std::vector<plimsoll_usage> recorded;
-  std::vector<std::array<std::uint64_t, 6>> at_peak;  // by device and role; empty: unknown
-  std::vector<DeviceMemory> reported;                 // by the device source
+  std::vector<RoleBytes> at_peak;      // by device; empty: unknown
+  std::vector<DeviceMemory> reported;  // by the device source
   bool has_span = false;  // false: the peaks are unknown, because a different recording is queried
                           // now
 };

@@ -217,7 +217,7 @@ TEST(CachingAllocator, segments_that_grow_are_pinned_page_by_page) {
 TEST(CachingAllocator, changes_since_the_last_step_are_reported_by_role) {
   const Recorded recording = Recorded::in_memory();
   const std::uint32_t weight = api().tensor(PLIMSOLL_ROLE_PARAMETER, tests::name("w"), 0, 0);
-  std::uint64_t step = 0, then[6] = {}, now[6] = {};
+  std::uint64_t step = 0, then[7] = {}, now[7] = {};
   const auto since = [&] {
     return plimsoll_recording_since_step(recording.get(), cuda(), &step, then, now);
   };

@@ -256,7 +256,7 @@ void define_stack(uint32_t stack, const plimsoll_frame* frames, size_t count) {
 }
 
 uint32_t tensor(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape) {
-  if (role > PLIMSOLL_ROLE_INPUT) role = PLIMSOLL_ROLE_KNOWN;
+  if (role > PLIMSOLL_ROLE_WORKSPACE) role = PLIMSOLL_ROLE_KNOWN;
   return Recorder::made().definitions.tensor({role, name, dtype, shape});
 }
 
@@ -410,7 +410,7 @@ size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span, pl
 }
 
 int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span, uint8_t device,
-                                  uint64_t roles[6]) {
+                                  uint64_t roles[7]) {
   if (recording == nullptr || roles == nullptr) return 0;
   plimsoll::record::DevicePeaks reported;
   if (!Recorder::get().peak_roles(*recording->recording, span, device, reported)) return 0;
@@ -433,7 +433,7 @@ size_t plimsoll_recording_pins(plimsoll_recording* recording, uint8_t device,
 }
 
 int plimsoll_recording_since_step(plimsoll_recording* recording, uint8_t device, uint64_t* step,
-                                  uint64_t then[6], uint64_t now[6]) {
+                                  uint64_t then[7], uint64_t now[7]) {
   if (recording == nullptr || step == nullptr || then == nullptr || now == nullptr) return 0;
   plimsoll::record::RoleBytes before{}, after{};
   if (!Recorder::get().since_step(*recording->recording, device, *step, before, after)) return 0;

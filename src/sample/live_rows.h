@@ -29,6 +29,8 @@ inline std::uint32_t category_of(const plimsoll_live& row) {
       return index_of_category("buffer");
     case PLIMSOLL_ROLE_INPUT:
       return index_of_category("input");
+    case PLIMSOLL_ROLE_WORKSPACE:
+      return index_of_category("workspace");
     default:
       break;
   }

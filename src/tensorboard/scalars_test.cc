@@ -40,6 +40,7 @@ TEST(Scalars, use_the_familiar_tags) {
                                   {"Memory/Tensor_Category/other_MB", 500},
                                   {"Memory/Tensor_Other/optimizer_state_MB", 500},
                                   {"Memory/Tensor_Other/temporary_MB", 0},
+                                  {"Memory/Tensor_Other/workspace_MB", 0},
                                   {"Memory/Tensor_DType/float32_MB", 6000},
                                   {"Memory/Tensor_DType/bfloat16_MB", 2000},
                                   {"Memory/Large_Tensors/count", 2},

@@ -196,7 +196,7 @@ class Recording {
   std::optional<std::pair<std::uint64_t, std::map<std::string, std::int64_t>>> since_step(
       std::uint8_t device) const {
     constexpr std::array kRoles{"rest",   "parameter", "gradient", "optimizer_state",
-                                "buffer", "input"};
+                                "buffer", "input",     "workspace"};
     plimsoll_recording* recording = running();
     std::uint64_t step = 0;
     std::array<std::uint64_t, kRoles.size()> then{}, now{};

@@ -58,6 +58,7 @@ bool is_whole(const report::Report& report) {
 std::string plural_of(const std::string& category) {
   if (category == "optimizer_state") return "optimizer state";
   if (category == "activation_gradient") return "gradients of activations";
+  if (category == "workspace") return "library workspaces";
   if (category == "optimizer_scratch") return "scratch memory of the optimizer";
   if (category == "other" || category == "unknown" || category == "communication") return category;
   const bool is_word = std::ranges::all_of(category, [](char c) { return c >= 'a' && c <= 'z'; });

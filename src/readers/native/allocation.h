@@ -23,7 +23,7 @@ struct Allocation {
 
 // Precedence of the roles in a tensor's tags: the highest wins. KNOWN does not determine a role.
 inline unsigned precedence(std::uint8_t role) {
-  return role == PLIMSOLL_ROLE_KNOWN || role > PLIMSOLL_ROLE_INPUT ? 0 : 255u - role;
+  return role == PLIMSOLL_ROLE_KNOWN || role > PLIMSOLL_ROLE_WORKSPACE ? 0 : 255u - role;
 }
 
 // The model's tables of a device, at a fixed address while the file is read; null: no events.

@@ -26,7 +26,8 @@ struct Recording::Words {
               strings.intern("gradient"),
               strings.intern("optimizer_state"),
               strings.intern("buffer"),
-              strings.intern("input")},
+              strings.intern("input"),
+              strings.intern(model::kWorkspace)},
         activation(strings.intern("activation")),
         activation_gradient(strings.intern("activation_gradient")),
         temporary(strings.intern("temporary")),
@@ -35,7 +36,7 @@ struct Recording::Words {
         other(strings.intern("other")),
         unknown(strings.intern("unknown")) {}
 
-  model::StringId roles[PLIMSOLL_ROLE_INPUT + 1];
+  model::StringId roles[PLIMSOLL_ROLE_WORKSPACE + 1];
   model::StringId activation, activation_gradient, temporary, communication, optimizer_scratch,
       other, unknown;
 };

@@ -275,17 +275,19 @@ TEST(NativeReader, decides_categories_with_hindsight) {
   writer.alloc(9, 1).tag(9, PLIMSOLL_ROLE_INPUT).tag(9, PLIMSOLL_ROLE_KNOWN);
   writer.alloc(10, 3);
   writer.encoder().set_phase({10, PLIMSOLL_PHASE_FORWARD});
+  writer.alloc(11, 1).tag(11, PLIMSOLL_ROLE_WORKSPACE).free_in_op(11);
+  writer.adopt(12, 3).tag(12, PLIMSOLL_ROLE_WORKSPACE);
   const Read read = writer.finish();
   std::vector<std::string_view> words;
   for (std::uint32_t row = 0; row < read.trace.event_count(); ++row) {
     if (read.trace.devices.at(0).events.action[row] == Action::kAlloc)
       words.push_back(read.category(row));
   }
-  EXPECT_THAT(words, testing::ElementsAre("unknown", "parameter", "activation", "temporary",
-                                          "activation_gradient", "other", "gradient",
-                                          "optimizer_state", "buffer", "input", "activation"));
-  EXPECT_EQ(read.trace.birth(read.device(), read.device().lifetimes.size() - 1).phase,
-            Phase::kForward);
+  EXPECT_THAT(words,
+              testing::ElementsAre("unknown", "parameter", "activation", "temporary",
+                                   "activation_gradient", "other", "gradient", "optimizer_state",
+                                   "buffer", "input", "activation", "workspace", "workspace"));
+  EXPECT_EQ(read.trace.birth(read.device(), 10).phase, Phase::kForward);
   EXPECT_EQ(read.device().lifetimes.flags[read.lifetime(0)], LifetimeFlags::kAdopted);
   EXPECT_EQ(read.device().lifetimes.flags[read.lifetime(3)], LifetimeFlags::kTemporary);
   EXPECT_EQ(read.diagnostics.count(kAllocatedBeforeRecording), 1u);
@@ -516,8 +518,9 @@ struct Reference {
     bool is_freed, in_op, in_step, at_backward;
 
     std::string category() const {
-      const char* const words[] = {"parameter", "gradient", "optimizer_state", "buffer", "input"};
-      for (int role = 1; role <= 5; ++role) {
+      const char* const words[] = {"parameter", "gradient", "optimizer_state",
+                                   "buffer",    "input",    "workspace"};
+      for (int role = 1; role <= 6; ++role) {
         if (roles.count(role) != 0) return words[role - 1];
       }
       if (alloc.is_adopted) return "unknown";

@@ -17,10 +17,12 @@
 #include <new>
 #include <vector>
 
+#include "plimsoll/recorder_c.h"
+
 namespace plimsoll::record {
 
 // Live bytes by plimsoll_role.
-using RoleBytes = std::array<std::uint64_t, 6>;
+using RoleBytes = std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1>;
 
 struct DevicePeaks {
   std::uint64_t live_bytes = 0;
