@@ -2,6 +2,7 @@
 // translates them, and everything else uses these.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,12 +23,17 @@ enum class Action : std::uint8_t {
   kOther  // annotations, and what later versions add
 };
 
+// Which library an allocation is a workspace of (library_workspaces.h).
+enum class Library : std::uint8_t { kNone, kCublas, kCublasLt, kCudnn, kCusolver, kCusparse };
+inline constexpr std::size_t kLibraries = 6;
+
 struct AllocatorEvent {
   Action action = Action::kOther;
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;  // as the allocator reports it: for a block, the requested bytes
   std::uint64_t stream = 0;
   HeapPool pool = {};
+  Library library = Library::kNone;  // of an allocation
 };
 
 // A failed request.

@@ -3,5 +3,6 @@
 #include "attach_cuda.cc"
 #include "cuda_recording.cc"
 #include "device_tracker.cc"
+#include "library_workspaces.cc"
 #include "shadow_heap.cc"
 #include "torch_allocator.cc"

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <unordered_map>
 
+#include "library_workspaces.h"
 #include "plimsoll/caching_allocator.h"
 
 namespace plimsoll::libtorch_cuda {
@@ -173,8 +175,26 @@ void DeviceTracker::report_alloc(plimsoll_context* context, const AllocatorEvent
            .stream = event.stream,
            .pool = pool_name(size != 0 ? heap_.pool_of(event.address) : event.pool),
            .reserved = 0};
-  api_.alloc_block(context, device_, &last_);
+  last_library_ = event.library;
+  report_last(context);
   if (size == 0) stray(event.address, std::exchange(last_, {}).size_bytes);
+}
+
+// A workspace belongs to its library, not to the layer and the line that first needed it.
+void DeviceTracker::report_last(plimsoll_context* context) {
+  if (last_library_ == Library::kNone) {
+    api_.alloc_block(context, device_, &last_);
+    return;
+  }
+  context->layer = context->forward_op = context->stack = 0;
+  std::uint32_t& workspace = workspaces_[static_cast<std::size_t>(last_library_)];
+  if (workspace == 0) {
+    const char* name = library_name(last_library_);
+    workspace = api_.tensor(PLIMSOLL_ROLE_WORKSPACE,
+                            api_.name(name, std::char_traits<char>::length(name)), 0, 0);
+  }
+  api_.alloc_block(context, device_, &last_);
+  api_.tag(context, device_, last_.address, workspace);
 }
 
 void DeviceTracker::stray(std::uint64_t address, std::uint64_t size_bytes) {
@@ -216,7 +236,7 @@ void DeviceTracker::prove_allocated(std::uint64_t bytes) noexcept {
   plimsoll_context* context = describe_(&before);
   api_.free_requested(context, device_, last_.address);
   api_.free_completed(context, device_, last_.address);
-  api_.alloc_block(context, device_, &last_);
+  report_last(context);
   *context = before;
 }
 

@@ -81,6 +81,7 @@ class DeviceTracker {
   void hold(const plimsoll_context& context, const AllocatorEvent& event);
   void emit(plimsoll_context* context, const AllocatorEvent& event);
   void report_alloc(plimsoll_context* context, const AllocatorEvent& event);
+  void report_last(plimsoll_context* context);
   void report_segment(plimsoll_context* context, const AllocatorEvent& event);
   void report_difference(plimsoll_context* context, const SeenDevice& seen, Batches& batches);
   // False: the queue is empty, and the device is live from here on.
@@ -106,6 +107,8 @@ class DeviceTracker {
   std::size_t pool_name_count_ = 0;
   TrackerCounts counts_;
   plimsoll_block last_{};  // the block that the last event allocated; address 0: none
+  Library last_library_ = Library::kNone;
+  std::array<std::uint32_t, kLibraries> workspaces_{};  // tensor ids by library; 0: not yet known
 };
 
 }  // namespace plimsoll::libtorch_cuda

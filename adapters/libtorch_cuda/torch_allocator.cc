@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "cuda_recording.h"
+#include "library_workspaces.h"
 
 namespace plimsoll::libtorch_cuda {
 namespace {
@@ -66,14 +67,19 @@ AllocatorEvent event_from(const Entry& entry) {
                        .address = static_cast<std::uint64_t>(entry.addr_),
                        .size_bytes = static_cast<std::uint64_t>(entry.size_),
                        .stream = number_of(entry.stream_),
-                       .pool = {}};
+                       .pool = {},
+                       .library = Library::kNone};
   if constexpr (requires { entry.mempool_; }) event.pool = pool_from(entry.mempool_);
   return event;
 }
 
 void trace_entry_made(const TraceEntry& entry) {
   if (!cuda_recording().is_on()) return;
-  cuda_recording().handle(static_cast<int>(entry.device_), event_from(entry));
+  AllocatorEvent event = event_from(entry);
+  if (event.action == Action::kAlloc) {
+    event.library = library_workspaces().of_caller(__builtin_frame_address(0));
+  }
+  cuda_recording().handle(static_cast<int>(entry.device_), event);
 }
 
 // ---- gauges -----------------------------------------------------------------------------------
@@ -237,6 +243,8 @@ void attach_to_allocator() {
   static bool is_attached = false;
   if (is_attached) return;
   is_attached = true;
+  // The object's first word is the address of its virtual table, in the allocator's library.
+  library_workspaces().begin(*reinterpret_cast<void* const*>(torch_cuda::get()));
   register_gauges();
   torch_cuda::get()->attachAllocatorTraceTracker(&trace_entry_made);
   torch_cuda::get()->attachOutOfMemoryObserver(

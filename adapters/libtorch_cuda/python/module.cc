@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "cuda_recording.h"
+#include "library_workspaces.h"
 #include "plimsoll_libtorch_cuda.h"
 #include "torch_allocator.h"
 
@@ -127,12 +128,13 @@ PyObject* row_of(int device) {
   const auto [allocated, reserved] = tracker.allocated_and_reserved_bytes();
   const DeviceTotals torchs = totals_of(device);
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "events", number(counts.events), "proofs",
+  return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsK}", "events", number(counts.events), "proofs",
                        number(counts.proofs), "corrected", number(counts.corrected), "disproved",
                        number(counts.disproved), "seeded", number(counts.seeded), "allocated_bytes",
                        number(allocated), "reserved_bytes", number(reserved),
                        "torch_allocated_bytes", number(torchs.allocated_bytes),
-                       "torch_reserved_bytes", number(torchs.reserved_bytes));
+                       "torch_reserved_bytes", number(torchs.reserved_bytes), "walks",
+                       number(library_workspaces().walks()));
 }
 
 // state() -> for each device the counts, and both sides' sums

@@ -78,6 +78,14 @@ def device(fake):
 
 
 @pytest.fixture(scope="session")
+def libraries(fake):
+    """The library whose functions take workspaces for cuBLAS and cuDNN."""
+    folder = Path(fake._name).parent
+    extra = [f"-L{folder}", "-lc10_cuda", "-fvisibility=hidden"]
+    return built(HERE / "fake_torch_cuda.cc", "libtorch_cuda.so", extra)
+
+
+@pytest.fixture(scope="session")
 def drivers(tmp_path_factory):
     """The environment of a program that uses the fake NVML and CUDA drivers of the tests.
 

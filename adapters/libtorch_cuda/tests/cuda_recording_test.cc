@@ -79,6 +79,7 @@ class Device {
   std::uint64_t allocated = 0;
   std::uint64_t reserved = 0;
   bool has_gauges = true;
+  Library library = Library::kNone;  // that allocates
 
  private:
   std::uint64_t size_at(std::uint64_t address) const {
@@ -94,7 +95,8 @@ class Device {
                             .address = event.address,
                             .size_bytes = event.bytes,
                             .stream = event.stream,
-                            .pool = event.pool};
+                            .pool = event.pool,
+                            .library = library};
     bool is_release = false;
     switch (event.what) {
       case ModelEvent::What::kAlloc:
@@ -166,6 +168,60 @@ TEST_F(CudaRecordingTest, ABlockCarriesWhatTheThreadIsDoingAndItsPool) {
   EXPECT_EQ(block.block.stream, 3U);
   EXPECT_EQ(block.block.pool, 1U);  // the name "0.1"
   EXPECT_EQ(reported().reserved_bytes(), 2 * kMiB);
+}
+
+TEST_F(CudaRecordingTest, AWorkspaceHasItsOperatorAndNoLayerOrLine) {
+  Device device(recording, 0);
+  device.seed();
+  plimsoll_context& context = *FakeRecorder::context();
+  const plimsoll_context running{.layer = 7,
+                                 .outer_op = 5,
+                                 .inner_op = 4,
+                                 .forward_op = 3,
+                                 .stack = 2,
+                                 .op_instance = 9,
+                                 .phase = PLIMSOLL_PHASE_BACKWARD,
+                                 .reserved = {}};
+  context = running;
+  device.library = Library::kCublas;
+  const std::uint64_t workspace = device.alloc(32 * kMiB);
+  device.library = Library::kNone;
+  const std::uint64_t tensor = device.alloc(32 * kMiB);
+  EXPECT_EQ(context.layer, 7U);
+  EXPECT_EQ(context.stack, 2U);
+  context = {};
+  const RecordedDevice::Block& recorded = reported().blocks.at(workspace);
+  EXPECT_EQ(recorded.tensor, PLIMSOLL_ROLE_WORKSPACE * 1000U + 2);
+  EXPECT_EQ(recorded.context.layer, 0U);
+  EXPECT_EQ(recorded.context.stack, 0U);
+  EXPECT_EQ(recorded.context.forward_op, 0U);
+  EXPECT_EQ(recorded.context.outer_op, 5U);
+  EXPECT_EQ(recorded.context.inner_op, 4U);
+  EXPECT_EQ(recorded.context.phase, PLIMSOLL_PHASE_BACKWARD);
+  EXPECT_EQ(reported().blocks.at(tensor).tensor, 0U);
+  EXPECT_EQ(reported().blocks.at(tensor).layer, 7U);
+}
+
+TEST_F(CudaRecordingTest, AHeldOrCorrectedWorkspaceStaysOne) {
+  Device device(recording, 0);
+  const SeenDevice seen = device.snapshot();
+  device.library = Library::kCudnn;
+  FakeRecorder::context()->layer = 7;
+  const std::uint64_t held = device.alloc(5000);
+  recording.tracker(0)->seed(seen);
+  const std::uint64_t corrected = held + 5120;
+  recording.handle(0, {.action = Action::kAlloc,
+                       .address = corrected,
+                       .size_bytes = 1000,
+                       .library = Library::kCudnn});
+  recording.gauge_moved(Gauge::kAllocated, static_cast<std::int64_t>(device.allocated + 4096));
+  FakeRecorder::context()->layer = 0;
+  EXPECT_EQ(counts().corrected, 1U);
+  EXPECT_EQ(reported().blocks.at(corrected).block.size_bytes, 4096U);
+  for (const std::uint64_t address : {held, corrected}) {
+    EXPECT_EQ(reported().blocks.at(address).tensor, PLIMSOLL_ROLE_WORKSPACE * 1000U + 2);
+    EXPECT_EQ(reported().blocks.at(address).layer, 0U);
+  }
 }
 
 TEST_F(CudaRecordingTest, ABlockWaitsForItsStreamBetweenTheTwoFrees) {

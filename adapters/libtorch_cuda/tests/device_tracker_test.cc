@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace plimsoll::libtorch_cuda {
 namespace {
 
@@ -26,6 +28,11 @@ class DeviceTrackerTest : public testing::Test {
     plimsoll_recording_state reported{};
     plimsoll_recording_get_state(recording_, &reported);
     return reported;
+  }
+  std::vector<plimsoll_live> live() {
+    std::vector<plimsoll_live> rows(10);
+    rows.resize(plimsoll_recording_live(recording_, rows.data(), rows.size()));
+    return rows;
   }
   void seed(const SeenDevice& seen) {
     tracker.await_snapshot();
@@ -58,6 +65,29 @@ TEST_F(DeviceTrackerTest, AllOfAFullDeviceIsAdopted) {
   seed({});
   EXPECT_EQ(state().live_count, 0U);
   EXPECT_EQ(state().dropped, 0U);
+}
+
+TEST_F(DeviceTrackerTest, WorkspacesAreLiveWithTheirRoleAndWithoutALayer) {
+  plimsoll_context* context = plimsoll_recorder()->context();
+  const std::uint32_t layer = plimsoll_recorder()->name("Net.fc", 6);
+  seed({});
+  context->layer = layer;
+  constexpr std::uint64_t kStart = std::uint64_t{1} << 40;
+  tracker.handle({.action = Action::kSegmentAlloc, .address = kStart, .size_bytes = 2 << 20});
+  tracker.handle({.action = Action::kAlloc,
+                  .address = kStart,
+                  .size_bytes = 1 << 20,
+                  .library = Library::kCublasLt});
+  tracker.handle({.action = Action::kAlloc, .address = kStart + (1 << 20), .size_bytes = 512});
+  context->layer = 0;
+  for (const plimsoll_live& row : live()) {
+    const bool is_workspace = row.size_bytes > 512;
+    EXPECT_EQ(row.role, is_workspace ? PLIMSOLL_ROLE_WORKSPACE : PLIMSOLL_ROLE_KNOWN);
+    EXPECT_EQ(row.layer, is_workspace ? 0 : layer);
+    EXPECT_STREQ(plimsoll_name_text(row.name, nullptr), is_workspace ? "cuBLASLt" : "");
+  }
+  EXPECT_EQ(live().size(), 2U);
+  seed({});
 }
 
 }  // namespace

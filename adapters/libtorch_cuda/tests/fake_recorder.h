@@ -20,6 +20,8 @@ struct RecordedDevice {
     std::uint32_t op_instance = 0;
     bool is_adopted = false;
     bool is_pending = false;
+    plimsoll_context context{};  // of the allocation
+    std::uint32_t tensor = 0;    // 1000 times its role, and the name
   };
   std::map<std::uint64_t, Block> blocks;
   std::map<std::uint64_t, std::uint64_t> segments;
@@ -83,11 +85,11 @@ class FakeRecorder {
     api.alloc_block = [](plimsoll_context* c, std::uint8_t device, const plimsoll_block* block) {
       RecordedDevice& reported = devices()[device];
       ++reported.allocs;
-      add(reported, {*block, c->layer, c->op_instance, false, false});
+      add(reported, {*block, c->layer, c->op_instance, false, false, *c});
     };
     api.adopt_block = [](plimsoll_context* c, std::uint8_t device, const plimsoll_block* block,
                          std::uint32_t) {
-      add(devices()[device], {*block, c->layer, c->op_instance, true, false});
+      add(devices()[device], {*block, c->layer, c->op_instance, true, false, *c});
     };
     api.free_requested = [](plimsoll_context*, std::uint8_t device, std::uint64_t address) {
       RecordedDevice& reported = devices()[device];
@@ -105,6 +107,14 @@ class FakeRecorder {
                      std::uint64_t address, std::uint64_t size, std::uint64_t, std::uint32_t pool) {
       if (pool != 0) devices()[device].pools[address] = pool;
       move_segment(devices()[device], action, address, size);
+    };
+    api.tensor = [](std::uint8_t role, std::uint32_t name, std::uint32_t, std::uint32_t) {
+      return role * 1000U + name;
+    };
+    api.tag = [](plimsoll_context*, std::uint8_t device, std::uint64_t address,
+                 std::uint32_t tensor) {
+      const auto found = devices()[device].blocks.find(address);
+      if (found != devices()[device].blocks.end()) found->second.tensor = tensor;
     };
     api.out_of_memory = [](plimsoll_context*, std::uint8_t device, const plimsoll_block* request,
                            std::uint64_t, std::uint64_t,

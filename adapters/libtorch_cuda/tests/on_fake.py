@@ -29,6 +29,9 @@ fake.fake_set_limit.argtypes = [ctypes.c_int, ctypes.c_uint64]
 folders = (Path(allocator).parent,)
 cuda_adapter.CUDA = dataclasses.replace(cuda_adapter.CUDA, library_folders=folders)
 fake_torch.pretend(fake)
+if "FAKE_TORCH_CUDA" in os.environ:  # multiplications and convolutions take workspaces
+    libraries = ctypes.CDLL(os.environ["FAKE_TORCH_CUDA"], mode=ctypes.RTLD_GLOBAL)
+    torch._C._cuda_clearCublasWorkspaces = libraries.fake_clear_workspaces
 ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
 
 if case[0] in ("history", "samples"):
@@ -73,4 +76,5 @@ cases.ARGUMENTS = {
     "gaussian_splatting": "-i 30 --densify_from_iter 5 --densify_until_iter 25 "
     "--densification_interval 5 --report_every 15 --device cuda",
 }
+cases.CASES.setdefault("workspaces", importlib.import_module("workspaces").workspaces)
 cases.CASES[case[0]](*case[1:])

@@ -52,6 +52,12 @@ def test_every_check_of_the_case_holds(fake, cuda, device, tmp_path, case):
 
 
 @pytest.mark.usefixtures("cuda")
+@pytest.mark.parametrize("case", ["workspaces", "lite", "backward"])
+def test_workspaces_of_libraries_belong_to_no_layer(fake, device, libraries, tmp_path, case):
+    run(fake, device, tmp_path, case, FAKE_TORCH_CUDA=str(libraries))
+
+
+@pytest.mark.usefixtures("cuda")
 @pytest.mark.parametrize("pids", ["ours", "another's"])
 def test_the_device_bar_closes(fake, device, drivers, tmp_path, pids):
     script = tmp_path / "nvml"
