@@ -20,8 +20,6 @@ inline constexpr std::string_view kTemporaryCategory = "temporary";
 inline constexpr std::string_view kCommunication = "communication";
 // Allocated in an optimizer's step and freed before it ended.
 inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
-// Allocated by a library for itself: by cuBLAS, cuBLASLt, cuDNN …
-inline constexpr std::string_view kWorkspace = "workspace";
 // Page-locked memory of the host, for transfers to a GPU. Snapshots record no more about it.
 inline constexpr std::string_view kPinnedHostCategory = "pinned_host";
 inline constexpr std::string_view kOtherCategory = "other";

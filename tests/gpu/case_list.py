@@ -50,6 +50,7 @@ def all_cases() -> list[Case]:
         Case("starts in the middle", "middle"),
         Case("backward on engine threads", "backward"),
         Case("lite mode", "lite"),
+        Case("workspaces of libraries", "workspaces"),
         Case("threads", "threads"),
         Case("planted oom", "planted_oom"),
         Case("oom in backward", "oom_in_backward"),

@@ -116,7 +116,7 @@ def keep_failed(results: Path, places: Sequence[Path]) -> None:
 
 
 def keep_samples(results: Path, place: Path) -> None:
-    for each in (place / "sample.plim", place / "sample.pickle"):
+    for each in (place / "sample.plim", place / "sample.pickle", place / "conv.plim"):
         if each.is_file():
             (results / each.name).write_bytes(each.read_bytes())
 
@@ -167,7 +167,7 @@ def run(
     failed = {each.case for each in table.checks if each.state != HOLDS}
     keep_failed(results, [runner.place(each) for each in cases if each.name in failed])
     for each in cases:
-        if each.function == "samples":
+        if each.function in ("samples", "workspaces"):
             keep_samples(results, runner.place(each))
     return table.end()
 

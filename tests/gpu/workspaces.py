@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import torch
 from checks import check
 from torch import nn
@@ -72,6 +74,8 @@ def convolve() -> None:
         model(torch.randn(8, 32, 64, 64, device="cuda")).square().mean().backward()
         categories, _ = shares()
     check("cuDNN's have been freed", categories.get("workspace", 0) == 0, categories)
+    if importlib.util.find_spec("plimsoll._core") is None:
+        return  # only the recorder is installed; the trace is kept
     events = plimsoll.open("conv.plim", device="cuda:0").events.to_pydict()
     rows = [
         row
