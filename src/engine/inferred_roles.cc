@@ -288,6 +288,7 @@ class DeviceRoles {
     for (std::uint32_t row = 0; row < lifetimes_.baseline_count; ++row) {
       lifetimes_.category.set(row, unknown);
     }
+    copies_ = copies_kept(baseline);
     for (auto& [size_bytes, copies] : baseline) {
       for (std::size_t i = workspaces_among(baseline, size_bytes); i > 0; --i) {
         workspaces_.push_back(copies.kept.back());
@@ -299,30 +300,39 @@ class DeviceRoles {
   }
 
   // How many of the blocks of this size that are kept to the end are cuBLAS's. The smaller size is
-  // no tensor's; the larger ones are what is left over once each parameter has as many copies as
-  // those of other sizes: one workspace for forward's thread and one for backward's.
+  // no tensor's; of the others, those that the copies of the model do not explain: one workspace
+  // for forward's thread and one for backward's, and one of cuBLASLt beside them.
   std::size_t workspaces_among(const std::map<std::uint64_t, Copies>& baseline,
                                std::uint64_t size_bytes) const {
     const std::size_t kept = baseline.at(size_bytes).kept.size();
     if (size_bytes == model::kSmallCublasWorkspaceBytes) return kept;
-    if (size_bytes != model::kLargeCublasWorkspaceBytes || gradients_.empty()) return 0;
-    std::size_t expected = 0;
+    const bool is_large = size_bytes == model::kLargeCublasWorkspaceBytes;
+    if ((!is_large && size_bytes != model::kCublasLtWorkspaceBytes) || gradients_.empty()) return 0;
+    if (!is_large && !baseline.contains(model::kLargeCublasWorkspaceBytes)) return 0;
     const auto own = parameters_of_size_.find(size_bytes);
-    if (own != parameters_of_size_.end()) {
-      std::size_t copies = 0;
-      for (const auto& [other, parameters] : parameters_of_size_) {
-        const auto found = baseline.find(other);
-        if (other == size_bytes || found == baseline.end()) continue;
-        if (found->second.kept.size() % parameters != 0) return 0;
-        const std::size_t here = found->second.kept.size() / parameters;
-        if (copies != 0 && here != copies) return 0;
-        copies = here;
-      }
-      if (copies == 0) return 0;
-      expected = copies * own->second;
-    }
+    if (own != parameters_of_size_.end() && copies_ == 0) return 0;
+    const std::size_t expected = own != parameters_of_size_.end() ? copies_ * own->second : 0;
     const std::size_t left = kept > expected ? kept - expected : 0;
-    return left <= 2 ? left : 0;
+    return left <= (is_large ? 2 : 1) ? left : 0;
+  }
+
+  // How many blocks are kept to the end for each parameter: itself and its moments. Most bytes
+  // decide, because buffers have sizes of parameters too; sizes of workspaces count only if the
+  // model has no others. 0: unknown.
+  std::size_t copies_kept(const std::map<std::uint64_t, Copies>& baseline) const {
+    std::map<std::size_t, std::uint64_t> bytes, of_workspaces;  // by number of copies
+    for (const auto& [size_bytes, parameters] : parameters_of_size_) {
+      const auto found = baseline.find(size_bytes);
+      if (found == baseline.end() || found->second.kept.size() % parameters != 0) continue;
+      if (size_bytes == model::kLargeCublasWorkspaceBytes) continue;
+      const bool is_other = size_bytes != model::kCublasLtWorkspaceBytes;
+      (is_other ? bytes : of_workspaces)[found->second.kept.size() / parameters] +=
+          size_bytes * parameters;
+    }
+    if (bytes.empty()) bytes = of_workspaces;
+    const auto most =
+        std::ranges::max_element(bytes, {}, [](const auto& each) { return each.second; });
+    return most == bytes.end() ? 0 : most->first;
   }
 
   // `parameters`: how many parameters of this size the model has.
@@ -351,7 +361,11 @@ class DeviceRoles {
       take(copies.kept, used, parameters, model::kGradient);
       used += parameters;
     }
-    if (left != 0 && left % parameters == 0) {
+    // What other sizes have no counterpart of is no state: buffers.
+    const std::size_t expected = copies_ * parameters;
+    if (copies_ != 0 && copies.kept.size() > expected && expected >= used) {
+      take(copies.kept, used, expected - used, model::kOptimizerState);
+    } else if (left != 0 && left % parameters == 0) {
       take(copies.kept, used, copies.kept.size() - used, model::kOptimizerState);
     }
   }
@@ -361,6 +375,7 @@ class DeviceRoles {
   Lifetimes& lifetimes_;
   std::vector<Made> history_;  // in order of birth
   std::vector<std::uint32_t> workspaces_;
+  std::size_t copies_ = 0;  // copies_kept()
   bool has_backward_ = false;
   std::unordered_set<std::uint64_t> model_sizes_;
   std::map<std::uint32_t, std::map<std::uint64_t, std::size_t>> gradients_;  // by backward pass

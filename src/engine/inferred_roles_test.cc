@@ -272,6 +272,32 @@ TEST_F(InferredRoles, what_no_copy_of_the_model_explains_is_a_workspace) {
                                                      "parameter", "workspace", "workspace"));
 }
 
+TEST_F(InferredRoles, buffers_as_large_as_a_weight_are_no_state) {
+  std::vector<std::uint64_t> sizes(3 * 2, 4000);  // two weights with two moments each
+  sizes.insert(sizes.end(), 3 * 1 + 2, 400);      // a vector, and two buffers as wide
+  live_before(maker_, sizes);
+  alloc(1, 800, forward_);
+  for (std::uint64_t i = 0; i < 3; ++i) alloc(10 + i, i < 2 ? 4000 : 400, backward_);
+  free(1, 800);
+  alloc(20, 8, step_);
+  free(20, 8);
+  categories();
+  EXPECT_THAT(baseline(), testing::Contains("400 unknown").Times(2));
+  EXPECT_THAT(baseline(), testing::Contains("400 optimizer_state").Times(2));
+  EXPECT_THAT(baseline(), testing::Contains("4000 optimizer_state").Times(4));
+}
+
+TEST_F(InferredRoles, a_file_in_a_folder_of_optimizers_makes_state) {
+  const StackId made_by_adagrad =
+      maker_.stack({{"/x/site-packages/torch/optim/adagrad.py", 95, "Adagrad.__init__"}, kMain});
+  alloc(1, 400, made_);
+  alloc(2, 400, made_by_adagrad);
+  alloc(3, 800, forward_);
+  alloc(4, 800, backward_);
+  EXPECT_THAT(categories(),
+              ElementsAre("parameter", "optimizer_state", "activation", "activation_gradient"));
+}
+
 TEST_F(InferredRoles, more_blocks_than_threads_are_no_workspaces) {
   std::vector<std::uint64_t> sizes(3 * 2, 400);
   sizes.insert(sizes.end(), 3, 32 * kMib);

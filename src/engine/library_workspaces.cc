@@ -210,15 +210,29 @@ class WorkspaceSearch {
     const Pass& first = passes_.front();
     if (candidate.row > first.last_row) return false;
     const std::size_t left = left_by(first, candidate.size_bytes);
-    if (passes_.size() > 1 && left == left_by(passes_[1], candidate.size_bytes) + 1) return true;
+    // Gradients that are kept are not made again.
+    if (passes_.size() > 1 && is_made_again()) {
+      return left == left_by(passes_[1], candidate.size_bytes) + 1;
+    }
     return left == parameters_of(candidate.size_bytes) + 1;
+  }
+
+  // Whether the second backward leaves blocks, as the first did: gradients.
+  bool is_made_again() const {
+    for (std::uint32_t row = passes_[1].first_row; row <= passes_[1].last_row; ++row) {
+      if (outlives(passes_[1], row)) return true;
+    }
+    return false;
+  }
+
+  bool outlives(const Pass& pass, std::uint32_t row) const {
+    return pass.end == kNever ? death(row) == kNever : death(row) > pass.end;
   }
 
   std::size_t left_by(const Pass& pass, std::uint64_t size_bytes) const {
     std::size_t count = 0;
     for (std::uint32_t row = pass.first_row; row <= pass.last_row; ++row) {
-      const bool outlives = pass.end == kNever ? death(row) == kNever : death(row) > pass.end;
-      count += trace_.size_bytes(device_, row) == size_bytes && outlives ? 1 : 0;
+      count += trace_.size_bytes(device_, row) == size_bytes && outlives(pass, row) ? 1 : 0;
     }
     return count;
   }

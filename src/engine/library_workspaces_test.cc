@@ -90,6 +90,19 @@ TEST_F(SnapshotWorkspaces, one_of_each_thread_and_one_of_cublaslt) {
   EXPECT_EQ(model::UserLines(trace_).label(site.stack), "[library workspace]");
 }
 
+// zero_grad(set_to_none=False), without a workspace of the gradient's size.
+TEST_F(SnapshotWorkspaces, kept_gradients_are_none) {
+  alloc(kLt, made_);
+  for (const bool is_first : {true, false}) {
+    const std::uint64_t result = alloc(800, linear_);
+    const std::uint64_t of_result = alloc(800, model::kEmptyStack);
+    if (is_first) alloc(kLt, model::kEmptyStack);
+    free(result, 800), free(of_result, 800);
+    free(alloc(16, state_), 16);
+  }
+  EXPECT_THAT(workspaces(), IsEmpty());
+}
+
 // With the parameter: whether zero_grad() frees the gradients.
 class SnapshotWorkspacesAndGradients : public SnapshotWorkspaces,
                                        public testing::WithParamInterface<bool> {};

@@ -33,8 +33,12 @@ bool is_any(std::string_view word, std::initializer_list<std::string_view> words
   return std::ranges::find(words, word) != words.end();
 }
 
+// The file and its folder: "optim/adagrad.py".
 std::string lower_case_name(std::string_view file) {
-  std::string name(file.substr(file.find_last_of("/\\") + 1));
+  const std::size_t end = file.find_last_of("/\\");
+  const bool has_folder = end != std::string_view::npos && end > 0;
+  const std::size_t folder = has_folder ? file.find_last_of("/\\", end - 1) : end;
+  std::string name(file.substr(folder + 1));
   std::ranges::transform(name, name.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
