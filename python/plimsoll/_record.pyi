@@ -673,6 +673,9 @@ def start_showing() -> None:
 
 def stop_showing() -> None: ...
 
+def record_process_memory() -> None:
+    """Record the resident memory of this process."""
+
 def start_device_watch() -> None:
     """
     Query NVIDIA's driver for the users of this process's GPUs. Calls are counted.

@@ -168,6 +168,7 @@ class Recording:
         self._pid = os.getpid()
         attachment.attach(self, kind, self._mode, self._stacks)
         self._note_path(self._recording)
+        self._note_process()
         recordings.add(self)
         live.begin(self)
         if self._nvtx:
@@ -183,6 +184,10 @@ class Recording:
         live.end(self)
         attachment.detach(self)
         recordings.remove(self)
+
+    def _note_process(self) -> None:
+        """Record the memory of this process, to compare it with that of the tensors."""
+        _record.record_process_memory()
 
     def _note_path(self, recording: _record.Recording) -> None:
         path = os.fsdecode(recording.path())
@@ -227,6 +232,7 @@ class Recording:
         if attached is not None:
             attached.survey(self._last_survey)  # records what no hook has reported
         cuda_hooks.attach_history(recording)
+        self._note_process()
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
 
@@ -343,6 +349,9 @@ class MemoryRecording(Recording):
 
     def _note_path(self, recording: _record.Recording) -> None:
         """Return None: a recording in memory has no path."""
+
+    def _note_process(self) -> None:
+        """Return None: what is traced is the model, not the process."""
 
     def _open(self, kind: str) -> _record.Recording:
         return _record.Recording(b"", False, self._max_events, False, True, self._meta(kind))

@@ -63,6 +63,15 @@ def train(steps=3):
     return model, optimizer
 
 
+def test_a_recording_has_the_memory_of_the_process_at_its_start_and_end(tmp_path):
+    with plimsoll.record(tmp_path / "run.plim"):
+        train()
+    arrow = pytest.importorskip("pyarrow")
+    readings = arrow.table(plimsoll.open(tmp_path / "run.plim").readings).to_pylist()
+    assert [each["device"] for each in readings] == ["cpu", "cpu"]
+    assert min(each["process_bytes"] for each in readings) > 10 << 20
+
+
 def test_a_recording_is_a_trace_with_the_bytes_computed_by_hand(tmp_path):
     with plimsoll.record(tmp_path / "run.plim") as recording:
         kept = train()

@@ -61,6 +61,8 @@ struct DeviceReport {
   std::vector<Oom> ooms;
   std::vector<OomDetails> oom_details;
   std::vector<BarReport> bars;
+  std::optional<std::uint64_t> process_start_bytes;
+  std::optional<std::uint64_t> process_end_bytes;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
 
   // The series that the device's tables count: allocated bytes if known, else requested.
@@ -103,7 +105,12 @@ struct DeviceReport {
               "The same events, with the state of the device and the cause."},
         Field{"bars", &DeviceReport::bars,
               "Memory of the whole device by user (processes, driver), at its highest use and at "
-              "its last out-of-memory event; empty if not recorded."}};
+              "its last out-of-memory event; empty if not recorded."},
+        Field{"process_start_bytes", &DeviceReport::process_start_bytes,
+              "Of the CPU: resident memory of the process when the recording began, tensors "
+              "included; null if not recorded."},
+        Field{"process_end_bytes", &DeviceReport::process_end_bytes,
+              "The same when the recording ended."}};
   }
 };
 

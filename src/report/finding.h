@@ -20,6 +20,7 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "stranded_memory",
     "memory_growth",
     "non_pytorch_memory",
+    "memory_outside_tensors",
     "recording_incomplete",
     "recording_was_empty",
     "no_memory_events",

@@ -110,13 +110,29 @@ std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& de
   return bars;
 }
 
+// The memory of the process, in the first and the last reading of the CPU.
+void add_process(const Trace& trace, report::DeviceReport& out) {
+  for (const DeviceReading& reading : trace.readings) {
+    if (reading.device.type != model::DeviceType::kCpu || !reading.figures.own_bytes) continue;
+    if (!out.process_start_bytes) {
+      out.process_start_bytes = reading.figures.own_bytes;
+    } else {
+      out.process_end_bytes = reading.figures.own_bytes;
+    }
+  }
+}
+
 class DevicePass final : public Pass {
  public:
   const char* name() const override { return "device"; }
   std::span<const char* const> depends_on() const override { return kDependsOn; }
   OptionSet uses() const override { return OptionSet::kDevice; }
   void clear(report::Report& report) const override {
-    for (report::DeviceReport& device : report.devices) device.bars.clear();
+    for (report::DeviceReport& device : report.devices) {
+      device.bars.clear();
+      device.process_start_bytes.reset();
+      device.process_end_bytes.reset();
+    }
   }
   Status run(PassContext& context) const override {
     const Trace& trace = context.trace;
@@ -126,7 +142,11 @@ class DevicePass final : public Pass {
       const DeviceTrace& device = trace.devices[d];
       if (context.options.device && *context.options.device != device.device) continue;
       report::DeviceReport& out = context.report.devices[d];
-      out.bars = bars_of(trace, device, out);
+      if (device.device.type == model::DeviceType::kCpu) {
+        add_process(trace, out);
+      } else {
+        out.bars = bars_of(trace, device, out);
+      }
     }
     return {};
   }

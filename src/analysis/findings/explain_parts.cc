@@ -108,6 +108,11 @@ std::string layer_of_logits(const Peak& peak, const PeakAllocation& largest) {
   return std::string(layer);
 }
 
+bool is_of_convolution(const Peak& peak, const PeakAllocation& allocation) {
+  const std::string_view op = peak.trace().strings[peak.site(allocation).op];
+  return op.starts_with("aten::conv") || op.starts_with("Convolution");
+}
+
 // The next step for tensors that a line makes, by what makes the largest of them.
 std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
                             const std::string& line) {
@@ -118,6 +123,16 @@ std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
   }
   if (peak.trace().has_native_lines) {
     return "Allocate less at a time at " + line + ": in chunks, or one buffer that is reused.";
+  }
+  if (is_of_convolution(peak, largest)) {
+    const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
+    const bool is_on_host = peak.device().trace.device.type == model::DeviceType::kCpu;
+    return "Run the convolution at " + line +
+           " on fewer images or on tiles at a time, or in bfloat16." +
+           (is_scratch && !is_on_host
+                ? " It needs this memory only while it runs: torch.backends.cudnn.benchmark = "
+                  "True, if set, may choose an algorithm that needs more."
+                : "");
   }
   if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
     return "Make the tensor of " + line +

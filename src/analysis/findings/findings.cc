@@ -17,13 +17,21 @@ constexpr std::array<const char*, 10> kRunsAfter{"timeline", "composition",   "s
                                                  "layers",   "steps"};
 
 // In order of precedence within a severity, highest first.
-constexpr std::array kRules{recording_incomplete, out_of_memory,
-                            recording_was_empty,  no_memory_events,
-                            memory_growth,        non_pytorch_memory,
-                            stranded_memory,      allocator_settings_conflict,
-                            history_truncated,    one_device_dominates,
-                            what_fills_the_peak,  repeated_large_allocation,
-                            segment_churn,        churn,
+constexpr std::array kRules{recording_incomplete,
+                            out_of_memory,
+                            recording_was_empty,
+                            no_memory_events,
+                            memory_growth,
+                            non_pytorch_memory,
+                            memory_outside_tensors,
+                            stranded_memory,
+                            allocator_settings_conflict,
+                            history_truncated,
+                            one_device_dominates,
+                            what_fills_the_peak,
+                            repeated_large_allocation,
+                            segment_churn,
+                            churn,
                             unknown_memory};
 
 class FindingsPass final : public Pass {

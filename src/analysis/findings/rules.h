@@ -44,6 +44,7 @@ Findings out_of_memory(const Facts& facts);
 Findings stranded_memory(const Facts& facts);
 Findings memory_growth(const Facts& facts);
 Findings non_pytorch_memory(const Facts& facts);
+Findings memory_outside_tensors(const Facts& facts);
 Findings recording_incomplete(const Facts& facts);
 Findings recording_was_empty(const Facts& facts);
 Findings no_memory_events(const Facts& facts);

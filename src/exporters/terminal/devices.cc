@@ -179,12 +179,21 @@ std::string bar_text(const report::DeviceReport& device, std::size_t width, text
                   width, color);
 }
 
+// The memory of the process next to that of its tensors, on the CPU.
+std::string process_text(const report::DeviceReport& device, std::size_t width, text::Color color) {
+  if (!device.process_start_bytes || !device.process_end_bytes) return {};
+  return labelled("the process",
+                  bytes_text(*device.process_start_bytes) + " resident at the start, " +
+                      bytes_text(*device.process_end_bytes) + " at the end, tensors included",
+                  width, color);
+}
+
 }  // namespace
 
 std::string device_text(const report::DeviceReport& device, std::size_t width, text::Color color) {
   return heading(device, color) + totals_text(device, width, color) +
          fragmentation_text(device, width, color) + ooms_text(device, width, color) +
-         bar_text(device, width, color);
+         bar_text(device, width, color) + process_text(device, width, color);
 }
 
 }  // namespace plimsoll::exporters::terminal
