@@ -187,7 +187,8 @@ class Recording:
 
     def _note_process(self) -> None:
         """Record the memory of this process, to compare it with that of the tensors."""
-        _record.record_process_memory()
+        if attachment.attached() is not None:
+            _record.record_process_memory()
 
     def _note_path(self, recording: _record.Recording) -> None:
         path = os.fsdecode(recording.path())

@@ -316,6 +316,16 @@ TEST_F(InferredRoles, categories_in_the_file_are_kept) {
   EXPECT_FALSE(trace_.has_inferred_roles);
 }
 
+TEST_F(InferredRoles, pinned_memory_of_the_host_is_named) {
+  alloc(1, 400, main_);
+  maker_.on(model::Device{model::DeviceType::kPinnedHost, -2});
+  alloc(2, 400, main_);
+  const std::vector<std::string> all = categories();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_NE(all.front(), "pinned_host");
+  EXPECT_EQ(all.back(), "pinned_host");
+}
+
 TEST_F(InferredRoles, without_stacks_nothing_is_inferred) {
   alloc(1, 400, model::kNoStack);
   EXPECT_THAT(categories(), ElementsAre(""));

@@ -49,8 +49,8 @@ Findings memory_outside_tensors(const Facts& facts) {
                                " when it ended. Tensors on " + device.name + " had " +
                                bytes_text(tensors) + " at their peak.");
     finding.evidence.emplace_back(
-        "The rest is outside tensors: Python objects, imported modules, caches of oneDNN (for each "
-        "new input shape), or memory of extensions.");
+        "The rest is outside tensors: Python objects, imported modules, compiled code "
+        "(torch.compile), caches of oneDNN (for each new input shape), or memory of extensions.");
     finding.next_step =
         "Profile native and Python memory with memray or heaptrack. If input shapes keep changing, "
         "pad them to a few, or set ONEDNN_PRIMITIVE_CACHE_CAPACITY to a small number.";

@@ -47,6 +47,39 @@ TEST(Growth, memory_kept_at_each_step_grows) {
   EXPECT_EQ(row.boundary, "Optimizer.step#AdamW.step");
 }
 
+constexpr model::Device kPinned{model::DeviceType::kPinnedHost, -2};
+
+// A GPU whose optimizer steps are known by stacks, and pinned memory with `steps` allocations.
+model::Trace with_pinned_memory(int steps, int pinned) {
+  TraceMaker maker;
+  const auto optimizer =
+      maker.stack({{"/x/torch/optim/optimizer.py", 5, "wrapper"}, {"/home/u/train.py", 7, "main"}});
+  const auto line = maker.stack({{"/home/u/data.py", 3, "load"}});
+  for (int i = 0; i < steps; ++i) {
+    const auto address = static_cast<std::uint64_t>(i) + 1000;
+    maker.on(model::Device{}).alloc(1, 512, optimizer).free(1, 512).alloc(2, 512).free(2, 512);
+    if (i < pinned) maker.on(kPinned).alloc(address, 1 << 20, line);
+  }
+  return maker.finish();
+}
+
+TEST(Growth, of_pinned_memory_is_judged_by_the_steps_of_the_gpu) {
+  const auto report = run(with_pinned_memory(16, 16));
+  ASSERT_EQ(report.tables.growth.size(), 1u);
+  EXPECT_EQ(report.tables.growth[0].device, kPinned.ordinal);
+  EXPECT_EQ(report.tables.growth[0].line, "/home/u/data.py:3 (load)");
+  EXPECT_DOUBLE_EQ(report.tables.growth[0].bytes_per_step, 1 << 20);
+  EXPECT_EQ(report.passes.at(0).reason, "");
+}
+
+TEST(Growth, a_device_that_cannot_be_judged_is_stated) {
+  const auto report = run(with_pinned_memory(16, 2));
+  EXPECT_TRUE(report.tables.growth.empty());
+  EXPECT_EQ(report.passes.at(0).state, report::PassState::kRan);
+  EXPECT_TRUE(report.passes.at(0).reason.starts_with("on pinned_host: no steps are marked"))
+      << report.passes.at(0).reason;
+}
+
 TEST(Growth, optimizer_state_that_appears_and_stays_does_not_grow) {
   for (const std::uint64_t born : {0u, 1u, 2u, 4u}) {
     const auto trace = train(8, [&](TraceMaker& maker, std::uint64_t step) {

@@ -75,6 +75,13 @@ TEST(TextReport, memory_of_the_host_has_a_section_only_if_it_is_a_good_part) {
   EXPECT_THAT(to_text(growing, {}), HasSubstr("\ncpu  6,486 events"));
 }
 
+TEST(TextReport, what_a_pass_could_not_answer_is_stated) {
+  report::Report report = healthy();
+  report.passes.push_back({"growth", report::PassState::kRan, "on pinned_host: no steps", 1});
+  EXPECT_THAT(to_text(report, {}),
+              HasSubstr("Not answered\n  - growth: on pinned_host: no steps\n"));
+}
+
 TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_named) {
   report::Report report = healthy();
   report.near_misses = {{1, "memory_growth", "of another device", 0.99},
