@@ -701,6 +701,9 @@ class PeakSpan:
 
     def __init__(self) -> None: ...
 
+def set_describer(describe: Callable[[], None] | None) -> None:
+    """Call this before each sample; it reports what no hook has reported."""
+
 def take_sample(iteration: int = 0, loss: float | None = None, large_tensor_bytes: int = 104857600, large_tensors: int = 10, peak_since: PeakSpan | None = None) -> MemorySample:
     """Return a sample of the memory in use now."""
 

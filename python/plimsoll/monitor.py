@@ -368,7 +368,6 @@ def log_tensor_memory_breakdown(
         return
     watch()  # even if no sample is due yet, so that the first one has the earlier tensors
     if number % interval == 0:
-        attachment.describe()
         sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))
         if writer is not None:
             add_scalars(writer, _record.scalars_of(sample, section, top_layers), number)

@@ -57,6 +57,14 @@ void record_objects(ThreadState& thread, const HeapObjects& objects) {
   for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
 }
 
+// What no hook reports of models and optimizers that are known: a parameter whose `data` was
+// replaced, a gradient that was assigned (FSDP2 does so in backward), a state that was loaded.
+void record_known(ThreadState& thread) {
+  modules().tag_changed(thread);
+  tag_optimizers(thread);
+  modules().tag_gradients(thread);
+}
+
 // Only a search finds copies of modules (an average of the weights), which register nothing and may
 // never be called. One runs after the first step, and then whenever its time is at most a
 // two-thousandth of the time since the last one.
@@ -205,25 +213,25 @@ PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
 
 // ---- functions that Plimsoll's Python code calls ------------------------------------------------
 
-// survey("all" or "new"): tags every tensor in Python's heap, or the new ones since the last call.
+// survey("all" or "new"): tags every tensor in Python's heap, or the new ones since the last call,
+// and what has changed in known models and optimizers.
 PyObject* survey(PyObject* /*self*/, PyObject* part) {
   const bool is_all =
       PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
   return guarded([&](ThreadState& thread) {
     record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew));
-    modules().tag_changed(thread);  // such as a parameter whose `data` was replaced
+    record_known(thread);
   });
 }
 
-// describe(): right before a sample, tags what the hooks have not seen.
+// describe(): right before a sample, tags what the hooks have not seen. New objects are always
+// searched, all objects only if that is due.
 PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     if (g_renew_cuda != nullptr) g_renew_cuda();
     record_objects(thread, search_heap(HeapPart::kNew));
     g_survey_clock.run_if_due(thread);
-    modules().tag_changed(thread);
-    tag_optimizers(thread);
-    modules().tag_gradients(thread);
+    record_known(thread);
     poll_foreign_storages(thread);
     parameters().forget_dead();
   });

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,6 +57,13 @@ class TrackedBlock {
   bool is_finishing_ = false;
   std::optional<TrackMemory> block_;
 };
+
+// Reports to the recorder what no hook has reported, before a sample; empty while nothing is
+// attached. Guarded by the GIL; never destroyed, because it may hold a Python object.
+std::function<void()>& describer() {
+  static auto& held = *new std::function<void()>;
+  return held;
+}
 
 Monitoring switched(bool enabled) { return enabled ? Monitoring::kOn : Monitoring::kOff; }
 
@@ -135,9 +143,17 @@ void bind_watch(nb::module_& module) {
                        "Measures the peaks of all devices from its creation on.")
       .def(nb::init<>());
   module.def(
+      "set_describer",
+      [](std::optional<std::function<void()>> describe) {
+        describer() = describe ? std::move(*describe) : std::function<void()>();
+      },
+      nb::arg("describe").none(),
+      "Call this before each sample; it reports what no hook has reported.");
+  module.def(
       "take_sample",
       [](std::int64_t iteration, std::optional<double> loss, std::uint64_t large_tensor_bytes,
          std::size_t large_tensors, const PeakSpan* peak_since) {
+        if (const std::function<void()> describe = describer()) describe();
         return take_sample({.iteration = iteration,
                             .loss = loss,
                             .large_tensor_bytes = large_tensor_bytes,

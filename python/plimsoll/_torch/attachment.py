@@ -61,6 +61,8 @@ class LibtorchAttachment:
         if self._has_user_steps:
             self._adapter.user_marks_steps()
         self.survey()
+        # Not a Python function, in which a signal handler could raise an exception.
+        _record.set_describer(self._adapter.describe)
 
     def _register(self) -> None:
         modules = importlib.import_module("torch.nn.modules.module")
@@ -80,7 +82,6 @@ class LibtorchAttachment:
         self._adapter.survey(what)
 
     def describe(self) -> None:
-        """Record what is new since the last call; used right before a sample."""
         self._adapter.describe()
 
     def layer_of(self, module: Any) -> str:
@@ -124,6 +125,7 @@ class LibtorchAttachment:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        _record.set_describer(None)
         self._adapter.detach()
 
 
@@ -277,8 +279,11 @@ def learn(has_activations: bool) -> None:
 
 
 def describe() -> None:
-    """Record what is new since the last call; used right before a sample."""
-    if isinstance(_attached, LibtorchAttachment):
+    """Record what no hook has reported; used right before a sample that C++ code takes.
+
+    `_record.take_sample` does this itself.
+    """
+    if _attached is not None:
         _attached.describe()
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+import time
 import weakref
 from collections.abc import Sequence
 from functools import partial
@@ -34,7 +35,13 @@ from plimsoll._process.program_errors import without_errors, without_memory
 from plimsoll._torch.dispatch_stack import push_beneath, take_out
 from plimsoll._torch.forward_layers import ForwardLayers
 from plimsoll._torch.hooks import Adapter, Survey
-from plimsoll._torch.module_tree import buffers_of, children_of, modules_of, parameters_of
+from plimsoll._torch.module_tree import (
+    buffers_of,
+    children_of,
+    modules_of,
+    parameters_of,
+    tensors_of,
+)
 from plimsoll._torch.tensor_memory import gradient_of, is_computed, kind_of, memory_of
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
@@ -76,6 +83,8 @@ class PythonAttachment(TorchDispatchMode):
         self._layers: list[str] = []
         self._forward_layers = ForwardLayers()
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}  # by the module's id
+        self._optimizers: dict[int, weakref.ref[Any]] = {}
+        self._search_due = 0.0  # of time.monotonic()
         self._in_optimizer = 0
         self._instances = 0
         self._steps = 0
@@ -94,6 +103,7 @@ class PythonAttachment(TorchDispatchMode):
         add(optimizers.register_optimizer_step_post_hook(self._step_ends))
         self.survey()
         push_beneath(self)
+        _record.set_describer(self.describe)
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -108,6 +118,7 @@ class PythonAttachment(TorchDispatchMode):
         take_out(self)
         for handle in self._handles:
             handle.remove()
+        _record.set_describer(None)
         self._storages.clear()
         _record.set_context("", "", 0, 0, _PHASE_OTHER)
 
@@ -130,7 +141,45 @@ class PythonAttachment(TorchDispatchMode):
         for module in sorted(modules, key=lambda each: id(each) in inner):  # roots first
             self._report_module(module)
         for optimizer in optimizers:
-            self._report_state(optimizer)
+            self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+        self._report_known()
+
+    @without_errors(_report_error)
+    def describe(self) -> None:
+        """Record what no hook has reported, right before a sample.
+
+        Young objects are always searched, all objects only if that takes at most 1 % of the time.
+        """
+        began = time.monotonic()
+        if began < self._search_due:
+            objects = [*gc.get_objects(0), *gc.get_objects(1)]
+            self.survey(objects)
+            objects.clear()  # it contains itself, and would retain all tensors
+            return
+        self.survey()
+        ended = time.monotonic()
+        self._search_due = ended + 100 * (ended - began)
+
+    def _report_known(self) -> None:
+        """Report the present tensors of modules and optimizers, which may have been replaced."""
+        seen = set()
+        for reference, name in list(self._names.values()):
+            module = reference()
+            if module is None:
+                continue
+            for key, parameter in tensors_of(module, "_parameters"):
+                if id(parameter) not in seen:  # shared by modules: the first name stays
+                    seen.add(id(parameter))
+                    self._report(parameter, _PARAMETER, f"{name}.{key}")
+                    self._report_gradient(parameter, f"{name}.{key}")
+            for key, buffer in tensors_of(module, "_buffers"):
+                self._report(buffer, _BUFFER, f"{name}.{key}")
+        for number, reference in list(self._optimizers.items()):
+            optimizer = reference()
+            if optimizer is None:
+                del self._optimizers[number]
+            else:
+                self._report_state(optimizer)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._is_over:

@@ -24,6 +24,12 @@ class Attached(Protocol):
     def survey(self, what: Survey = "all") -> None:
         """Record the modules, optimizers and tensors that a search finds."""
 
+    def describe(self) -> None:
+        """Record what is new since the last call, and what changed in models and optimizers.
+
+        Called right before each sample.
+        """
+
     def layer_of(self, module: Any) -> str:
         """Return the path of the module in recordings; empty if it has none."""
 

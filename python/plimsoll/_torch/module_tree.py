@@ -42,6 +42,11 @@ def buffers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     return _tensors(module, "_buffers")
 
 
+def tensors_of(module: torch.nn.Module, dictionary: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors directly in "_parameters" or "_buffers" of the module, with their names."""
+    return _entries(module, dictionary, torch.Tensor)
+
+
 def _tensors(module: torch.nn.Module, dictionary: str) -> Iterator[tuple[str, torch.Tensor]]:
     seen: set[int] = set()
     for path, each in modules_of(module):
