@@ -128,7 +128,9 @@ class PythonAttachment(TorchDispatchMode):
         self._user_steps = True
 
     def survey(self, what: Survey = "all") -> None:
-        objects: Sequence[Any] = gc.get_objects() if isinstance(what, str) else what
+        self._report_objects(gc.get_objects())
+
+    def _report_objects(self, objects: Sequence[Any]) -> None:
         modules, optimizers = [], []
         for each in objects:
             if issubclass(type(each), torch.Tensor):
@@ -153,7 +155,7 @@ class PythonAttachment(TorchDispatchMode):
         began = time.monotonic()
         if began < self._search_due:
             objects = [*gc.get_objects(0), *gc.get_objects(1)]
-            self.survey(objects)
+            self._report_objects(objects)
             objects.clear()  # it contains itself, and would retain all tensors
             return
         self.survey()
