@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/natural_order.h"
 #include "report/rest_row.h"
 
 namespace plimsoll::analysis {
@@ -52,7 +53,8 @@ void append_rows(std::vector<Group> groups, std::size_t top, const report::Point
     describe(groups[i].id, candidates.back().row);
   }
   std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
-    return a.row.bytes != b.row.bytes ? a.row.bytes > b.row.bytes : a.row.key < b.row.key;
+    return a.row.bytes != b.row.bytes ? a.row.bytes > b.row.bytes
+                                      : base::natural_less(a.row.key, b.row.key);
   });
   Group rest;
   for (std::size_t i = 0; i < candidates.size(); ++i) {

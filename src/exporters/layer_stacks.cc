@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/natural_order.h"
 #include "exporters/live_stacks.h"
 #include "model/categories.h"
 #include "model/layers.h"
@@ -52,7 +53,9 @@ class DeviceStacks {
     std::vector<LayerStack> rows;
     if (older > 0) rows.push_back({{"[allocated before recording]"}, older});
     for (const auto& [key, sum] : bytes) rows.push_back({frames_of(key), sum});
-    std::ranges::sort(rows, {}, &LayerStack::frames);
+    std::ranges::sort(rows, [](const LayerStack& a, const LayerStack& b) {
+      return std::ranges::lexicographical_compare(a.frames, b.frames, base::natural_less);
+    });
     return rows;
   }
 

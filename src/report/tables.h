@@ -8,6 +8,7 @@
 
 #include "base/fields.h"
 #include "report/attribution.h"
+#include "report/folded_layers.h"
 
 namespace plimsoll::report {
 
@@ -217,6 +218,7 @@ struct Tables {
   std::vector<GroupRow> by_tensor;
   std::vector<GroupRow> unknown_by_reason;
   std::vector<LayerRow> layers;
+  std::vector<FoldedLayerRow> folded_layers;
   std::vector<StepRow> steps;
   std::vector<SavedRow> saved;
   std::vector<GroupRow> saved_by_operator;
@@ -254,7 +256,9 @@ struct Tables {
               "Live bytes of the category unknown, by the reason why it is unknown."},
         Field{"layers", &Tables::layers,
               "Live bytes of each layer by phase and category, and the peak of the layer; sorted "
-              "by path."},
+              "by path, numbers by their value."},
+        Field{"folded_layers", &Tables::folded_layers,
+              "The same with equal layers side by side as one row; each row follows its parent."},
         Field{"steps", &Tables::steps,
               "Peak, end and categories of each step; the last 10,000 steps."},
         Field{"saved", &Tables::saved,

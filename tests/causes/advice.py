@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from tests.causes import leaks, mechanisms, peaks
+from tests.causes import deep_models, leaks, mechanisms, peaks
 from tests.causes.training import PROGRAMS, Training
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -42,11 +42,20 @@ def after_building(change: Callable[[Training], object]) -> Iterator[None]:
         yield
 
 
+def layers_of(name: str) -> list[str]:
+    """Return the layers of a range: "Net.blocks.0…11"."""
+    path, dots, last = name.partition("…")
+    if not dots:
+        return [name]
+    stem = path.rstrip("0123456789")
+    return [f"{stem}{number}" for number in range(int(path[len(stem) :]), int(last) + 1)]
+
+
 def checkpoint_layers(finding: dict) -> contextlib.AbstractContextManager:
     names = re.search(r"Run (.+) through", finding["next_step"])[1].split(", ")
 
     def change(training: Training) -> None:
-        for name in names:
+        for name in itertools.chain.from_iterable(map(layers_of, names)):
             layer = training.model.get_submodule(name.partition(".")[2])
             layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False)
 
@@ -106,6 +115,7 @@ def edited(program: str, old: str, new: str) -> Fix:
 ADVICE: dict[str, tuple[str, Fix]] = {
     "transformer/activations": ("activations_dominate", checkpoint_layers),
     "cnn/activations": ("activations_dominate", checkpoint_layers),
+    f"deep/{deep_models.equal_layers.__name__}": ("activations_dominate", checkpoint_layers),
     "mlp/gradients_through_forward": ("gradients_kept", clear_after_step),
     "transformer/gradients_through_forward": ("gradients_kept", clear_after_step),
     "vit/foreach_scratch": ("optimizer_scratch", without_foreach),

@@ -55,6 +55,9 @@ class TraceMaker {
 
   // Innermost frame first.
   model::StackId stack(std::initializer_list<FrameText> frames) {
+    return stack_of(std::vector<FrameText>(frames));
+  }
+  model::StackId stack_of(const std::vector<FrameText>& frames) {
     std::vector<model::FrameId> ids;
     for (const FrameText& text : frames) {
       model::Frame frame;

@@ -6,87 +6,25 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/blocks.h"
 #include "analysis/findings/calls.h"
+#include "analysis/findings/packages.h"
 #include "analysis/findings/peak.h"
+#include "analysis/findings/repeated_forward.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/units.h"
 #include "model/categories.h"
+#include "report/folded_layers.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
 
-using report::LayerRow;
-
-// A larger layer is represented by the layers inside it: a checkpoint around most of the model
-// recomputes everything and saves nothing.
-constexpr double kLargestBlock = 0.25;
-// If the children hold at least this share of a layer, they replace it.
-constexpr double kShareOfChildren = 0.8;
-// The smallest block that is worth a checkpoint.
-constexpr double kLeastShareOfBlock = 0.05;
-constexpr std::size_t kBlocksNamed = 4;
 constexpr double kLeastInBlocks = 0.2;
 // As a share of the peak; a smaller saving does not justify running a forward twice.
 constexpr double kLeastSaving = 0.02;
 // A function that is not a forward is worth a checkpoint if it allocates this share.
 constexpr double kShareOfFunction = 0.5;
-
-std::string_view parent_path(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
-}
-
-using LayerRows = std::vector<const LayerRow*>;
-
-// What counts for a layer: bytes saved for backward or, if those are unknown, its activations at
-// the peak.
-using Measure = std::uint64_t report::LayerBytes::*;
-
-std::uint64_t sum_of(const LayerRows& rows, Measure measure) {
-  std::uint64_t sum = 0;
-  for (const LayerRow* row : rows) sum += row->inclusive.*measure;
-  return sum;
-}
-
-// Layers side by side, none inside another, that are worth a checkpoint; largest first.
-LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure measure) {
-  const auto bytes = [measure](const LayerRow* row) { return row->inclusive.*measure; };
-  std::map<std::string_view, LayerRows> children;
-  for (const LayerRow& row : layers) {
-    if (row.device != device || row.layer.empty() || bytes(&row) == 0) continue;
-    children[parent_path(row.layer)].push_back(&row);
-  }
-  LayerRows open = children[""];
-  const auto whole = static_cast<double>(sum_of(open, measure));
-  LayerRows blocks;
-  while (!open.empty()) {
-    const LayerRow* row = open.back();
-    open.pop_back();
-    const LayerRows& inside = children[row->layer];
-    const bool is_large = static_cast<double>(bytes(row)) > kLargestBlock * whole;
-    if (is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes(row))) {
-      open.insert(open.end(), inside.begin(), inside.end());
-    } else if (static_cast<double>(bytes(row)) >= kLeastShareOfBlock * whole) {
-      blocks.push_back(row);
-    }
-  }
-  std::ranges::sort(blocks, [&](const LayerRow* a, const LayerRow* b) {
-    return bytes(a) != bytes(b) ? bytes(a) > bytes(b) : a->layer < b->layer;
-  });
-  return blocks;
-}
-
-std::string names_of(const LayerRows& blocks) {
-  std::string names;
-  for (const LayerRow* row : std::span(blocks).first(std::min(kBlocksNamed, blocks.size()))) {
-    names += (names.empty() ? "" : ", ") + row->layer;
-  }
-  if (blocks.size() > kBlocksNamed) {
-    names += " and " + counted(blocks.size() - kBlocksNamed, "layer") + " more";
-  }
-  return names;
-}
 
 // Returns true if the recording shows what was saved when backward began.
 bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
@@ -105,78 +43,103 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
   return true;
 }
 
-// The events of the device at which a block runs, ascending.
-struct BlockRuns {
-  std::vector<std::uint32_t> forward;   // births of allocations that backward uses
-  std::vector<std::uint32_t> backward;  // births during its backward
-};
+// Tensors of half precision show that the program computes in it already; those of most operators
+// have no recorded dtype.
+constexpr double kShareOfFloat32 = 0.5;
+constexpr double kMostOfHalf = 0.1;
 
-// How much the peak falls if everything allocated inside the blocks, except the last tensor of
-// each, is freed after the block has run and allocated again when its backward begins.
-std::uint64_t saving_of_checkpoints(Peak& peak, const LayerRows& blocks) {
-  model::Layers& layers = peak.layers();
-  std::map<std::uint32_t, BlockRuns> runs;  // by layer
-  for (const LayerRow* block : blocks) runs[layers.named(block->layer).value];
-  std::vector<std::uint32_t> block_of;  // by layer: the enclosing block, or 0
-  const auto run_of = [&](const PeakAllocation& allocation) {
-    const model::LayerId layer = peak.layer(allocation);
-    for (auto id = static_cast<std::uint32_t>(block_of.size()); id < layers.size(); ++id) {
-      const bool is_block = id == 0 || runs.contains(id);
-      block_of.push_back(is_block ? id : block_of[layers.parent(model::LayerId{id}).index()]);
-    }
-    return runs.find(block_of[layer.index()]);
-  };
-  const auto is_kept = [&](const PeakAllocation& allocation) {
-    return peak.category(allocation) == model::kActivation && peak.meets_backward(allocation);
-  };
-  peak.for_each([&](const PeakAllocation& allocation) {
-    const auto run = run_of(allocation);
-    if (run == runs.end()) return;
-    if (peak.phase(allocation) == model::Phase::kBackward) {
-      run->second.backward.push_back(allocation.born);
-    } else if (is_kept(allocation)) {
-      run->second.forward.push_back(allocation.born);
-    }
-  });
-  const auto& begins = peak.backward_begins();
-  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
-    const auto run = run_of(allocation);
-    if (run == runs.end() || !is_kept(allocation)) return {};
-    if (peak.phase(allocation) == model::Phase::kBackward) return {};
-    const auto& [forward, backward] = run->second;
-    const std::uint32_t begin = *std::ranges::upper_bound(begins, allocation.born);
-    const std::uint32_t last = *std::prev(std::ranges::lower_bound(forward, begin));
-    if (last == allocation.born) return {};
-    const auto back = std::ranges::lower_bound(backward, begin);
-    return {last, back == backward.end() ? allocation.died : *back};
-  });
+// The advice if no checkpoint helps.
+std::string smaller_batch(const Peak& peak, const Explanation& explanation) {
+  std::uint64_t single = 0, half = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::string_view dtype = peak.trace().strings[peak.tensor(allocation).dtype];
+    if (dtype == "float32") single += allocation.size_bytes;
+    if (dtype == "bfloat16" || dtype == "float16") half += allocation.size_bytes;
+  }
+  const bool is_single = is_at_least(single, kShareOfFloat32, explanation.bytes) &&
+                         !is_at_least(half, kMostOfHalf, explanation.bytes);
+  return is_single ? "Use a smaller batch, or compute in bfloat16 (torch.autocast)."
+                   : "Use a smaller batch.";
 }
 
-void add_blocks(Peak& peak, Measure measure, std::uint64_t bytes, report::Finding& finding) {
-  const LayerRows blocks =
+bool is_worth_it(const Peak& peak, std::uint64_t saving_bytes) {
+  return is_at_least(saving_bytes, kLeastSaving, peak.bytes());
+}
+
+std::string cost_text(std::uint64_t saving_bytes) {
+  return "This costs one more forward of these layers and saves about " + bytes_text(saving_bytes) +
+         ".";
+}
+
+void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
+                report::Finding& finding) {
+  const LayerRows all =
       blocks_of(peak.facts().report.tables.layers, peak.device().report.device, measure);
+  if (all.size() < 2) return;
+  const LayerRows blocks = without_checkpoint(peak, all);
+  if (blocks.size() < all.size()) {
+    finding.evidence.push_back(counted(all.size() - blocks.size(), "layer") +
+                               " already run through torch.utils.checkpoint.");
+  }
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
   // Checkpoints do not free what is allocated outside the layers.
-  if (!is_at_least(held, kLeastInBlocks, bytes)) return;
-  const std::uint64_t largest = blocks.front()->inclusive.*measure;
+  if (!is_at_least(held, kLeastInBlocks, explanation.bytes)) return;
+  std::uint64_t largest = 0;
+  for (const report::LayerRow* block : blocks) {
+    largest = std::max(largest, block->inclusive.*measure);
+  }
   // Without marks of backward it is unknown when a block's memory returns. At worst all of the
   // largest block's does.
-  finding.saving_bytes =
+  const std::uint64_t saving =
       peak.backward_begins().empty() ? held - largest : saving_of_checkpoints(peak, blocks);
-  finding.evidence.push_back(counted(blocks.size(), "layer") + " side by side hold " +
-                             bytes_text(held) + " of it; the largest, " + blocks.front()->layer +
-                             ", holds " + bytes_text(largest) + ".");
-  if (!is_at_least(finding.saving_bytes, kLeastSaving, peak.bytes())) {
-    finding.saving_bytes = 0;
+  finding.evidence.push_back(blocks_text(blocks, measure));
+  if (!is_worth_it(peak, saving)) return;
+  finding.saving_bytes = saving;
+  if (const auto call = checkpoint_call(peak, explanation.parts)) {
+    finding.next_step = std::string(call->advice) +
+                        ". Backward then recomputes the activations "
+                        "inside " +
+                        names_of(blocks) + ", one layer at a time, instead of keeping them. " +
+                        cost_text(saving);
     return;
   }
   finding.next_step =
       "Run " + names_of(blocks) +
       " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False). Backward then "
       "recomputes the activations inside these layers, one layer at a time, instead of keeping "
-      "them. This costs one more forward of these layers and saves about " +
-      bytes_text(finding.saving_bytes) + ".";
+      "them. " +
+      cost_text(saving);
+}
+
+// For a snapshot, which records no layers.
+void add_repeated_forward(const Peak& peak, const Explanation& explanation,
+                          report::Finding& finding) {
+  const auto forward = repeated_forward(peak, explanation);
+  if (!forward) return;
+  finding.evidence.push_back(
+      base::format_count(forward->calls) + " calls of forward at " + forward->place +
+      (forward->caller.empty() ? "" : ", from " + forward->caller + ",") + " make " +
+      bytes_text(forward->bytes) + " of it" +
+      (report::is_of_equal_size(forward->smallest_bytes, forward->largest_bytes)
+           ? ": " + base::format_count(forward->calls) + " × " +
+                 bytes_text(forward->bytes / forward->calls)
+           : "; the largest " + bytes_text(forward->largest_bytes)) +
+      ".");
+  if (forward->runs_in_checkpoint || !is_worth_it(peak, forward->saving_bytes)) {
+    finding.next_step = smaller_batch(peak, explanation);
+    return;
+  }
+  finding.saving_bytes = forward->saving_bytes;
+  const auto call = checkpoint_call(peak, forward->parts);
+  finding.next_step =
+      (call ? std::string(call->advice)
+            : "Run the module whose forward is at " + forward->place +
+                  " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)") +
+      ". Backward then recomputes what each call makes, one call at a time, instead of keeping "
+      "it. " +
+      cost_text(forward->saving_bytes);
 }
 
 // In a snapshot, stacks in backward have no line. A gradient has the size of its tensor, so large
@@ -252,19 +215,21 @@ void explain_activations(Peak& peak, Explanations& out) {
   }
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   if (is_named(line)) {
-    finding.evidence.push_back("Most of it is created at " + line + ": " + bytes_text(of_line) +
-                               ".");
+    const auto [inside, of_inside] = package_line_of_most(peak, explanation.parts, line);
+    finding.evidence.push_back(
+        "Most of it is created at " + line + ": " + bytes_text(of_line) +
+        (inside.empty() ? "" : ", of which " + inside + " makes " + bytes_text(of_inside)) + ".");
   }
-  finding.next_step = "Use a smaller batch, or compute in bfloat16 (torch.autocast).";
+  finding.next_step = smaller_batch(peak, explanation);
   const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
     finding.next_step =
         "Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
-        "use_reentrant=False), which recomputes them in backward. Or use a smaller batch, or "
-        "compute in bfloat16 (torch.autocast).";
+        "use_reentrant=False), which recomputes them in backward. Or use a smaller batch.";
   }
   if (peak.is_inferred() && path.empty()) add_line_of_size(peak, explanation.parts, finding);
+  if (peak.is_inferred()) add_repeated_forward(peak, explanation, finding);
   const auto [function, of_function, is_of_autograd] = function_of_most(peak, explanation);
   const bool is_of_function =
       !function.empty() && is_at_least(of_function, kShareOfFunction, bytes);
@@ -282,10 +247,11 @@ void explain_activations(Peak& peak, Explanations& out) {
   }
   const Facts& facts = peak.facts();
   const bool is_kept_known = add_kept(facts, peak.device(), finding);
-  add_blocks(
-      peak,
-      is_kept_known ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
-      bytes, finding);
+  // What an earlier backward used says little about a forward that failed before its own.
+  const bool is_measured = is_kept_known && !ends_in_forward(peak);
+  add_blocks(peak,
+             is_measured ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
+             explanation, finding);
   add_calls(peak, explanation, finding);
   if (is_of_function && is_of_autograd) {
     finding.next_step =

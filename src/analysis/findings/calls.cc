@@ -155,6 +155,17 @@ bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation)
   return false;
 }
 
+// Whether the allocation's line has called the forward of a module.
+bool calls_forward(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Trace& trace = peak.trace();
+  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
+  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
+    if (id == line) return false;
+    if (model::is_forward(trace.strings[trace.stacks.frame(id).function])) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation) {
@@ -165,7 +176,10 @@ FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.born == model::kNone || !peak.has_line(allocation)) continue;
-    const bool is_in_layer = !trace.strings[peak.site(allocation).layer].empty();
+    // A snapshot records no layers, but the forwards that a line calls.
+    const bool is_in_layer = peak.is_inferred()
+                                 ? calls_forward(peak, allocation)
+                                 : !trace.strings[peak.site(allocation).layer].empty();
     if (is_in_layer) add_callers(peak, allocation, callers);
     const model::Frame& frame = trace.stacks.frame(peak.facts().lines.frame(allocation.stack));
     functions[function_in(frame)] += allocation.size_bytes;

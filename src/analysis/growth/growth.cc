@@ -15,6 +15,7 @@
 #include "analysis/growth/survivors.h"
 #include "analysis/lbfgs.h"
 #include "base/growth_rule.h"
+#include "base/natural_order.h"
 #include "model/categories.h"
 #include "model/layers.h"
 
@@ -205,7 +206,7 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
   }
   std::ranges::sort(rows, [](const GrowthRow& a, const GrowthRow& b) {
     return a.bytes_per_step != b.bytes_per_step ? a.bytes_per_step > b.bytes_per_step
-                                                : a.key < b.key;
+                                                : base::natural_less(a.key, b.key);
   });
   return rows;
 }

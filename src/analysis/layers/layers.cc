@@ -8,9 +8,11 @@
 
 #include "analysis/layers/layer_calls.h"
 #include "analysis/replay.h"
+#include "base/natural_order.h"
 #include "model/categories.h"
 #include "model/layers.h"
 #include "model/live_set.h"
+#include "report/folded_layers.h"
 
 namespace plimsoll::analysis::layers {
 namespace {
@@ -53,7 +55,7 @@ class DeviceLayers {
       add_time(rows_[id].own);
       add_time(rows_[id].inclusive);
     }
-    std::ranges::sort(rows_, {}, &LayerRow::layer);
+    std::ranges::sort(rows_, base::natural_less, &LayerRow::layer);
     std::ranges::move(rows_, std::back_inserter(out));
   }
 
@@ -196,7 +198,10 @@ class LayersPass final : public Pass {
     return kNames;
   }
   OptionSet uses() const override { return OptionSet::kDevice; }
-  void clear(report::Report& report) const override { report.tables.layers.clear(); }
+  void clear(report::Report& report) const override {
+    report.tables.layers.clear();
+    report.tables.folded_layers.clear();
+  }
   Status run(PassContext& context) const override {
     if (!model::Layers::are_known(context.trace) && !context.trace.has_layer_calls) return {};
     report::Tables& tables = context.report.tables;
@@ -216,6 +221,7 @@ class LayersPass final : public Pass {
       if (context.progress.interrupted()) return {};
       DeviceLayers(context.trace, device).append_rows(points, tables.layers);
     }
+    tables.folded_layers = report::fold_layers(tables.layers);
     return {};
   }
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/natural_order.h"
 #include "model/layers.h"
 #include "model/live_set.h"
 
@@ -41,14 +42,14 @@ class Parts {
         open.insert(open.end(), inside.begin(), inside.end());
       }
     }
-    std::ranges::sort(names_);
+    std::ranges::sort(names_, base::natural_less);
     names_.emplace_back("[no layer]");
   }
 
   const std::vector<std::string>& names() const { return names_; }
   // The part with this name, or kNone.
   std::uint32_t find(const std::string& path) const {
-    const auto found = std::lower_bound(names_.begin(), names_.end() - 1, path);
+    const auto found = std::lower_bound(names_.begin(), names_.end() - 1, path, base::natural_less);
     const bool is_there = found != names_.end() - 1 && *found == path;
     return is_there ? static_cast<std::uint32_t>(found - names_.begin()) : kNone;
   }

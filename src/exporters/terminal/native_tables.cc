@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/natural_order.h"
 #include "base/units.h"
 #include "exporters/terminal/point_text.h"
 #include "exporters/terminal/words.h"
@@ -26,19 +27,21 @@ std::string bytes_or_dash(std::uint64_t bytes) { return bytes == 0 ? "-" : bytes
 
 // ---- layers ---------------------------------------------------------------------------------
 
-std::string_view parent_path(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
-}
+using report::FoldedLayerRow;
+using FoldedRows = std::vector<const FoldedLayerRow*>;
 
-// Rows by path, and each one's children, largest first.
+// Rows by path, and each one's children: largest first, but numbered ones in the order of their
+// numbers, in the place of the largest of them.
 class LayerTree {
  public:
-  explicit LayerTree(const std::vector<const report::LayerRow*>& rows) {
-    for (const report::LayerRow* row : rows) by_path_.emplace(row->layer, row);
-    for (const report::LayerRow* row : rows) {
+  explicit LayerTree(const FoldedRows& rows) {
+    for (const FoldedLayerRow* row : rows) by_path_.emplace(row->layer, row);
+    for (const FoldedLayerRow* row : rows) {
       if (row->inclusive.bytes == 0) continue;
-      const std::string_view parent = parent_path(row->layer);
+      const std::string_view parent = report::parent_layer(row->layer);
+      const auto above = by_path_.find(parent);
+      weight_[row] =
+          row->inclusive.bytes / (above == by_path_.end() ? 1 : above->second->layers.size());
       const bool is_root = row->layer.empty() || parent.empty() || !by_path_.contains(parent);
       (is_root ? roots_ : children_[parent]).push_back(row);
     }
@@ -46,46 +49,65 @@ class LayerTree {
     for (auto& [path, children] : children_) sort(children);
   }
 
-  // The `top` largest rows, each after its parent.
-  std::vector<const report::LayerRow*> largest(std::size_t top) const {
-    std::vector<const report::LayerRow*> open = roots_;
-    std::vector<const report::LayerRow*> chosen;
+  // The `top` largest rows, each after its parent. Inside equal layers, the size in one of them
+  // counts: the parts of all of them would hide what is outside.
+  FoldedRows largest(std::size_t top) const {
+    FoldedRows open = roots_;
+    FoldedRows chosen;
     while (!open.empty() && chosen.size() < top) {
-      const auto next = std::ranges::max_element(open, is_less);
+      const auto next = std::ranges::max_element(open, [&](const auto* a, const auto* b) {
+        const std::uint64_t left = weight_.at(a), right = weight_.at(b);
+        return left != right ? left < right : base::natural_less(b->layer, a->layer);
+      });
       chosen.push_back(*next);
       open.erase(next);
       const auto children = children_.find(chosen.back()->layer);
       if (chosen.back()->layer.empty() || children == children_.end()) continue;
       open.insert(open.end(), children->second.begin(), children->second.end());
     }
-    std::vector<const report::LayerRow*> ordered;
-    for (const report::LayerRow* root : roots_) add_in_order(root, chosen, ordered);
+    FoldedRows ordered;
+    for (const FoldedLayerRow* root : roots_) add_in_order(root, chosen, ordered);
     return ordered;
   }
 
  private:
   // By bytes, descending, then by path.
-  static bool is_less(const report::LayerRow* a, const report::LayerRow* b) {
+  static bool is_less(const FoldedLayerRow* a, const FoldedLayerRow* b) {
     if (a->inclusive.bytes != b->inclusive.bytes) return a->inclusive.bytes < b->inclusive.bytes;
-    return a->layer > b->layer;
-  }
-  static void sort(std::vector<const report::LayerRow*>& rows) {
-    std::ranges::sort(
-        rows, [](const report::LayerRow* a, const report::LayerRow* b) { return is_less(b, a); });
+    return base::natural_less(b->layer, a->layer);
   }
 
-  void add_in_order(const report::LayerRow* row, const std::vector<const report::LayerRow*>& chosen,
-                    std::vector<const report::LayerRow*>& out) const {
+  // "Net.conv" for "Net.conv12".
+  static std::string_view stem(std::string_view path) {
+    const std::size_t name = path.rfind('.') + 1;  // 0 if there is none
+    return path.substr(0, path.find_first_of("0123456789", name));
+  }
+
+  static void sort(FoldedRows& rows) {
+    std::map<std::string_view, const FoldedLayerRow*> largest;  // by stem
+    for (const FoldedLayerRow* row : rows) {
+      const FoldedLayerRow*& most = largest[stem(row->layer)];
+      if (most == nullptr || is_less(most, row)) most = row;
+    }
+    std::ranges::sort(rows, [&](const FoldedLayerRow* a, const FoldedLayerRow* b) {
+      const std::string_view left = stem(a->layer), right = stem(b->layer);
+      if (left != right) return is_less(largest.at(right), largest.at(left));
+      return base::natural_less(a->layer, b->layer);
+    });
+  }
+
+  void add_in_order(const FoldedLayerRow* row, const FoldedRows& chosen, FoldedRows& out) const {
     if (std::ranges::find(chosen, row) == chosen.end()) return;
     out.push_back(row);
     const auto children = children_.find(row->layer);
     if (row->layer.empty() || children == children_.end()) return;
-    for (const report::LayerRow* child : children->second) add_in_order(child, chosen, out);
+    for (const FoldedLayerRow* child : children->second) add_in_order(child, chosen, out);
   }
 
-  std::map<std::string_view, const report::LayerRow*> by_path_;
-  std::map<std::string_view, std::vector<const report::LayerRow*>> children_;
-  std::vector<const report::LayerRow*> roots_;
+  std::map<std::string_view, const FoldedLayerRow*> by_path_;
+  std::map<const FoldedLayerRow*, std::uint64_t> weight_;
+  std::map<std::string_view, FoldedRows> children_;
+  FoldedRows roots_;
 };
 
 struct LayerColumn {
@@ -94,7 +116,7 @@ struct LayerColumn {
 };
 
 // The columns with figures, in display order.
-std::vector<LayerColumn> layer_columns(const std::vector<const report::LayerRow*>& rows) {
+std::vector<LayerColumn> layer_columns(const FoldedRows& rows) {
   std::vector<LayerColumn> columns = {{"total", &report::LayerBytes::bytes},
                                       {"forward", &report::LayerBytes::forward_bytes},
                                       {"backward", &report::LayerBytes::backward_bytes},
@@ -103,7 +125,7 @@ std::vector<LayerColumn> layer_columns(const std::vector<const report::LayerRow*
                                       {"peak", &report::LayerBytes::peak_bytes}};
   std::erase_if(columns, [&](const LayerColumn& column) {
     return std::ranges::none_of(
-        rows, [&](const report::LayerRow* row) { return row->inclusive.*column.bytes > 0; });
+        rows, [&](const FoldedLayerRow* row) { return row->inclusive.*column.bytes > 0; });
   });
   return columns;
 }
@@ -121,25 +143,38 @@ std::string tree_heading(const std::vector<LayerColumn>& columns) {
   return has_peak ? text + ", and its own peak" : text;
 }
 
+// " (22 × 2.9 GiB)" for equal layers; empty for a single layer in each of the `parents`.
+std::string members_text(const FoldedLayerRow& row, std::size_t parents) {
+  const std::size_t count = row.layers.size();
+  if (count <= parents) return {};
+  if (report::is_of_equal_size(row.smallest_bytes, row.largest_bytes)) {
+    return " (" + base::format_count(count) + " × " + bytes_text(row.inclusive.bytes / count) + ")";
+  }
+  return " (" + base::format_count(count) + ", " + bytes_text(row.smallest_bytes) + " to " +
+         bytes_text(row.largest_bytes) + ")";
+}
+
 // "  conv" under "Net.down.0": the path below the nearest row above that contains it.
-std::string layer_name(const std::vector<const report::LayerRow*>& rows, std::size_t at) {
+std::string layer_name(const FoldedRows& rows, std::size_t at) {
   const std::string& path = rows[at]->layer;
   if (path.empty()) return "[no layer]";
   std::string_view rest = path;
   std::size_t depth = 0;
+  std::size_t parents = 1;
   for (std::size_t above = 0; above < at; ++above) {
     const std::string& other = rows[above]->layer;
     const bool holds = !other.empty() && path.size() > other.size() && path.starts_with(other) &&
                        path[other.size()] == '.';
     if (!holds) continue;
     ++depth;
+    parents = rows[above]->layers.size();
     rest = std::string_view(path).substr(other.size() + 1);
   }
-  return std::string(2 * depth, ' ') + text::printable(rest);
+  return std::string(2 * depth, ' ') + text::printable(rest) + members_text(*rows[at], parents);
 }
 
 // Omits all phases if they do not fit next to the names, because a subset would not add up.
-void fit_phases(std::vector<LayerColumn>& columns, const std::vector<const report::LayerRow*>& rows,
+void fit_phases(std::vector<LayerColumn>& columns, const FoldedRows& rows,
                 const std::vector<std::string>& names, std::size_t width) {
   std::size_t widest_name = 0;
   for (const std::string& name : names)
@@ -147,7 +182,7 @@ void fit_phases(std::vector<LayerColumn>& columns, const std::vector<const repor
   std::size_t needed = kGap + std::min(widest_name, kNameWidth);
   for (const LayerColumn& column : columns) {
     std::size_t widest = text::display_width(column.name);
-    for (const report::LayerRow* row : rows) {
+    for (const FoldedLayerRow* row : rows) {
       widest = std::max(widest, text::display_width(bytes_or_dash(row->inclusive.*column.bytes)));
     }
     needed += kGap + widest;
@@ -212,9 +247,9 @@ std::uint64_t end_bytes(const report::StepRow& row, const std::string& category)
 
 LayerTreeText layer_tree(const report::Report& report, const report::DeviceReport& device,
                          std::size_t top, std::size_t width, text::Color color) {
-  const auto all = rows_of(report.tables.layers, device);
+  const auto all = rows_of(report.tables.folded_layers, device);
   if (all.empty()) return {};
-  const std::vector<const report::LayerRow*> rows = LayerTree(all).largest(top);
+  const FoldedRows rows = LayerTree(all).largest(top);
   std::vector<LayerColumn> columns = layer_columns(rows);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < rows.size(); ++i) names.push_back(layer_name(rows, i));

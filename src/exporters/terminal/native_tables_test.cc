@@ -47,6 +47,7 @@ report::Report native() {
                           {-1, "Net.down.0", layer_bytes(8, 0, 8), layer_bytes(8, 0, 8), {}},
                           {-1, "Net.up", layer_bytes(0, 0, 0), layer_bytes(12, 9, 25), {}},
                           {-1, "Net.up.1", layer_bytes(12, 9, 25), layer_bytes(12, 9, 25), {}}};
+  report.tables.folded_layers = report::fold_layers(report.tables.layers);
   return report;
 }
 
@@ -71,6 +72,25 @@ TEST(ReportedText, of_many_layers_the_largest_branches_are_shown) {
             "     total   forward  backward      peak  layer\n"
             "  29.0 MiB  20.0 MiB   9.0 MiB  29.0 MiB  Net\n"
             "  21.0 MiB  12.0 MiB   9.0 MiB  25.0 MiB    up\n");
+}
+
+TEST(ReportedText, equal_layers_are_one_row_and_others_are_in_the_order_of_their_numbers) {
+  report::Report report = native();
+  report.tables.layers = {{-1, "Net", layer_bytes(0, 0, 0), layer_bytes(39, 9, 29), {}}};
+  for (int i = 0; i < 12; ++i) {
+    const std::uint64_t mib = i < 10 ? 2 : i;
+    report.tables.layers.push_back(
+        {-1, "Net.b." + std::to_string(i), {}, layer_bytes(mib, 0, mib), {}});
+    report.tables.layers.back().inclusive.activation_bytes = mib * kMiB;
+  }
+  report.tables.layers.push_back({-1, "Net.b", {}, layer_bytes(41, 0, 41), {}});
+  report.tables.folded_layers = report::fold_layers(report.tables.layers);
+  EXPECT_EQ(layer_tree(report, report.devices[0], 10, 100, text::Color::kOff).table,
+            "     total   forward  backward      peak  layer\n"
+            "  48.0 MiB  39.0 MiB   9.0 MiB  29.0 MiB  Net\n"
+            "  41.0 MiB  41.0 MiB         -  41.0 MiB    b\n"
+            "  20.0 MiB  20.0 MiB         -   2.0 MiB      0…9 (10 × 2.0 MiB)\n"
+            "  21.0 MiB  21.0 MiB         -  11.0 MiB      10…11 (2 × 10.5 MiB)\n");
 }
 
 TEST(ReportedText, a_tree_without_space_for_phases_omits_them) {
@@ -139,7 +159,7 @@ TEST(ReportedText, other_files_report_missing_data) {
 
 TEST(ReportedText, no_line_is_too_wide_and_nothing_colors_the_terminal) {
   report::Report report = native();
-  report.tables.layers[1].layer = std::string(300, 'n') + "\x1b[2J";
+  report.tables.folded_layers[1].layer = std::string(300, 'n') + "\x1b[2J";
   report.tables.points[0].layer = "\x1b[2J";
   report.tables.steps.push_back({});
   report.tables.steps[0].device = -1;

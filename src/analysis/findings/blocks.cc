@@ -1,0 +1,225 @@
+#include "analysis/findings/blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "analysis/findings/packages.h"
+#include "analysis/findings/text.h"
+#include "base/natural_order.h"
+#include "model/categories.h"
+#include "report/folded_layers.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using report::FoldedLayerRow;
+using report::LayerRow;
+
+// A larger layer is represented by the layers inside it: a checkpoint around most of the model
+// recomputes everything and saves nothing.
+constexpr double kLargestBlock = 0.25;
+// If the children hold at least this share of a layer, they replace it.
+constexpr double kShareOfChildren = 0.8;
+// The smallest block, or the smallest number of equal blocks together, that is worth a checkpoint.
+constexpr double kLeastShareOfBlock = 0.05;
+constexpr std::size_t kBlocksNamed = 4;
+
+// The events of the device at which a block runs, ascending.
+struct BlockRuns {
+  std::vector<std::uint32_t> forward;   // births of allocations that backward uses
+  std::vector<std::uint32_t> backward;  // births during its backward
+  std::uint64_t waiting_bytes = 0;      // for a backward that has not begun
+};
+
+// The block around each allocation.
+class BlockOf {
+ public:
+  BlockOf(Peak& peak, const LayerRows& blocks) : peak_(peak) {
+    for (const LayerRow* block : blocks) blocks_.insert(peak.layers().named(block->layer).value);
+  }
+
+  // The number of its layer; 0: none.
+  std::uint32_t operator()(const PeakAllocation& allocation) {
+    model::Layers& layers = peak_.layers();
+    const model::LayerId layer = peak_.layer(allocation);
+    for (auto id = static_cast<std::uint32_t>(block_of_.size()); id < layers.size(); ++id) {
+      const bool is_block = id == 0 || blocks_.contains(id);
+      block_of_.push_back(is_block ? id : block_of_[layers.parent(model::LayerId{id}).index()]);
+    }
+    return block_of_[layer.index()];
+  }
+
+ private:
+  Peak& peak_;
+  std::set<std::uint32_t> blocks_;
+  std::vector<std::uint32_t> block_of_;  // by layer
+};
+
+using FoldedRows = std::vector<const FoldedLayerRow*>;
+
+std::uint64_t folded_sum(const FoldedRows& rows, Measure measure) {
+  std::uint64_t sum = 0;
+  for (const FoldedLayerRow* row : rows) sum += row->inclusive.*measure;
+  return sum;
+}
+
+}  // namespace
+
+std::uint64_t sum_of(const LayerRows& rows, Measure measure) {
+  std::uint64_t sum = 0;
+  for (const LayerRow* row : rows) sum += row->inclusive.*measure;
+  return sum;
+}
+
+LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure measure) {
+  std::map<std::string_view, const LayerRow*> by_path;
+  for (const LayerRow& row : layers) {
+    if (row.device == device) by_path.emplace(row.layer, &row);
+  }
+  const auto largest = [&](const FoldedLayerRow* row) {
+    std::uint64_t most = 0;
+    for (const std::string& path : row->layers) {
+      most = std::max(most, by_path.at(path)->inclusive.*measure);
+    }
+    return static_cast<double>(most);
+  };
+  const std::vector<FoldedLayerRow> folded =
+      report::fold_layers(layers, report::FoldedBy::kStructure);
+  std::map<std::string_view, FoldedRows> children;
+  for (const FoldedLayerRow& row : folded) {
+    if (row.device != device || row.layer.empty() || row.inclusive.*measure == 0) continue;
+    children[report::parent_layer(row.layer)].push_back(&row);
+  }
+  FoldedRows open = children[""];
+  const auto whole = static_cast<double>(folded_sum(open, measure));
+  FoldedRows chosen;
+  while (!open.empty()) {
+    const FoldedLayerRow* row = open.back();
+    open.pop_back();
+    const FoldedRows& inside = children[row->layer];
+    const std::uint64_t bytes = row->inclusive.*measure;
+    const bool is_large = largest(row) > kLargestBlock * whole;
+    if (is_large && is_at_least(folded_sum(inside, measure), kShareOfChildren, bytes)) {
+      open.insert(open.end(), inside.begin(), inside.end());
+    } else if (static_cast<double>(bytes) >= kLeastShareOfBlock * whole) {
+      chosen.push_back(row);
+    }
+  }
+  LayerRows blocks;
+  for (const FoldedLayerRow* row : chosen) {
+    for (const std::string& path : row->layers) blocks.push_back(by_path.at(path));
+  }
+  std::ranges::sort(blocks, base::natural_less,
+                    [](const LayerRow* row) -> std::string_view { return row->layer; });
+  return blocks;
+}
+
+std::string names_of(const LayerRows& blocks) {
+  std::vector<std::string> paths;
+  for (const LayerRow* row : blocks) paths.push_back(row->layer);
+  const std::vector<std::string> names = report::ranges_of(paths);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kBlocksNamed, names.size()); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kBlocksNamed) {
+    // The most layers whose names are all among the first.
+    std::size_t named = 0;
+    for (std::size_t step = std::bit_ceil(paths.size()); step > 0; step /= 2) {
+      if (named + step > paths.size()) continue;
+      const auto end = paths.begin() + static_cast<std::ptrdiff_t>(named + step);
+      if (report::ranges_of({paths.begin(), end}).size() <= kBlocksNamed) named += step;
+    }
+    text += " and " + counted(paths.size() - named, "layer") + " more";
+  }
+  return text;
+}
+
+std::string blocks_text(const LayerRows& blocks, Measure measure) {
+  const auto bytes = [measure](const LayerRow* row) { return row->inclusive.*measure; };
+  const LayerRow* const most = *std::ranges::max_element(blocks, {}, bytes);
+  const LayerRow* const least = *std::ranges::min_element(blocks, {}, bytes);
+  const std::uint64_t sum = sum_of(blocks, measure);
+  std::vector<std::string> paths;
+  for (const LayerRow* row : blocks) paths.push_back(row->layer);
+  const bool is_one_range = report::ranges_of(paths).size() == 1;
+  if (is_one_range && report::is_of_equal_size(bytes(least), bytes(most))) {
+    return names_of(blocks) + " hold " + bytes_text(sum) +
+           " of it: " + base::format_count(blocks.size()) + " × " +
+           bytes_text(sum / blocks.size()) + ".";
+  }
+  return counted(blocks.size(), "layer") + " side by side hold " + bytes_text(sum) +
+         " of it; the largest, " + most->layer + ", holds " + bytes_text(bytes(most)) + ".";
+}
+
+LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks) {
+  BlockOf block_of(peak, blocks);
+  CheckpointStacks checkpoints(peak.trace());
+  std::set<std::uint32_t> done;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (checkpoints.contains(allocation.stack)) done.insert(block_of(allocation));
+  });
+  LayerRows left = blocks;
+  std::erase_if(left, [&](const LayerRow* block) {
+    return done.contains(peak.layers().named(block->layer).value);
+  });
+  return left;
+}
+
+bool ends_in_forward(const Peak& peak) {
+  const auto& begins = peak.backward_begins();
+  return !peak.device().report.oom_details.empty() && !begins.empty() &&
+         begins.back() <= peak.event() && peak.point().phase == "forward";
+}
+
+std::uint64_t saving_of_checkpoints(Peak& peak, const LayerRows& blocks) {
+  std::map<std::uint32_t, BlockRuns> runs;  // by layer
+  for (const LayerRow* block : blocks) runs[peak.layers().named(block->layer).value];
+  BlockOf block_of(peak, blocks);
+  const auto run_of = [&](const PeakAllocation& allocation) {
+    return runs.find(block_of(allocation));
+  };
+  const auto& begins = peak.backward_begins();
+  const auto begin_of = [&](const PeakAllocation& allocation) {
+    const auto next = std::ranges::upper_bound(begins, allocation.born);
+    return next == begins.end() ? model::kNone : *next;
+  };
+  const bool is_cut_off = ends_in_forward(peak);
+  const auto is_kept = [&](const PeakAllocation& allocation) {
+    if (peak.category(allocation) != model::kActivation) return false;
+    if (peak.meets_backward(allocation)) return true;
+    return is_cut_off && begin_of(allocation) == model::kNone && allocation.died > peak.event();
+  };
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const auto run = run_of(allocation);
+    if (run == runs.end()) return;
+    if (peak.phase(allocation) == model::Phase::kBackward) {
+      run->second.backward.push_back(allocation.born);
+    } else if (is_kept(allocation)) {
+      run->second.forward.push_back(allocation.born);
+      if (begin_of(allocation) == model::kNone) run->second.waiting_bytes += allocation.size_bytes;
+    }
+  });
+  // In the backward that has not begun, the largest block returns while all others wait.
+  const auto waiting = [](const auto& run) { return run.second.waiting_bytes; };
+  const auto largest = std::ranges::max_element(runs, {}, waiting);
+  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
+    const auto run = run_of(allocation);
+    if (run == runs.end() || !is_kept(allocation)) return {};
+    if (peak.phase(allocation) == model::Phase::kBackward) return {};
+    const auto& [forward, backward, waiting_bytes] = run->second;
+    const std::uint32_t begin = begin_of(allocation);
+    if (begin == model::kNone && run == largest) return {};
+    const std::uint32_t last = *std::prev(std::ranges::lower_bound(forward, begin));
+    if (last == allocation.born) return {};
+    const auto back = std::ranges::lower_bound(backward, begin);
+    return {last, back == backward.end() ? allocation.died : *back};
+  });
+}
+
+}  // namespace plimsoll::analysis::findings

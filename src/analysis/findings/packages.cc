@@ -1,0 +1,142 @@
+#include "analysis/findings/packages.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "analysis/findings/text.h"
+#include "base/path_text.h"
+#include "model/user_line.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+constexpr double kShareOfPackage = 0.5;
+
+struct Known {
+  std::string_view folder;  // of the file of a frame
+  CheckpointCall call;
+};
+
+// The first that applies: a trainer calls models, and a wrapper of models calls them too.
+constexpr std::array kKnown{
+    Known{"/transformers/trainer.py",
+          {"transformers", "Set gradient_checkpointing=True in TrainingArguments"}},
+    Known{"/transformers/models/",
+          {"transformers", "Call model.gradient_checkpointing_enable() before training"}},
+    Known{"/diffusers/models/",
+          {"diffusers", "Call model.enable_gradient_checkpointing() before training"}},
+    Known{"/timm/models/", {"timm", "Call model.set_grad_checkpointing() before training"}},
+    Known{"/pytorch/strategies/fsdp.py",
+          {"Lightning",
+           "Pass activation_checkpointing_policy={CLASS}, with the class of these "
+           "layers, to FSDPStrategy"}},
+    Known{"/pytorch_lightning/strategies/fsdp.py",
+          {"Lightning",
+           "Pass activation_checkpointing_policy={CLASS}, with the class of these "
+           "layers, to FSDPStrategy"}},
+    Known{"/torch/distributed/fsdp/",
+          {"FSDP",
+           "Call apply_activation_checkpointing(model, check_fn=…) of "
+           "torch.distributed.algorithms._checkpoint.checkpoint_wrapper for these layers"}},
+};
+
+std::string with_slashes(std::string_view path) {
+  std::string text(path);
+  std::ranges::replace(text, '\\', '/');
+  return text;
+}
+
+// The index in kKnown; kKnown.size(): none.
+std::size_t known_in(const model::Trace& trace, model::StackId stack) {
+  std::size_t first = kKnown.size();
+  for (const model::FrameId id : trace.stacks.frames(stack)) {
+    const std::string_view name = trace.strings[trace.stacks.frame(id).file];
+    const model::FrameOrigin origin = model::origin_of(name);
+    if (origin != model::FrameOrigin::kLibrary && origin != model::FrameOrigin::kTorch) continue;
+    const std::string file = with_slashes(name);
+    for (std::size_t i = 0; i < first; ++i) {
+      if (file.find(kKnown[i].folder) != std::string::npos) first = i;
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+bool CheckpointStacks::contains(model::StackId stack) {
+  const auto [found, is_new] = known_.try_emplace(stack.value, false);
+  if (is_new) {
+    found->second = std::ranges::any_of(trace_.stacks.frames(stack), [&](const model::FrameId id) {
+      return base::ends_with_path(trace_.strings[trace_.stacks.frame(id).file],
+                                  "torch/utils/checkpoint.py");
+    });
+  }
+  return found->second;
+}
+
+std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
+                                              const std::vector<std::uint32_t>& parts) {
+  std::map<std::uint32_t, std::uint64_t> by_stack;
+  std::uint64_t whole = 0;
+  for (const std::uint32_t part : parts) {
+    by_stack[peak.live()[part].stack.value] += peak.live()[part].size_bytes;
+    whole += peak.live()[part].size_bytes;
+  }
+  std::array<std::uint64_t, kKnown.size()> bytes{};
+  for (const auto& [stack, of_stack] : by_stack) {
+    const std::size_t known = known_in(peak.trace(), model::StackId{stack});
+    if (known < bytes.size()) bytes[known] += of_stack;
+  }
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] > 0 && is_at_least(bytes[i], kShareOfPackage, whole)) return kKnown[i].call;
+  }
+  return std::nullopt;
+}
+
+std::string frame_label(const model::Trace& trace, model::FrameId id) {
+  const model::Frame& frame = trace.stacks.frame(id);
+  std::string file = with_slashes(trace.strings[frame.file]);
+  for (const std::string_view packages : {"site-packages/", "dist-packages/"}) {
+    const std::size_t at = file.rfind(packages);
+    if (at != std::string::npos) file.erase(0, at + packages.size());
+  }
+  if (file.starts_with('/')) {  // of the program
+    std::size_t at = file.size();
+    for (int slashes = 0; slashes < 3 && at > 0; ++slashes) at = file.rfind('/', at - 1);
+    if (at > 0 && at != std::string::npos) file.erase(0, at + 1);
+  }
+  if (frame.line != model::kUnknownLine) file += ":" + std::to_string(frame.line);
+  return file + " (" + std::string(trace.strings[frame.function]) + ")";
+}
+
+std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
+                                                           const std::vector<std::uint32_t>& parts,
+                                                           const std::string& line) {
+  const model::Trace& trace = peak.trace();
+  const model::UserLines& lines = peak.facts().lines;
+  std::map<std::uint32_t, std::uint64_t> by_stack;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!peak.has_line(allocation) || !lines.is_in_package(allocation.stack)) continue;
+    by_stack[allocation.stack.value] += allocation.size_bytes;
+  }
+  std::map<std::string, std::uint64_t> inside;
+  for (const auto& [stack, bytes] : by_stack) {
+    const model::StackId id{stack};
+    if (lines.label(id) != line) continue;
+    for (const model::FrameId frame : trace.stacks.frames(id)) {
+      if (frame == lines.frame(id)) break;
+      const std::string_view file = trace.strings[trace.stacks.frame(frame).file];
+      if (model::origin_of(file) != model::FrameOrigin::kLibrary) continue;
+      inside[frame_label(trace, frame)] += bytes;
+      break;
+    }
+  }
+  const auto most =
+      std::ranges::max_element(inside, {}, [](const auto& each) { return each.second; });
+  if (most == inside.end()) return {};
+  return {most->first, most->second};
+}
+
+}  // namespace plimsoll::analysis::findings

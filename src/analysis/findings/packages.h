@@ -1,0 +1,49 @@
+// What a stack shows of the packages that a line of the program calls: the line inside them that
+// allocates most, and how their models are checkpointed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+#include "model/trace.h"
+
+namespace plimsoll::analysis::findings {
+
+// Whether a stack runs inside torch.utils.checkpoint.
+class CheckpointStacks {
+ public:
+  explicit CheckpointStacks(const model::Trace& trace) : trace_(trace) {}
+  bool contains(model::StackId stack);
+
+ private:
+  const model::Trace& trace_;
+  std::unordered_map<std::uint32_t, bool> known_;
+};
+
+// How a package checkpoints its layers.
+struct CheckpointCall {
+  std::string_view package;  // "transformers"
+  std::string_view advice;   // "Call model.gradient_checkpointing_enable() before training"
+};
+
+// Of the package whose layers allocate half of the parts or more; empty if there is none.
+std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
+                                              const std::vector<std::uint32_t>& parts);
+
+// "transformers/models/llama/modeling_llama.py:175 (forward)": a frame with its path inside its
+// package, or shortened to two folders.
+std::string frame_label(const model::Trace& trace, model::FrameId frame);
+
+// Of the parts at `line`, the line inside the packages that it calls which allocates most, with its
+// bytes; empty if no package allocates them.
+std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
+                                                           const std::vector<std::uint32_t>& parts,
+                                                           const std::string& line);
+
+}  // namespace plimsoll::analysis::findings
