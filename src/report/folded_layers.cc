@@ -140,6 +140,7 @@ class DeviceFolds {
       for (const std::vector<std::size_t>& equal : split(siblings, rows)) {
         const bool is_number = key.first.empty() || key.first.ends_with('.');
         if (equal.size() < (is_number ? 2 : kFewestNamed)) continue;
+        if (!is_number && !follow_each_other(siblings, equal)) continue;
         for (const std::size_t at : equal) members[at].clear();
         members[equal.front()] = equal;
       }
@@ -171,6 +172,13 @@ class DeviceFolds {
       rows.erase(rows.begin(), others.begin());
     }
     return all;
+  }
+
+  static bool follow_each_other(const std::vector<Sibling>& siblings,
+                                const std::vector<std::size_t>& equal) {
+    const std::uint64_t first = numbered(siblings[equal.front()].name)->number;
+    const std::uint64_t last = numbered(siblings[equal.back()].name)->number;
+    return last - first == equal.size() - 1;
   }
 
   static Sibling merged(const std::vector<Sibling>& siblings,

@@ -82,6 +82,8 @@ TEST(FoldedLayers, two_layers_named_by_their_step_are_not_equal) {
               ElementsAre("Net.fc1", "Net.fc2"));
   EXPECT_THAT(names({row("Net.h1", kMib), row("Net.h2", kMib), row("Net.h3", kMib)}),
               ElementsAre("Net.h1…3"));
+  EXPECT_THAT(names({row("Net.h1", kMib), row("Net.h2", kMib), row("Net.h5", kMib)}),
+              ElementsAre("Net.h1", "Net.h2", "Net.h5"));
 }
 
 TEST(FoldedLayers, folds_may_be_inside_folds) {

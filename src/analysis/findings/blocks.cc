@@ -205,9 +205,12 @@ std::uint64_t saving_of_checkpoints(Peak& peak, const LayerRows& blocks) {
       if (begin_of(allocation) == model::kNone) run->second.waiting_bytes += allocation.size_bytes;
     }
   });
-  // In the backward that has not begun, the largest block returns while all others wait.
-  const auto waiting = [](const auto& run) { return run.second.waiting_bytes; };
-  const auto largest = std::ranges::max_element(runs, {}, waiting);
+  // In the backward that has not begun, the largest block returns while all others wait. Of equal
+  // ones, the last returns first.
+  auto largest = runs.begin();
+  for (auto run = runs.begin(); run != runs.end(); ++run) {
+    if (run->second.waiting_bytes >= largest->second.waiting_bytes) largest = run;
+  }
   return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
     const auto run = run_of(allocation);
     if (run == runs.end() || !is_kept(allocation)) return {};

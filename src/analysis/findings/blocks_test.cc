@@ -122,6 +122,49 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
       << "the program's own folder";
 }
 
+// Each of four layers keeps `mib` and an output of 2 MiB.
+void four_layers(Case& c, std::uint64_t first, std::uint64_t mib) {
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const std::string name = "Net." + std::to_string(i);
+    for (const std::uint64_t j : {0, 1}) {
+      c.maker.alloc_reported(first + 2 * i + j, (j == 0 ? mib : 2) * kMib,
+                             {.layer = name, .category = "activation", .phase = Phase::kForward});
+    }
+  }
+}
+
+// The peak is in a forward that no backward follows.
+Findings without_backward(bool is_out_of_memory) {
+  Case c;
+  four_layers(c, 1, 2);
+  c.maker.begin_backward();
+  for (std::uint64_t i = 1; i <= 8; ++i) c.maker.free(i, 2 * kMib);
+  c.maker.end_backward();
+  four_layers(c, 101, 8);
+  c.peak_phase = "forward";
+  c.report.tables.saved.push_back({});
+  c.report.tables.saved[0].bytes = 16 * kMib;
+  c.report.tables.layers = {kept_layer("Net", 16)};
+  for (int i = 0; i < 4; ++i) {
+    c.report.tables.layers.push_back(kept_layer("Net." + std::to_string(i), 4));
+    c.report.tables.layers.back().inclusive.activation_bytes = 10 * kMib;
+  }
+  c.report.tables.layers[0].inclusive.activation_bytes = 40 * kMib;
+  c.report.devices.resize(1);
+  if (is_out_of_memory) c.report.devices[0].oom_details.emplace_back();
+  return c.run(explain_activations);
+}
+
+TEST(Blocks, a_forward_that_ran_out_of_memory_counts_as_if_its_backward_followed) {
+  const auto evaluation = without_backward(false);
+  ASSERT_THAT(evaluation, SizeIs(1));
+  EXPECT_EQ(evaluation[0].saving_bytes, 0u);
+  const auto found = without_backward(true);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, Contains("Net.0…3 hold 40.0 MiB of it: 4 × 10.0 MiB."));
+  EXPECT_EQ(found[0].saving_bytes, (40 - 3 * 2 - 10) * kMib) << "three outputs and a whole layer";
+}
+
 TEST(Blocks, bfloat16_is_advised_only_if_the_activations_are_known_to_be_float32) {
   const auto advice = [](const char* dtype) {
     Case c;

@@ -67,9 +67,12 @@ std::size_t known_in(const model::Trace& trace, model::StackId stack) {
 bool CheckpointStacks::contains(model::StackId stack) {
   const auto [found, is_new] = known_.try_emplace(stack.value, false);
   if (is_new) {
-    found->second = std::ranges::any_of(trace_.stacks.frames(stack), [&](const model::FrameId id) {
-      return base::ends_with_path(trace_.strings[trace_.stacks.frame(id).file],
-                                  "torch/utils/checkpoint.py");
+    found->second = std::ranges::any_of(trace_.stacks.frames(stack), [&](model::FrameId id) {
+      const std::string_view file = trace_.strings[trace_.stacks.frame(id).file];
+      return base::ends_with_path(file, "torch/utils/checkpoint.py") ||
+             base::ends_with_path(file,
+                                  "deepspeed/runtime/activation_checkpointing/"
+                                  "checkpointing.py");
     });
   }
   return found->second;

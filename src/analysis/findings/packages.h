@@ -15,7 +15,7 @@
 
 namespace plimsoll::analysis::findings {
 
-// Whether a stack runs inside torch.utils.checkpoint.
+// Whether a stack runs inside torch.utils.checkpoint, or DeepSpeed's version of it.
 class CheckpointStacks {
  public:
   explicit CheckpointStacks(const model::Trace& trace) : trace_(trace) {}
