@@ -77,10 +77,16 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   const LayerRows all =
       blocks_of(peak.facts().report.tables.layers, peak.device().report.device, measure);
   if (all.size() < 2) return;
-  const LayerRows blocks = without_checkpoint(peak, all);
+  LayerRows blocks = without_checkpoint(peak, all);
   if (blocks.size() < all.size()) {
     finding.evidence.push_back(counted(all.size() - blocks.size(), "layer") +
                                " already run through torch.utils.checkpoint.");
+  }
+  auto call = checkpoint_call(peak, explanation.parts);
+  if (const LayerRows listed = in_lists(blocks); call && listed.size() >= 2) {
+    blocks = listed;
+  } else {
+    call.reset();
   }
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
@@ -97,12 +103,10 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   finding.evidence.push_back(blocks_text(blocks, measure));
   if (!is_worth_it(peak, saving)) return;
   finding.saving_bytes = saving;
-  if (const auto call = checkpoint_call(peak, explanation.parts)) {
+  if (call) {
     finding.next_step = std::string(call->advice) +
-                        ". Backward then recomputes the activations "
-                        "inside " +
-                        names_of(blocks) + ", one layer at a time, instead of keeping them. " +
-                        cost_text(saving);
+                        ". Backward then recomputes the activations inside " + names_of(blocks) +
+                        ", one layer at a time, instead of keeping them. " + cost_text(saving);
     return;
   }
   finding.next_step =

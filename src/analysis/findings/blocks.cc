@@ -171,6 +171,15 @@ LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks) {
   return left;
 }
 
+LayerRows in_lists(const LayerRows& blocks) {
+  LayerRows listed = blocks;
+  std::erase_if(listed, [](const LayerRow* block) {
+    const std::string_view path = block->layer;
+    return path.substr(path.rfind('.') + 1).find_first_not_of("0123456789") != path.npos;
+  });
+  return listed;
+}
+
 bool ends_in_forward(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   return !peak.device().report.oom_details.empty() && !begins.empty() &&

@@ -107,7 +107,7 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
   EXPECT_THAT(advice("/x/site-packages/transformers/models/llama/modeling_llama.py", "M.forward"),
               AllOf(HasSubstr("Call model.gradient_checkpointing_enable() before training. "
                               "Backward then recomputes the activations inside "
-                              "Net.blocks.0…23, Net.head, one layer"),
+                              "Net.blocks.0…23, one layer"),
                     HasSubstr("/u/scale.py:19 (step): 200.0 MiB, of which transformers/models/"
                               "llama/modeling_llama.py:175 (M.forward) makes 200.0 MiB.")));
   EXPECT_THAT(advice("C:\\py\\Lib\\site-packages\\timm\\models\\vit.py", "Block.forward"),
@@ -163,6 +163,15 @@ TEST(Blocks, a_forward_that_ran_out_of_memory_counts_as_if_its_backward_followed
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("Net.0…3 hold 40.0 MiB of it: 4 × 10.0 MiB."));
   EXPECT_EQ(found[0].saving_bytes, (40 - 3 * 2 - 10) * kMib) << "three outputs and a whole layer";
+}
+
+TEST(Blocks, a_helper_of_a_package_is_not_named_next_to_the_line_of_the_program) {
+  Case c = deep_model(4);
+  const auto stack = c.maker.stack(
+      {{"/x/site-packages/einops/_backends.py", 291, "einsum"}, {"/u/model.py", 39, "forward"}});
+  c.maker.alloc_reported(9, 200 * kMib, {.category = "activation", .stack = stack});
+  EXPECT_THAT(c.run(explain_activations).at(0).evidence,
+              Contains("Most of it is created at /u/model.py:39 (forward): 200.0 MiB."));
 }
 
 TEST(Blocks, bfloat16_is_advised_only_if_the_activations_are_known_to_be_float32) {

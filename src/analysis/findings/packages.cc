@@ -6,6 +6,7 @@
 
 #include "analysis/findings/text.h"
 #include "base/path_text.h"
+#include "model/function_name.h"
 #include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
@@ -99,16 +100,19 @@ std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
 
 std::string frame_label(const model::Trace& trace, model::FrameId id) {
   const model::Frame& frame = trace.stacks.frame(id);
-  std::string file = with_slashes(trace.strings[frame.file]);
+  std::string file(trace.strings[frame.file]);
+  std::size_t begin = 0;
   for (const std::string_view packages : {"site-packages/", "dist-packages/"}) {
-    const std::size_t at = file.rfind(packages);
-    if (at != std::string::npos) file.erase(0, at + packages.size());
+    const std::size_t at = with_slashes(file).rfind(packages);
+    if (at != std::string::npos) begin = at + packages.size();
   }
-  if (file.starts_with('/')) {  // of the program
-    std::size_t at = file.size();
-    for (int slashes = 0; slashes < 3 && at > 0; ++slashes) at = file.rfind('/', at - 1);
-    if (at > 0 && at != std::string::npos) file.erase(0, at + 1);
+  if (begin == 0) {  // of the program: two folders
+    std::size_t slashes = 0;
+    for (std::size_t at = file.size(); at > 1 && slashes < 3; --at) {
+      if (base::is_separator(file[at - 1]) && ++slashes == 3) begin = at;
+    }
   }
+  file.erase(0, begin);
   if (frame.line != model::kUnknownLine) file += ":" + std::to_string(frame.line);
   return file + " (" + std::string(trace.strings[frame.function]) + ")";
 }
@@ -128,13 +132,16 @@ std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
   for (const auto& [stack, bytes] : by_stack) {
     const model::StackId id{stack};
     if (lines.label(id) != line) continue;
+    std::optional<model::FrameId> innermost;
+    bool is_of_module = false;
     for (const model::FrameId frame : trace.stacks.frames(id)) {
       if (frame == lines.frame(id)) break;
-      const std::string_view file = trace.strings[trace.stacks.frame(frame).file];
-      if (model::origin_of(file) != model::FrameOrigin::kLibrary) continue;
-      inside[frame_label(trace, frame)] += bytes;
-      break;
+      const model::Frame& row = trace.stacks.frame(frame);
+      if (model::origin_of(trace.strings[row.file]) != model::FrameOrigin::kLibrary) continue;
+      if (!innermost) innermost = frame;
+      is_of_module = is_of_module || model::is_forward(trace.strings[row.function]);
     }
+    if (is_of_module) inside[frame_label(trace, *innermost)] += bytes;
   }
   const auto most =
       std::ranges::max_element(inside, {}, [](const auto& each) { return each.second; });

@@ -41,7 +41,8 @@ std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
 std::string frame_label(const model::Trace& trace, model::FrameId frame);
 
 // Of the parts at `line`, the line inside the packages that it calls which allocates most, with its
-// bytes; empty if no package allocates them.
+// bytes, if a module of a package runs there; empty if none does. A helper (einops) says nothing
+// that the line does not.
 std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
                                                            const std::vector<std::uint32_t>& parts,
                                                            const std::string& line);

@@ -44,8 +44,10 @@ struct Passage {
   std::uint64_t inside = 0;  // hash of the frames inside the forward
 };
 
-bool is_call_of_module(std::string_view file) {
-  return base::ends_with_path(file, "torch/nn/modules/module.py");
+// Frames of torch between a module and its caller, and those of the interpreter.
+bool is_between(std::string_view file) {
+  return base::ends_with_path(file, "torch/nn/modules/module.py") ||
+         model::origin_of(file) == model::FrameOrigin::kNative;
 }
 
 // forward, forward_features.
@@ -75,7 +77,7 @@ std::vector<Passage> passages_of(const model::Trace& trace, model::StackId stack
     if (is_torch && !base::ends_with_path(file, "torch/nn/modules/transformer.py")) continue;
     std::size_t caller = at + 1;
     while (caller < frames.size() &&
-           is_call_of_module(trace.strings[trace.stacks.frame(frames[caller]).file])) {
+           is_between(trace.strings[trace.stacks.frame(frames[caller]).file])) {
       ++caller;
     }
     // A layer is part of a model, whose forward calls it. Rounds of the whole model are no layers.
@@ -273,9 +275,9 @@ class Search {
     for (std::size_t at = passage.at + 1; at < frames.size(); ++at) {
       const model::Frame& frame = trace.stacks.frame(frames[at]);
       const std::string_view function = trace.strings[frame.function];
-      const bool is_torch =
-          model::origin_of(trace.strings[frame.file]) == model::FrameOrigin::kTorch;
-      if (is_torch || is_wrapper(function.substr(function.rfind('.') + 1))) continue;
+      const model::FrameOrigin origin = model::origin_of(trace.strings[frame.file]);
+      if (origin == model::FrameOrigin::kTorch || origin == model::FrameOrigin::kNative) continue;
+      if (is_wrapper(function.substr(function.rfind('.') + 1))) continue;
       found.caller = frame_label(trace, frames[at]);
       break;
     }

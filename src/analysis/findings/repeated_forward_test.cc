@@ -120,6 +120,25 @@ TEST(RepeatedForward, layers_that_run_through_checkpoint_are_not_advised_again) 
   EXPECT_EQ(found[0].saving_bytes, 0u);
 }
 
+TEST(RepeatedForward, frames_of_the_interpreter_do_not_hide_the_caller) {
+  Case c = llama_snapshot();
+  const auto layer = [&](std::uint32_t line) {
+    return c.maker.stack({{"D:\\a\\b\\c\\model.py", line, "forward"},
+                          {"??", 0, "_PyEval_EvalFrameDefault"},
+                          {kModule, 1779, "_wrapped_call_impl"},
+                          {"??", 0, "_PyEval_EvalFrameDefault"},
+                          {"D:\\a\\b\\c\\model.py", 253, "forward"},
+                          {"D:\\a\\b\\c\\train.py", 5, "main"}});
+  };
+  for (std::uint64_t i = 0; i < 12; ++i) {
+    c.maker.alloc_reported(1 + 2 * i, 4 * kMib, {.category = "activation", .stack = layer(382)});
+    c.maker.alloc_reported(2 + 2 * i, kMib, {.category = "activation", .stack = layer(387)});
+  }
+  EXPECT_THAT(c.run(explain_activations).at(0).evidence,
+              Contains("12 calls of forward at b\\c\\model.py:382 to 387, from "
+                       "b\\c\\model.py:253 (forward), make 60.0 MiB of it: 12 × 5.0 MiB."));
+}
+
 TEST(RepeatedForward, a_single_forward_is_not_a_layer_of_many) {
   Case c = llama_snapshot();
   llama_forward(c, 1, 1);
