@@ -78,13 +78,17 @@ class Account {
     const bool is_reachable = request_ && (!is_private(trace_, segment.pool) ||
                                            is_same_pool(trace_, segment.pool, request_->pool));
     if (is_reachable) found_.reachable_bytes += row.cached_bytes;
+    if (is_private(trace_, segment.pool) && !is_reachable) note_pool(segment.pool);
     if (row.pinned_bytes > 0) found_.segments.push_back(std::move(row));
   }
 
   void add_units(const SegmentRange& segment, std::span<const FreeGap> gaps, bool serves,
                  report::SegmentFragmentation& row) {
     base::ReleaseUnits units(segment.address, segment.end(), page_bytes(segment));
-    const auto visit = [&](const ReleaseUnit& unit) { add_unit(unit, row); };
+    const bool is_of_pool = is_private(trace_, segment.pool);
+    const auto visit = [&](const ReleaseUnit& unit) {
+      (is_of_pool && unit.is_free()) ? add_private(unit) : add_unit(unit, row);
+    };
     pins_.clear();
     for (const FreeGap& gap : gaps) {
       const bool is_stranded = request_ && !(serves && gap.size_bytes >= request_->size_bytes);
@@ -92,6 +96,13 @@ class Account {
     }
     units.finish(visit);
     keep_largest_pins(row);
+  }
+
+  void add_private(const ReleaseUnit& unit) { found_.private_bytes += unit.free_bytes; }
+
+  void note_pool(model::PoolId pool) {
+    auto& pools = found_.private_pools;
+    if (std::ranges::find(pools, pool) == pools.end()) pools.push_back(pool);
   }
 
   void add_unit(const ReleaseUnit& unit, report::SegmentFragmentation& row) {
@@ -169,6 +180,18 @@ bool may_serve(const model::Trace& trace, const SegmentRange& segment, const Req
                                  : SegmentType::kLarge;
   return segment.stream == request.stream && is_same_pool(trace, segment.pool, request.pool) &&
          (segment.type == wanted || segment.type == SegmentType::kUnknown);
+}
+
+std::string pools_text(const model::Trace& trace, const std::vector<model::PoolId>& pools) {
+  constexpr std::size_t kNamed = 3;
+  std::string text;
+  for (std::size_t at = 0; at < std::min(pools.size(), kNamed); ++at) {
+    const model::Pool& pool = trace.pools[pools[at].index()];
+    text += (at > 0 ? ", pool (" : "pool (") + std::to_string(pool.first) + ", " +
+            std::to_string(pool.second) + ")";
+  }
+  if (pools.size() > kNamed) text += " and " + std::to_string(pools.size() - kNamed) + " more";
+  return text;
 }
 
 Pinning find_pinning(const model::Trace& trace, const HeapLayout& layout,

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/heap_layout.h"
@@ -30,6 +31,10 @@ struct Pinning {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t cached_bytes = 0;
   std::uint64_t releasable_bytes = 0;
+  // Free segments and pages of private pools: empty_cache() cannot release them while the CUDA
+  // graph or the MemPool exists.
+  std::uint64_t private_bytes = 0;
+  std::vector<model::PoolId> private_pools;  // that have free memory the request cannot use
   std::uint64_t pinned_bytes = 0;
   std::uint64_t largest_free_bytes = 0;
   // With respect to the request; 0 without one:
@@ -45,6 +50,9 @@ struct Pinning {
 // True if the allocator searches this segment for `request`.
 bool may_serve(const model::Trace& trace, const model::SegmentRange& segment,
                const Request& request);
+
+// "pool (0, 1), pool (0, 2)": the first few.
+std::string pools_text(const model::Trace& trace, const std::vector<model::PoolId>& pools);
 
 Pinning find_pinning(const model::Trace& trace, const model::HeapLayout& layout,
                      const model::UserLines& lines, const std::optional<Request>& request);

@@ -105,6 +105,8 @@ struct Fragmentation {
   std::uint64_t internal_bytes = 0;
   std::uint64_t cached_bytes = 0;
   std::uint64_t releasable_bytes = 0;
+  std::uint64_t private_bytes = 0;
+  std::string private_pools;  // "pool (0, 1)"
   std::uint64_t pinned_bytes = 0;
   std::uint64_t largest_free_bytes = 0;
   double ratio = 0;
@@ -125,6 +127,11 @@ struct Fragmentation {
         Field{"releasable_bytes", &Fragmentation::releasable_bytes,
               "Cached bytes that empty_cache() would return: segments, or pages of expandable "
               "segments, with no live block."},
+        Field{"private_bytes", &Fragmentation::private_bytes,
+              "Cached bytes in free segments or pages of private pools (CUDA graphs, MemPool), which "
+              "empty_cache() cannot return while the graph or the pool exists."},
+        Field{"private_pools", &Fragmentation::private_pools,
+              "The pools with free memory, as in the table by_pool; empty if there are none."},
         Field{"pinned_bytes", &Fragmentation::pinned_bytes,
               "Cached bytes in segments or pages that a live block pins."},
         Field{"largest_free_bytes", &Fragmentation::largest_free_bytes, "Largest free block."},

@@ -29,6 +29,90 @@ struct Oom {
   }
 };
 
+// A change to the program, and whether the step would then have finished.
+struct OomChange {
+  std::string change;  // contiguous_memory, smaller_batch, checkpoint or optimizer_8bit
+  std::optional<std::uint64_t> needed_bytes;
+  bool is_enough = false;
+  std::optional<double> batch_share;       // smaller_batch: the largest part of this batch that fits
+  std::optional<std::uint64_t> batch_size;  // smaller_batch: the same in samples
+  std::string layers;                      // checkpoint: "model.layers.0…21"
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"change", &OomChange::change,
+              "contiguous_memory, smaller_batch, checkpoint or optimizer_8bit."},
+        Field{"needed_bytes", &OomChange::needed_bytes,
+              "What the step would have needed after the change; if no batch fits, with a batch of "
+              "one sample; null if that is unknown."},
+        Field{"is_enough", &OomChange::is_enough,
+              "True if the step would have finished with at least 5% of the available memory left: "
+              "less is within the error of the estimate."},
+        Field{"batch_share", &OomChange::batch_share,
+              "smaller_batch: the largest part of this batch that is enough; else null."},
+        Field{"batch_size", &OomChange::batch_size,
+              "smaller_batch: the same in samples; null if the size of the batch is unknown."},
+        Field{"layers", &OomChange::layers, "checkpoint: the layers; else empty."}};
+  }
+};
+
+// What the step that failed needed, and what was available.
+struct OomNeed {
+  std::optional<std::uint64_t> bytes;
+  std::string basis;
+  std::string why_unknown;
+  std::optional<std::uint64_t> available_bytes;
+  std::optional<std::uint64_t> scaling_bytes;
+  std::optional<std::uint64_t> state_bytes;
+  std::optional<double> ratio;
+  std::optional<std::uint64_t> batch_size;
+  std::string input_shape;
+  std::string earlier_input_shape;
+  std::optional<std::uint64_t> earlier_request_bytes;
+  std::optional<std::uint64_t> scratch_bytes;
+  std::string new_caller;
+  std::uint64_t caller_bytes = 0;
+  std::vector<OomChange> changes;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"bytes", &OomNeed::bytes,
+              "Estimated peak of live bytes, had the step finished; null if unknown."},
+        Field{"basis", &OomNeed::basis,
+              "Where the estimate comes from: earlier_step, earlier_forward (the forward alone: the "
+              "program had not called the model from this line before), optimizer_state, or "
+              "unknown; empty if nothing was estimated."},
+        Field{"why_unknown", &OomNeed::why_unknown, "Why it is unknown; else empty."},
+        Field{"available_bytes", &OomNeed::available_bytes,
+              "What the process could have: reserved bytes and the device's free bytes, up to a "
+              "recorded limit, without idle memory of other private pools."},
+        Field{"scaling_bytes", &OomNeed::scaling_bytes,
+              "The part of `bytes` that grows with the batch."},
+        Field{"state_bytes", &OomNeed::state_bytes,
+              "The part of `bytes` that is optimizer state which did not exist yet."},
+        Field{"ratio", &OomNeed::ratio,
+              "How much larger the tensors of this step are than those of the earlier one."},
+        Field{"batch_size", &OomNeed::batch_size,
+              "First dimension of the step's inputs; null if unknown."},
+        Field{"input_shape", &OomNeed::input_shape, "Shape of the largest input, if known."},
+        Field{"earlier_input_shape", &OomNeed::earlier_input_shape,
+              "The same in the earlier step that the estimate is based on."},
+        Field{"earlier_request_bytes", &OomNeed::earlier_request_bytes,
+              "What that step requested where this one failed; null if there is no such step."},
+        Field{"scratch_bytes", &OomNeed::scratch_bytes,
+              "The part of `bytes` that the optimizer computes with; null if there is none."},
+        Field{"new_caller", &OomNeed::new_caller,
+              "The line outside the model that led to the request, if no earlier step called the "
+              "model from there; else empty."},
+        Field{"caller_bytes", &OomNeed::caller_bytes,
+              "Live activations of the step that failed which that line made."},
+        Field{"changes", &OomNeed::changes,
+              "Changes to the program, and whether each would have let the step finish."}};
+  }
+};
+
 // The same events in the same order, with our analysis.
 struct OomDetails {
   std::uint64_t event = 0;
@@ -50,6 +134,9 @@ struct OomDetails {
   std::string cause;        // one of the classes in cause.h
   std::vector<GroupRow> top_lines;  // what filled the device at that point
   std::vector<PinningLine> pinning_lines;
+  std::uint64_t private_idle_bytes = 0;  // free in private pools that the request may not use
+  std::string private_pools;             // "(0, 1)"
+  OomNeed need;
 
   static constexpr auto fields() {
     using base::Field;
@@ -80,15 +167,22 @@ struct OomDetails {
         Field{"grown_bytes", &OomDetails::grown_bytes,
               "Bytes live at that event that belong to lines growing at every step."},
         Field{"is_limited", &OomDetails::is_limited,
-              "True if the driver had enough free memory: a limit of the process made the request "
-              "fail."},
+              "True if the device had enough free memory and the request failed nevertheless: at a "
+              "limit of the process if limit_bytes states one, else for a reason that the file does "
+              "not record."},
         Field{"cause", &OomDetails::cause,
-              "one_large_request, fragmentation, steady_growth, process_limit or too_big; empty "
-              "beyond the first 200 of a device, which are not examined."},
+              "one_large_request, fragmentation, steady_growth, too_big or, on the CPU only, "
+              "process_limit; empty beyond the first 200 of a device, which are not examined."},
         Field{"top_lines", &OomDetails::top_lines,
               "Lines that used the most memory at that event, in the unit of the tables."},
         Field{"pinning_lines", &OomDetails::pinning_lines,
-              "The lines that pin the stranded bytes."}};
+              "The lines that pin the stranded bytes."},
+        Field{"private_idle_bytes", &OomDetails::private_idle_bytes,
+              "Free bytes in private pools (CUDA graphs, MemPool) that the request could not use."},
+        Field{"private_pools", &OomDetails::private_pools,
+              "The ids of these pools, as in the table by_pool; empty if there are none."},
+        Field{"need", &OomDetails::need,
+              "What the step needed; estimated for the last failures of a device."}};
   }
 };
 

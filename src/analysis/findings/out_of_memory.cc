@@ -3,9 +3,11 @@
 // any failure ended the program, it was that one.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "analysis/findings/live_by_kind.h"
+#include "analysis/findings/oom_need.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
@@ -25,6 +27,11 @@ constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
 constexpr std::uint64_t kMuchOfDevice = 10;
 // After this many further events the program must have caught the error.
 constexpr std::uint64_t kEventsAfterRecovery = 1'000;
+
+// Activations of a new caller that explain a failure.
+constexpr double kShareOfCaller = 0.25;
+// Less idle memory in private pools is named only if the request would have fitted into it.
+constexpr std::uint64_t kMuchIdleBytes = std::uint64_t{64} << 20;
 
 // A smaller share would not determine the next step.
 constexpr double kKnownShare = 0.5;
@@ -54,6 +61,11 @@ std::uint64_t left_at_driver(const OomDetails& oom) {
 std::uint64_t missing_bytes(const OomDetails& oom) {
   const std::uint64_t left = left_at_driver(oom);
   return oom.requested_bytes > left ? oom.requested_bytes - left : 0;
+}
+
+std::string lower_first(std::string text) {
+  if (!text.empty()) text.front() = static_cast<char>(std::tolower(text.front()));
+  return text;
 }
 
 std::string top_line(const OomDetails& oom) {
@@ -135,29 +147,23 @@ void report_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::
   finding.next_step += ", or make " + oom.line + " request less at a time.";
 }
 
-void report_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
-  if (is_cpu(device)) return report_cpu_limit(device, oom, finding);
-  finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
-                  " requested " + bytes_text(oom.requested_bytes) + ", and " +
-                  bytes_text(oom.device_free_bytes) + " of the device were free";
-  finding.next_step = "Raise the fraction that torch.cuda.set_per_process_memory_fraction is given";
-  if (has_limit(oom)) {
-    const auto fraction =
-        static_cast<double>(*oom.limit_bytes) / static_cast<double>(*oom.device_total_bytes);
-    finding.next_step += " (" + base::format_percent(fraction) + " of the device now)";
-  }
-  finding.next_step += ", or remove the call: this request would have succeeded.";
-}
+constexpr std::string_view kFused =
+    "a fused operator that never stores the whole tensor "
+    "(torch.nn.functional.scaled_dot_product_attention for attention)";
 
 void report_large_request(const DeviceFacts& device, const OomDetails& oom,
                           report::Finding& finding) {
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + " in one allocation, with " +
                   bytes_text(oom.requested_active_bytes) + " live";
-  finding.next_step = "Make " + oom.line +
-                      " request less at a time: a smaller batch or chunk, or a fused operator that "
-                      "never stores the whole tensor. It must request " +
-                      bytes_text(missing_bytes(oom)) + " less to fit.";
+  finding.next_step = "Make " + oom.line + " request less at a time: a smaller batch or chunk, or ";
+  finding.next_step += kFused;
+  finding.next_step += ".";
+  const std::string enough = enough_text(oom);
+  if (!enough.empty()) finding.next_step += " Enough on its own: " + lower_first(enough);
+  // What was reserved and idle might have served it if a limit of the process was in force.
+  if (oom.is_limited || is_known(oom.need)) return;
+  finding.next_step += " It must request " + bytes_text(missing_bytes(oom)) + " less to fit.";
   finding.saving_bytes = missing_bytes(oom);
 }
 
@@ -182,30 +188,70 @@ std::string step_of_kind(const LiveByKind& held) {
                "layers over your devices.";
 }
 
+// A forward from a line that no earlier step had called, such as the first validation. What it
+// keeps for backward is wasted if no backward follows.
+bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+  const report::OomNeed& need = oom.need;
+  const auto live = static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes, 1));
+  if (need.new_caller.empty() || !is_at_least(need.caller_bytes, kShareOfCaller, live)) return false;
+  finding.title = device.name + " ran out of memory in a forward that no earlier step has made: " +
+                  need.new_caller + " holds " + bytes_text(need.caller_bytes) + " of activations";
+  finding.next_step = "If no backward follows, as in validation, run the forward at " +
+                      need.new_caller +
+                      " under torch.no_grad(): it then keeps none of these activations. Otherwise "
+                      "give it a smaller batch.";
+  return true;
+}
+
+void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveByKind& held,
+                   report::Finding& finding) {
+  const report::OomNeed& need = oom.need;
+  if (need.basis == "optimizer_state") {
+    finding.title = device.name + " ran out of memory in the optimizer's first step: it needs " +
+                    need_text(oom);
+  } else if (is_mostly_batch(need)) {
+    finding.title = device.name + " ran out of memory because the batch is too large: the step needs " +
+                    need_text(oom);
+  } else {
+    finding.title = device.name + " ran out of memory: the step needs " + need_text(oom);
+  }
+  finding.next_step = enough_text(oom);
+  if (finding.next_step.empty() && need.basis == "optimizer_state") {
+    finding.next_step =
+        "Shard parameters, gradients and state over your devices (FSDP, ZeRO), use an optimizer "
+        "with less state (Adafactor, SGD), or train fewer parameters (LoRA).";
+  }
+  if (finding.next_step.empty()) finding.next_step = step_of_kind(held);
+  if (finding.next_step.empty()) finding.next_step = "Begin with " + top_line(oom) + ", which uses most.";
+}
+
 void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                     report::Finding& finding) {
-  finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
-                  " were live and needed, and " + oom.line + " requested " +
-                  bytes_text(oom.requested_bytes) + " more";
-  finding.next_step = "It needs at least " + bytes_text(missing_bytes(oom)) + " more. ";
   const LiveByKind held = live_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
-  const std::string step = step_of_kind(held);
-  if (step.empty()) {
-    finding.next_step +=
-        "Begin with " + top_line(oom) +
-        ", which uses most. What for is unknown: a recording by plimsoll run shows it.";
-    return;
+  const bool has_kinds = !step_of_kind(held).empty();
+  if (has_kinds) {
+    finding.evidence.push_back("Live then were " + kinds_text(held) +
+                               (facts.trace.has_inferred_roles ? " (inferred)." : "."));
   }
-  finding.evidence.push_back("Live then were " + kinds_text(held) +
-                             (facts.trace.has_inferred_roles ? " (inferred)." : "."));
-  finding.next_step += step;
+  if (report_new_caller(device, oom, finding)) return;
+  if (is_known(oom.need)) return report_needed(device, oom, held, finding);
+  finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
+                  " were live, and " + oom.line + " requested " + bytes_text(oom.requested_bytes) +
+                  " more";
+  if (const std::uint64_t missing = missing_bytes(oom); missing > 0 && !oom.is_limited) {
+    finding.next_step = "It needs at least " + bytes_text(missing) + " more. ";
+  }
+  finding.next_step +=
+      has_kinds ? step_of_kind(held)
+                : "Begin with " + top_line(oom) +
+                      ", which uses most. What for is unknown: a recording by plimsoll run shows it.";
 }
 
 void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                   report::Finding& finding) {
   if (oom.cause == "fragmentation") return report_fragmentation(facts, device, oom, finding);
   if (oom.cause == "steady_growth") return report_growth(facts, device, oom, finding);
-  if (oom.cause == "process_limit") return report_limit(device, oom, finding);
+  if (oom.cause == "process_limit") return report_cpu_limit(device, oom, finding);
   if (oom.cause == "one_large_request") return report_large_request(device, oom, finding);
   report_too_big(facts, device, oom, finding);
 }
@@ -257,10 +303,21 @@ void report_surroundings(const Facts& facts, const DeviceFacts& device, const Bu
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was used by " + holders_text(oom.top_lines) + ".");
   }
+  for (std::string& sentence : need_sentences(oom)) {
+    finding.evidence.push_back(std::move(sentence));
+  }
   if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {
-    finding.evidence.push_back("The device had " + bytes_text(oom.device_free_bytes) +
-                               " free nevertheless: a limit of the process is in force "
-                               "(set_per_process_memory_fraction).");
+    finding.evidence.push_back(bytes_text(oom.device_free_bytes) +
+                               " of the device were free when the request failed. The file does not "
+                               "show why they could not be used: a limit of this process or another "
+                               "allocation may explain it.");
+  }
+  if (oom.private_idle_bytes >= std::min(oom.requested_bytes, kMuchIdleBytes)) {
+    finding.evidence.push_back(bytes_text(oom.private_idle_bytes) + " were idle in " +
+                               oom.private_pools +
+                               " of a CUDA graph or MemPool. This request could not use them, and "
+                               "empty_cache() cannot release them while the graph or the pool "
+                               "exists.");
   }
   if (facts.conf.max_split_size_bytes && oom.largest_usable_bytes >= oom.requested_bytes) {
     finding.evidence.push_back("A free block of " + bytes_text(oom.largest_usable_bytes) +

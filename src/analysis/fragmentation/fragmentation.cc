@@ -62,6 +62,8 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
   if (bytes.allocated > bytes.requested) result.internal_bytes = bytes.allocated - bytes.requested;
   result.cached_bytes = pinning.cached_bytes;
   result.releasable_bytes = pinning.releasable_bytes;
+  result.private_bytes = pinning.private_bytes;
+  result.private_pools = pools_text(trace, pinning.private_pools);
   result.pinned_bytes = pinning.pinned_bytes;
   result.largest_free_bytes = pinning.largest_free_bytes;
   if (pinning.reserved_bytes > 0) {

@@ -9,6 +9,8 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
 // Any caching allocator leaves up to a tenth of its segments unused.
 constexpr double kStrandedShareOfReserved = 0.10;
+// If the rest of the step is unknown. A full device with a few free pieces is not fragmented.
+constexpr double kStrandedShareIfUnknown = 0.25;
 // A quarter of live memory exceeds the headroom that people usually leave on a device.
 constexpr double kGrownShareOfLive = 0.25;
 // Half of the total: no rearrangement of the rest could fit it twice.
@@ -25,6 +27,11 @@ std::uint64_t left_at_driver(const OomFacts& facts) {
   return is_limited(facts) ? 0 : facts.device_free_bytes;
 }
 
+bool would_rest_fit(const OomFacts& facts) {
+  if (facts.needed_bytes > 0) return facts.needed_bytes <= safe_bytes(available_bytes(facts));
+  return is_share(facts.stranded_bytes, kStrandedShareIfUnknown, facts.reserved_bytes);
+}
+
 bool is_fragmentation(const OomFacts& facts) {
   const bool fits_in_sum =
       facts.reachable_free_bytes + left_at_driver(facts) >= facts.requested_bytes;
@@ -32,7 +39,7 @@ bool is_fragmentation(const OomFacts& facts) {
   const bool is_much =
       facts.stranded_bytes >= facts.requested_bytes ||
       is_share(facts.stranded_bytes, kStrandedShareOfReserved, facts.reserved_bytes);
-  return fits_in_sum && fits_nowhere && is_much;
+  return fits_in_sum && fits_nowhere && is_much && would_rest_fit(facts);
 }
 
 }  // namespace
@@ -60,6 +67,20 @@ bool is_limited(const OomFacts& facts) {
   return is_over || facts.device_free_bytes - facts.requested_bytes >= kDriverPaddingBytes;
 }
 
+std::uint64_t safe_bytes(std::uint64_t available_bytes) {
+  constexpr std::uint64_t kHeadroom = 20;  // a twentieth
+  return available_bytes - available_bytes / kHeadroom;
+}
+
+std::uint64_t available_bytes(const OomFacts& facts) {
+  const std::uint64_t reserved = std::max(facts.reserved_bytes, facts.live_bytes);
+  const bool has_limit = facts.limit_bytes > 0;
+  // At an unknown limit, no more than what is reserved is certain.
+  std::uint64_t all = reserved + (has_limit ? facts.device_free_bytes : left_at_driver(facts));
+  if (has_limit) all = std::min(all, std::max(facts.limit_bytes, reserved));
+  return all - std::min(all, facts.unreachable_free_bytes);
+}
+
 Cause cause_of(const OomFacts& facts) {
   const bool is_growth = is_share(facts.grown_bytes, kGrownShareOfLive, facts.live_bytes);
   if (is_fragmentation(facts)) {
@@ -67,7 +88,7 @@ Cause cause_of(const OomFacts& facts) {
     return is_more_growth ? Cause::kSteadyGrowth : Cause::kFragmentation;
   }
   if (is_growth) return Cause::kSteadyGrowth;
-  if (is_limited(facts)) return Cause::kProcessLimit;
+  if (facts.is_cpu && is_limited(facts)) return Cause::kProcessLimit;
   // Files without segments do not have reserved bytes; live memory is certainly reserved.
   const std::uint64_t all =
       std::max(facts.reserved_bytes, facts.live_bytes) + left_at_driver(facts);

@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "analysis/oom/cause.h"
+#include "analysis/oom/changes.h"
+#include "analysis/oom/history.h"
+#include "analysis/oom/need.h"
+#include "analysis/oom/shapes.h"
 #include "analysis/pinning.h"
 #include "analysis/running_totals.h"
 #include "analysis/steady_growth.h"
@@ -127,6 +131,23 @@ std::uint64_t limit_of(const report::OomDetails& oom) {
   return oom.device_total_bytes.value_or(0) > limit ? limit : 0;
 }
 
+// The failures whose need is estimated: the last of each burst at one line, of the last few bursts.
+constexpr std::size_t kMostEstimated = 8;
+std::vector<bool> to_estimate(std::span<const report::OomDetails> ooms) {
+  std::vector<bool> wanted(ooms.size());
+  std::size_t count = 0;
+  for (std::size_t at = ooms.size(); at-- > 0 && count < kMostEstimated;) {
+    wanted[at] = at + 1 == ooms.size() || ooms[at].line != ooms[at + 1].line;
+    count += wanted[at] ? 1 : 0;
+  }
+  return wanted;
+}
+
+bool is_gpu(const DeviceTrace& device) {
+  return device.device.type != model::DeviceType::kCpu &&
+         device.device.type != model::DeviceType::kPinnedHost;
+}
+
 class Examiner {
  public:
   Examiner(const PassContext& context, const DeviceTrace& device)
@@ -142,17 +163,18 @@ class Examiner {
     }
     std::vector<std::uint32_t> live;
     std::size_t next_born = 0;
+    const std::vector<bool> wanted = to_estimate(ooms);
     for (std::size_t at = 0; at < ooms.size(); ++at) {
       context_.progress.advance("oom", at, ooms.size());
       if (context_.progress.interrupted()) return;
       advance_live_set(device_.lifetimes, events[at], live, next_born);
-      examine(ooms[at], live, std::move(segments[at]));
+      examine(ooms[at], live, std::move(segments[at]), wanted[at]);
     }
   }
 
  private:
   void examine(report::OomDetails& oom, std::span<const std::uint32_t> live,
-               std::vector<model::SegmentRange> segments) {
+               std::vector<model::SegmentRange> segments, bool is_estimated) {
     const Trace& trace = context_.trace;
     const model::Site& site = trace.site(device_, oom.event);
     const Request request{oom.requested_bytes, site.stream, site.pool};
@@ -166,21 +188,62 @@ class Examiner {
         sum_by_line(trace, device_, live, static_cast<std::int64_t>(oom.event), context_.lines);
     oom.grown_bytes = grown_bytes_of(context_.report.tables, device_.device.ordinal, oom.top_lines);
     keep_top(oom.top_lines);
-    const OomFacts facts{oom.requested_bytes,
-                         oom.device_free_bytes,
-                         not_negative(oom.reserved_bytes),
-                         not_negative(oom.requested_active_bytes),
-                         pinning.reachable_bytes,
-                         oom.largest_usable_bytes,
-                         oom.stranded_bytes,
-                         oom.grown_bytes,
-                         limit_of(oom)};
+    oom.private_idle_bytes = pinning.cached_bytes - pinning.reachable_bytes;
+    oom.private_pools = pools_text(trace, pinning.private_pools);
+    OomFacts facts{.requested_bytes = oom.requested_bytes,
+                   .device_free_bytes = oom.device_free_bytes,
+                   .reserved_bytes = not_negative(oom.reserved_bytes),
+                   .live_bytes = not_negative(oom.requested_active_bytes),
+                   .reachable_free_bytes = pinning.reachable_bytes,
+                   .unreachable_free_bytes = oom.private_idle_bytes,
+                   .largest_usable_bytes = oom.largest_usable_bytes,
+                   .stranded_bytes = oom.stranded_bytes,
+                   .grown_bytes = oom.grown_bytes,
+                   .limit_bytes = limit_of(oom),
+                   .is_cpu = !is_gpu(device_)};
+    if (is_estimated && is_gpu(device_)) {
+      oom.need = estimate(oom, available_bytes(facts));
+      facts.needed_bytes = oom.need.bytes.value_or(0);
+    }
     oom.cause = to_string(cause_of(facts));
     oom.is_limited = is_limited(facts);
   }
 
+  report::OomNeed estimate(const report::OomDetails& oom, std::uint64_t available) {
+    if (!history_) history_.emplace(context_.trace, device_);
+    const auto event = static_cast<std::uint32_t>(oom.event);
+    const Need need = estimate_need(*history_, {event, oom.requested_bytes}, context_.lines);
+    const Step failed = history_->step_of(event);
+    const std::vector<Shape> inputs = input_shapes(*history_, failed, event);
+    report::OomNeed result;
+    result.basis = need.basis;
+    result.why_unknown = need.why_unknown;
+    result.available_bytes = available;
+    result.batch_size = batch_size(inputs);
+    if (!inputs.empty()) result.input_shape = to_text(inputs.front());
+    result.new_caller = need.new_caller;
+    result.caller_bytes = need.caller_bytes;
+    if (!need.is_known()) return result;
+    result.bytes = need.bytes;
+    result.ratio = need.ratio;
+    if (need.state_bytes > 0) result.state_bytes = need.state_bytes;
+    std::uint64_t scaling = 0;
+    for (const Part& part : need.parts) scaling += part.scales ? part.bytes : 0;
+    result.scaling_bytes = scaling;
+    if (need.scratch_bytes > 0) result.scratch_bytes = need.scratch_bytes;
+    if (need.counterpart) {
+      const Made& before = history_->made()[*need.counterpart];
+      const std::vector<Shape> earlier = input_shapes(*history_, need.earlier, before.born);
+      result.earlier_request_bytes = before.requested_bytes;
+      if (!earlier.empty()) result.earlier_input_shape = to_text(earlier.front());
+    }
+    result.changes = changes_for(*history_, need, available, result.batch_size);
+    return result;
+  }
+
   const PassContext& context_;
   const DeviceTrace& device_;
+  std::optional<History> history_;  // made for the first estimate
 };
 
 class OomPass final : public Pass {

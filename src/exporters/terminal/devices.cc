@@ -113,10 +113,14 @@ std::string fragmentation_text(const report::DeviceReport& device, std::size_t w
                    " allocated, " + bytes_text(where.cached_bytes) + " cached (reusable)",
                width, color);
   if (where.cached_bytes > 0) {
-    out += labelled("cached",
-                    bytes_text(where.releasable_bytes) + " that empty_cache() would release, " +
-                        bytes_text(where.pinned_bytes) + " pinned by live blocks",
-                    width, color);
+    std::string cached = bytes_text(where.releasable_bytes) + " that empty_cache() would release, " +
+                         bytes_text(where.pinned_bytes) + " pinned by live blocks";
+    if (where.private_bytes > 0) {
+      cached += ", " + bytes_text(where.private_bytes) + " idle in " +
+                text::printable(where.private_pools) +
+                " of a CUDA graph or MemPool, which empty_cache() cannot release";
+    }
+    out += labelled("cached", cached, width, color);
   }
   if (where.pinned_bytes > 0) {
     if (const std::string text = stranded_text(device); !text.empty()) {

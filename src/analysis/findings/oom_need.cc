@@ -1,0 +1,157 @@
+#include "analysis/findings/oom_need.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "analysis/findings/text.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using report::OomChange;
+using report::OomNeed;
+
+// Sizes that differ less are equal: blocks are rounded.
+constexpr double kLeastGrowth = 1.05;
+// Between linear and quadratic growth.
+constexpr double kQuadraticPower = 1.5;
+
+std::string times_text(double ratio) {
+  const auto tenths = static_cast<std::uint64_t>(std::llround(ratio * 10));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " times";
+}
+
+// Why the estimate is what it is.
+std::string basis_text(const report::OomDetails& oom) {
+  const OomNeed& need = oom.need;
+  if (need.basis == "optimizer_state") {
+    std::string text = bytes_text(need.state_bytes.value_or(0)) +
+                       " of that is state of parameters which have none yet";
+    if (need.scratch_bytes) {
+      text += ", and " + bytes_text(*need.scratch_bytes) +
+              " are temporaries of the step, which fused=True avoids";
+    }
+    return text + ".";
+  }
+  std::string text = need.basis == "earlier_forward"
+                         ? "The estimate is of its forward alone, and follows an earlier step"
+                         : "The estimate follows an earlier step of this recording";
+  const double ratio = need.ratio.value_or(1.0);
+  if (ratio < kLeastGrowth && ratio > 1 / kLeastGrowth) return text + ".";
+  text += ": the tensors of this one are " + times_text(ratio) + " as large";
+  if (!need.input_shape.empty() && !need.earlier_input_shape.empty() &&
+      need.input_shape != need.earlier_input_shape) {
+    text += " (input " + need.input_shape + " instead of " + need.earlier_input_shape + ")";
+  }
+  const double request = static_cast<double>(oom.requested_bytes) /
+                         static_cast<double>(need.earlier_request_bytes.value_or(1));
+  if (ratio > 1.0 && std::log(request) >= kQuadraticPower * std::log(ratio)) {
+    text += ", and this request " + times_text(request) + ": it grows with the square";
+  }
+  return text + ".";
+}
+
+const OomChange* find(const OomNeed& need, std::string_view change) {
+  const auto found = std::ranges::find(need.changes, change, &OomChange::change);
+  return found == need.changes.end() ? nullptr : &*found;
+}
+
+// Whether a reader may think of fragmentation: the free pieces together would have served the
+// request.
+bool was_enough_in_sum(const report::OomDetails& oom) {
+  const std::uint64_t left = oom.is_limited ? 0 : oom.device_free_bytes;
+  return oom.stranded_bytes + left >= oom.requested_bytes;
+}
+
+std::string contiguous_text(const report::OomDetails& oom) {
+  const OomChange* change = find(oom.need, "contiguous_memory");
+  if (change == nullptr || change->is_enough || !was_enough_in_sum(oom)) return {};
+  const std::string pieces = bytes_text(oom.stranded_bytes) + " were free in pieces. ";
+  const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
+  if (needed > available) {
+    return pieces + "Contiguous memory (expandable_segments) alone would not have been enough.";
+  }
+  return pieces + "Contiguous memory (expandable_segments) alone would have left " +
+         bytes_text(available - needed) + ": too little to rely on.";
+}
+
+std::string batch_text(const OomNeed& need, const OomChange& change) {
+  if (change.batch_size) {
+    return "use a batch of at most " + base::format_count(*change.batch_size) + " of " +
+           base::format_count(need.batch_size.value_or(0));
+  }
+  const auto percent = static_cast<std::uint64_t>(change.batch_share.value_or(0) * 100);
+  return "use at most " + std::to_string(percent) + "% of this batch";
+}
+
+std::string change_text(const OomNeed& need, const OomChange& change) {
+  if (change.change == "smaller_batch") return batch_text(need, change);
+  const std::string needed = ", which needs about " + bytes_text(change.needed_bytes.value_or(0));
+  if (change.change == "checkpoint") {
+    return "run " + change.layers +
+           " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)" + needed;
+  }
+  return "keep the optimizer's state in 8 bits (AdamW8bit of bitsandbytes or torchao)" + needed;
+}
+
+std::string not_enough_text(const OomNeed& need) {
+  std::string text;
+  for (const OomChange& change : need.changes) {
+    if (change.is_enough || change.change == "contiguous_memory") continue;
+    if (!change.needed_bytes) continue;
+    std::string name = change.change == "checkpoint" ? "checkpoints of " + change.layers
+                                                     : "optimizer state in 8 bits";
+    if (change.change == "smaller_batch") {
+      name = "a batch of 1 of " + base::format_count(need.batch_size.value_or(0));
+    }
+    text += (text.empty() ? "" : ", ") + name + " (needs " + bytes_text(*change.needed_bytes) + ")";
+  }
+  return text.empty() ? text : "Not enough on its own: " + text + ".";
+}
+
+}  // namespace
+
+bool is_known(const OomNeed& need) { return need.bytes && need.available_bytes; }
+
+bool is_mostly_batch(const OomNeed& need) {
+  return is_known(need) && is_at_least(need.scaling_bytes.value_or(0), 0.5, *need.bytes);
+}
+
+std::string need_text(const report::OomDetails& oom) {
+  const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
+  const bool has_limit = oom.limit_bytes && oom.device_total_bytes &&
+                         *oom.limit_bytes < *oom.device_total_bytes;
+  const std::string text = "about " + bytes_text(needed);
+  const std::string all = bytes_text(available);
+  if (needed <= available) return text + " of the " + all + " that are available";
+  return text + (has_limit ? ", and the process may have " + all
+                           : ", and " + all + " are available");
+}
+
+std::vector<std::string> need_sentences(const report::OomDetails& oom) {
+  const OomNeed& need = oom.need;
+  if (need.basis.empty()) return {};
+  if (!is_known(need)) return {"What the whole step needs is unknown: " + need.why_unknown + "."};
+  std::vector<std::string> sentences{"The whole step needs " + need_text(oom) + ". " +
+                                     basis_text(oom)};
+  for (std::string sentence : {contiguous_text(oom), not_enough_text(need)}) {
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
+std::string enough_text(const report::OomDetails& oom) {
+  std::string text;
+  for (const OomChange& change : oom.need.changes) {
+    if (!change.is_enough || change.change == "contiguous_memory") continue;
+    std::string advice = change_text(oom.need, change);
+    if (text.empty()) advice.front() = static_cast<char>(std::toupper(advice.front()));
+    text += (text.empty() ? "" : "; or ") + advice;
+  }
+  return text.empty() ? text : text + ".";
+}
+
+}  // namespace plimsoll::analysis::findings
