@@ -104,6 +104,20 @@ TEST(Pinning, a_line_pins_alone_only_if_no_other_line_has_a_block) {
   EXPECT_EQ(found.segments[0].pins[0].requested_bytes, 2 * kMib);
 }
 
+TEST(Pinning, free_segments_of_private_pools_are_not_releasable) {
+  TraceMaker maker;
+  const model::PoolId pool = maker.builder().pool(model::Pool{1, 0});
+  const model::Trace trace = maker.finish();
+  SegmentRange of_pool = segment_of(40 * kMib, 20 * kMib, SegmentType::kLarge);
+  of_pool.pool = pool;
+  const HeapLayout layout{{segment_of(0, 30 * kMib, SegmentType::kLarge), of_pool}, {}};
+  const Pinning found = find_pinning(trace, layout, model::UserLines(trace), {});
+  EXPECT_EQ(found.releasable_bytes, 30 * kMib);
+  EXPECT_EQ(found.private_bytes, 20 * kMib);
+  EXPECT_EQ(found.pinned_bytes, 0u);
+  EXPECT_EQ(pools_text(trace, found.private_pools), "pool (1, 0)");
+}
+
 TEST(Pinning, only_a_gap_that_fits_in_the_right_pool_and_stream_serves_a_request) {
   TraceMaker maker;
   const model::PoolId private_pool = maker.builder().pool(model::Pool{0, 3});

@@ -127,9 +127,10 @@ struct Fragmentation {
         Field{"releasable_bytes", &Fragmentation::releasable_bytes,
               "Cached bytes that empty_cache() would return: segments, or pages of expandable "
               "segments, with no live block."},
-        Field{"private_bytes", &Fragmentation::private_bytes,
-              "Cached bytes in free segments or pages of private pools (CUDA graphs, MemPool), which "
-              "empty_cache() cannot return while the graph or the pool exists."},
+        Field{
+            "private_bytes", &Fragmentation::private_bytes,
+            "Cached bytes in free segments or pages of private pools (CUDA graphs, MemPool), which "
+            "empty_cache() cannot return while the graph or the pool exists."},
         Field{"private_pools", &Fragmentation::private_pools,
               "The pools with free memory, as in the table by_pool; empty if there are none."},
         Field{"pinned_bytes", &Fragmentation::pinned_bytes,

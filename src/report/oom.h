@@ -34,9 +34,9 @@ struct OomChange {
   std::string change;  // contiguous_memory, smaller_batch, checkpoint or optimizer_8bit
   std::optional<std::uint64_t> needed_bytes;
   bool is_enough = false;
-  std::optional<double> batch_share;       // smaller_batch: the largest part of this batch that fits
+  std::optional<double> batch_share;  // smaller_batch: the largest part of this batch that fits
   std::optional<std::uint64_t> batch_size;  // smaller_batch: the same in samples
-  std::string layers;                      // checkpoint: "model.layers.0…21"
+  std::string layers;                       // checkpoint: "model.layers.0…21"
 
   static constexpr auto fields() {
     using base::Field;
@@ -80,10 +80,11 @@ struct OomNeed {
     return std::tuple{
         Field{"bytes", &OomNeed::bytes,
               "Estimated peak of live bytes, had the step finished; null if unknown."},
-        Field{"basis", &OomNeed::basis,
-              "Where the estimate comes from: earlier_step, earlier_forward (the forward alone: the "
-              "program had not called the model from this line before), optimizer_state, or "
-              "unknown; empty if nothing was estimated."},
+        Field{
+            "basis", &OomNeed::basis,
+            "Where the estimate comes from: earlier_step, earlier_forward (the forward alone: the "
+            "program had not called the model from this line before), optimizer_state, or "
+            "unknown; empty if nothing was estimated."},
         Field{"why_unknown", &OomNeed::why_unknown, "Why it is unknown; else empty."},
         Field{"available_bytes", &OomNeed::available_bytes,
               "What the process could have: reserved bytes and the device's free bytes, up to a "
@@ -166,10 +167,11 @@ struct OomDetails {
               "pool or segment type."},
         Field{"grown_bytes", &OomDetails::grown_bytes,
               "Bytes live at that event that belong to lines growing at every step."},
-        Field{"is_limited", &OomDetails::is_limited,
-              "True if the device had enough free memory and the request failed nevertheless: at a "
-              "limit of the process if limit_bytes states one, else for a reason that the file does "
-              "not record."},
+        Field{
+            "is_limited", &OomDetails::is_limited,
+            "True if the device had enough free memory and the request failed nevertheless: at a "
+            "limit of the process if limit_bytes states one, else for a reason that the file does "
+            "not record."},
         Field{"cause", &OomDetails::cause,
               "one_large_request, fragmentation, steady_growth, too_big or, on the CPU only, "
               "process_limit; empty beyond the first 200 of a device, which are not examined."},

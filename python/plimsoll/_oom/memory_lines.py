@@ -39,11 +39,21 @@ def of_trace(trace: Any, details: dict[str, Any]) -> Iterator[str]:
     pins = details["pinning_lines"]
     pinned = f", pinned by {pins[0]['line']}" if pins and pins[0].get("line") else ""
     yield f"stranded     {size_text(details['stranded_bytes'])}{pinned}"
+    if details["private_idle_bytes"]:
+        idle = size_text(details["private_idle_bytes"])
+        yield f"idle         {idle} in {details['private_pools']} (CUDA graph or MemPool)"
+    yield from _needed(details["need"])
     yield from _since_last_step(tables)
     for finding in trace.findings:
         if finding["id"] == "out_of_memory":  # the first finding describes the last failure
             yield f"next         {finding['next_step']}"
             break
+
+
+def _needed(need: dict[str, Any]) -> Iterator[str]:
+    if need["bytes"] is not None and need["available_bytes"] is not None:
+        available = size_text(need["available_bytes"])
+        yield f"whole step   needs about {size_text(need['bytes'])}; {available} are available"
 
 
 def _since_last_step(tables: dict[str, list[dict[str, Any]]]) -> Iterator[str]:

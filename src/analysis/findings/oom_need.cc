@@ -122,13 +122,13 @@ bool is_mostly_batch(const OomNeed& need) {
 
 std::string need_text(const report::OomDetails& oom) {
   const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
-  const bool has_limit = oom.limit_bytes && oom.device_total_bytes &&
-                         *oom.limit_bytes < *oom.device_total_bytes;
+  const bool has_limit =
+      oom.limit_bytes && oom.device_total_bytes && *oom.limit_bytes < *oom.device_total_bytes;
   const std::string text = "about " + bytes_text(needed);
   const std::string all = bytes_text(available);
   if (needed <= available) return text + " of the " + all + " that are available";
-  return text + (has_limit ? ", and the process may have " + all
-                           : ", and " + all + " are available");
+  return text +
+         (has_limit ? ", and the process may have " + all : ", and " + all + " are available");
 }
 
 std::vector<std::string> need_sentences(const report::OomDetails& oom) {

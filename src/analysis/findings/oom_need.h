@@ -1,5 +1,5 @@
-// The texts about what a failed step needed: the estimate, and the changes to the program that would
-// have let it finish.
+// The texts about what a failed step needed: the estimate, and the changes to the program that
+// would have let it finish.
 #pragma once
 
 #include <string>

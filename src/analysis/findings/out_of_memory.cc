@@ -192,14 +192,21 @@ std::string step_of_kind(const LiveByKind& held) {
 // keeps for backward is wasted if no backward follows.
 bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   const report::OomNeed& need = oom.need;
-  const auto live = static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes, 1));
-  if (need.new_caller.empty() || !is_at_least(need.caller_bytes, kShareOfCaller, live)) return false;
-  finding.title = device.name + " ran out of memory in a forward that no earlier step has made: " +
-                  need.new_caller + " holds " + bytes_text(need.caller_bytes) + " of activations";
-  finding.next_step = "If no backward follows, as in validation, run the forward at " +
-                      need.new_caller +
-                      " under torch.no_grad(): it then keeps none of these activations. Otherwise "
-                      "give it a smaller batch.";
+  const auto live =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes, 1));
+  const bool is_large = is_at_least(need.caller_bytes, kShareOfCaller, live) ||
+                        (need.basis == "earlier_forward" && is_mostly_batch(need));
+  if (need.new_caller.empty() || !is_large) return false;
+  finding.title = device.name +
+                  " ran out of memory in a forward that no earlier step has made, at " +
+                  need.new_caller + ": it " +
+                  (is_known(need) ? "needs " + need_text(oom)
+                                  : "holds " + bytes_text(need.caller_bytes) + " of activations");
+  finding.next_step =
+      "If no backward follows, as in validation, run it under torch.no_grad(), which "
+      "keeps no activations. Otherwise: " +
+      lower_first(enough_text(oom));
+  if (enough_text(oom).empty()) finding.next_step += "use a smaller batch.";
   return true;
 }
 
@@ -210,7 +217,8 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
     finding.title = device.name + " ran out of memory in the optimizer's first step: it needs " +
                     need_text(oom);
   } else if (is_mostly_batch(need)) {
-    finding.title = device.name + " ran out of memory because the batch is too large: the step needs " +
+    finding.title = device.name +
+                    " ran out of memory because the batch is too large: the step needs " +
                     need_text(oom);
   } else {
     finding.title = device.name + " ran out of memory: the step needs " + need_text(oom);
@@ -222,7 +230,8 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
         "with less state (Adafactor, SGD), or train fewer parameters (LoRA).";
   }
   if (finding.next_step.empty()) finding.next_step = step_of_kind(held);
-  if (finding.next_step.empty()) finding.next_step = "Begin with " + top_line(oom) + ", which uses most.";
+  if (finding.next_step.empty())
+    finding.next_step = "Begin with " + top_line(oom) + ", which uses most.";
 }
 
 void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -242,9 +251,10 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
     finding.next_step = "It needs at least " + bytes_text(missing) + " more. ";
   }
   finding.next_step +=
-      has_kinds ? step_of_kind(held)
-                : "Begin with " + top_line(oom) +
-                      ", which uses most. What for is unknown: a recording by plimsoll run shows it.";
+      has_kinds
+          ? step_of_kind(held)
+          : "Begin with " + top_line(oom) +
+                ", which uses most. What for is unknown: a recording by plimsoll run shows it.";
 }
 
 void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -307,10 +317,11 @@ void report_surroundings(const Facts& facts, const DeviceFacts& device, const Bu
     finding.evidence.push_back(std::move(sentence));
   }
   if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {
-    finding.evidence.push_back(bytes_text(oom.device_free_bytes) +
-                               " of the device were free when the request failed. The file does not "
-                               "show why they could not be used: a limit of this process or another "
-                               "allocation may explain it.");
+    finding.evidence.push_back(
+        bytes_text(oom.device_free_bytes) +
+        " of the device were free when the request failed. The file does not "
+        "show why they could not be used: a limit of this process or another "
+        "allocation may explain it.");
   }
   if (oom.private_idle_bytes >= std::min(oom.requested_bytes, kMuchIdleBytes)) {
     finding.evidence.push_back(bytes_text(oom.private_idle_bytes) + " were idle in " +

@@ -101,8 +101,8 @@ std::optional<Alignment> align(const History& history, const Step& failed, std::
        ++at) {
     for (const std::size_t anchor : anchors_in(made, earlier[at], place, count)) {
       const auto pairs = pair_backwards(made, probed, failed.last, earlier[at].first, anchor);
-      candidates.push_back({earlier[at], anchor, pairs.size(),
-                            distance_of(anchor - earlier[at].first, count)});
+      candidates.push_back(
+          {earlier[at], anchor, pairs.size(), distance_of(anchor - earlier[at].first, count)});
     }
   }
   std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {

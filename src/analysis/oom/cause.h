@@ -37,13 +37,13 @@ struct OomFacts {
   std::uint64_t requested_bytes = 0;
   std::uint64_t device_free_bytes = 0;
   std::uint64_t reserved_bytes = 0;
-  std::uint64_t live_bytes = 0;            // requested and active
-  std::uint64_t reachable_free_bytes = 0;  // inside segments, without other private pools
+  std::uint64_t live_bytes = 0;              // requested and active
+  std::uint64_t reachable_free_bytes = 0;    // inside segments, without other private pools
   std::uint64_t unreachable_free_bytes = 0;  // in other private pools
-  std::uint64_t largest_usable_bytes = 0;  // largest gap that may serve the request
+  std::uint64_t largest_usable_bytes = 0;    // largest gap that may serve the request
   std::uint64_t stranded_bytes = 0;
-  std::uint64_t grown_bytes = 0;  // part of the live bytes that steady growth added
-  std::uint64_t limit_bytes = 0;  // the limit of the process; 0: none or unknown
+  std::uint64_t grown_bytes = 0;   // part of the live bytes that steady growth added
+  std::uint64_t limit_bytes = 0;   // the limit of the process; 0: none or unknown
   std::uint64_t needed_bytes = 0;  // peak of the step, had it finished; 0: unknown
   bool is_cpu = false;
 };
@@ -53,8 +53,8 @@ struct OomFacts {
 // count then.
 bool is_limited(const OomFacts& facts);
 
-// Estimates are not exact, and an allocator never uses all of its memory: a step fits for certain if
-// it leaves 5 % of what is available.
+// Estimates are not exact, and an allocator never uses all of its memory: a step fits for certain
+// if it leaves 5 % of what is available.
 std::uint64_t safe_bytes(std::uint64_t available_bytes);
 
 // What the process could have: for live memory of the request's pool, without fragmentation.

@@ -88,6 +88,41 @@ TEST(Cause, a_large_request_that_fails_because_of_growth_is_growth) {
   EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth);
 }
 
+TEST(Cause, fragmentation_needs_a_step_that_would_have_fitted) {
+  OomFacts facts = fragmented();
+  EXPECT_EQ(available_bytes(facts), 23 * kGib);
+  facts.needed_bytes = safe_bytes(23 * kGib);
+  EXPECT_EQ(cause_of(facts), Cause::kFragmentation);
+  facts.needed_bytes += 1;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+// A Llama at 79.2 GiB: 71.1 GiB live, 4.7 GiB in pieces, 2.6 GiB at the driver, 3.9 GiB requested.
+TEST(Cause, a_full_device_with_a_few_pieces_is_not_fragmented) {
+  OomFacts facts;
+  facts.requested_bytes = 4'194'304'000;
+  facts.device_free_bytes = 2'787'311'616;
+  facts.reserved_bytes = 81'426'120'704;
+  facts.live_bytes = 76'341'999'108;
+  facts.reachable_free_bytes = facts.stranded_bytes = 5'081'899'008;
+  facts.largest_usable_bytes = kGib / 4;
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig);
+}
+
+TEST(Cause, idle_memory_of_other_pools_is_not_available) {
+  OomFacts facts = fragmented();
+  facts.unreachable_free_bytes = 3 * kGib;
+  EXPECT_EQ(available_bytes(facts), 20 * kGib);
+}
+
+TEST(Cause, a_recorded_limit_bounds_what_is_available) {
+  OomFacts facts = too_big();
+  facts.device_free_bytes = 50 * kGib;
+  EXPECT_EQ(available_bytes(facts), facts.reserved_bytes) << "an unknown limit";
+  facts.limit_bytes = 30 * kGib;
+  EXPECT_EQ(available_bytes(facts), 30 * kGib);
+}
+
 TEST(Cause, sufficient_driver_memory_does_not_count) {
   OomFacts facts = too_big();
   EXPECT_FALSE(is_limited(facts));
@@ -95,13 +130,16 @@ TEST(Cause, sufficient_driver_memory_does_not_count) {
   EXPECT_TRUE(is_limited(facts));
   facts.largest_usable_bytes = 0;
   facts.stranded_bytes = facts.reachable_free_bytes = 3 * kGib;
-  EXPECT_EQ(cause_of(facts), Cause::kProcessLimit) << "3 GiB of segments do not make 4 GiB";
+  EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "3 GiB of segments do not make 4 GiB";
+  facts.is_cpu = true;
+  EXPECT_EQ(cause_of(facts), Cause::kProcessLimit);
   facts.grown_bytes = facts.live_bytes;
   EXPECT_EQ(cause_of(facts), Cause::kSteadyGrowth) << "the limit was enough before";
 }
 
-TEST(Cause, a_reported_limit_is_the_cause_if_lifting_it_would_help) {
+TEST(Cause, a_reported_limit_of_the_cpu_is_the_cause_if_lifting_it_would_help) {
   OomFacts facts = too_big();
+  facts.is_cpu = true;
   facts.device_free_bytes = facts.requested_bytes + 1;
   EXPECT_EQ(cause_of(facts), Cause::kTooBig) << "the driver may keep so little for itself";
   facts.limit_bytes = facts.reserved_bytes + facts.requested_bytes;

@@ -11,8 +11,8 @@
 #include <limits>
 #include <vector>
 
-#include "model/trace.h"
 #include "model/sites.h"
+#include "model/trace.h"
 
 namespace plimsoll::analysis::oom {
 

@@ -217,9 +217,9 @@ class Replay {
   Part request_;
   std::size_t rest_end_ = 0;
   std::uint64_t fixed_ = 0, scaling_ = 0;
-  std::unordered_set<std::uint64_t> places_;  // of all other earlier steps
-  Parts live_;                                // at the failure, by row
-  Parts added_;  // by the rest, by row of the earlier step
+  std::unordered_set<std::uint64_t> places_;              // of all other earlier steps
+  Parts live_;                                            // at the failure, by row
+  Parts added_;                                           // by the rest, by row of the earlier step
   std::unordered_map<std::uint32_t, std::size_t> twins_;  // by row of the earlier step
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> older_;  // rows by bytes
 };
@@ -292,8 +292,7 @@ Need need_by_alignment(const History& history, const Step& failed, const Failure
 
 }  // namespace
 
-Need estimate_need(const History& history, const Failure& failure,
-                   const model::UserLines& lines) {
+Need estimate_need(const History& history, const Failure& failure, const model::UserLines& lines) {
   const Step failed = history.step_of(failure.event);
   const model::Site& site = history.trace().site(history.device(), failure.event);
   const std::vector<Step> earlier = history.steps_before(failed.begin);

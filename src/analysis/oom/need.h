@@ -55,7 +55,6 @@ struct Failure {
   std::uint64_t requested_bytes = 0;
 };
 
-Need estimate_need(const History& history, const Failure& failure,
-                   const model::UserLines& lines);
+Need estimate_need(const History& history, const Failure& failure, const model::UserLines& lines);
 
 }  // namespace plimsoll::analysis::oom

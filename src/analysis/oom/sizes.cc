@@ -76,8 +76,8 @@ void Sizes::compare_with(const std::vector<Step>& others) {
   double largest = kLeastDifference;
   for (const Step& other : others) {
     if (other.begin >= alignment_.step.begin) continue;
-    const auto pairs = pair_backwards(made, alignment_.step.first, alignment_.step.last,
-                                      other.first, other.last);
+    const auto pairs =
+        pair_backwards(made, alignment_.step.first, alignment_.step.last, other.first, other.last);
     Ratios reached;
     for (const Pair& pair : pairs) {
       if (pair.now < alignment_.anchor) add_ratio(made[pair.now], made[pair.before], reached);

@@ -113,8 +113,9 @@ std::string fragmentation_text(const report::DeviceReport& device, std::size_t w
                    " allocated, " + bytes_text(where.cached_bytes) + " cached (reusable)",
                width, color);
   if (where.cached_bytes > 0) {
-    std::string cached = bytes_text(where.releasable_bytes) + " that empty_cache() would release, " +
-                         bytes_text(where.pinned_bytes) + " pinned by live blocks";
+    std::string cached = bytes_text(where.releasable_bytes) +
+                         " that empty_cache() would release, " + bytes_text(where.pinned_bytes) +
+                         " pinned by live blocks";
     if (where.private_bytes > 0) {
       cached += ", " + bytes_text(where.private_bytes) + " idle in " +
                 text::printable(where.private_pools) +
