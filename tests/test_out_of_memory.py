@@ -18,9 +18,8 @@ def reported(samples, plimsoll_command):
         path = samples / "gpu" / name
         if not path.is_file():
             pytest.skip(f"no sample {name}")
-        done = subprocess.run(
-            [plimsoll_command, "report", str(path), "--json"], capture_output=True, text=True, check=True
-        )
+        words = [plimsoll_command, "report", str(path), "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
         answer = json.loads(done.stdout)
         (device,) = [each for each in answer["devices"] if each["device"] == 0]
         return device["oom_details"][-1], answer["findings"][0]

@@ -37,11 +37,8 @@ def run(fake, device, folder, case):
     ],
 )
 @pytest.mark.usefixtures("cuda")
-def test_the_estimate_is_the_peak_of_the_step_that_really_runs(
-    fake, device, tmp_path, case, basis
-):
+def test_the_estimate_is_the_peak_of_the_step_that_really_runs(fake, device, tmp_path, case, basis):
     found = run(fake, device, tmp_path, case)
-    print(json.dumps(found))
     for each in found["runs"]:
         need = each["details"]["need"]
         assert need["basis"] == basis, each

@@ -225,9 +225,15 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
   }
   finding.next_step = enough_text(oom);
   if (finding.next_step.empty() && need.basis == "optimizer_state") {
-    finding.next_step =
-        "Shard parameters, gradients and state over your devices (FSDP, ZeRO), use an optimizer "
-        "with less state (Adafactor, SGD), or train fewer parameters (LoRA).";
+    // Without dtypes it is unknown whether 8 bits would have been enough.
+    const bool is_judged = std::ranges::any_of(
+        need.changes, [](const auto& change) { return change.change == "optimizer_8bit"; });
+    finding.next_step = is_judged ? "Shard"
+                                  : "Keep the state in 8 bits (AdamW8bit of bitsandbytes "
+                                    "or torchao), shard";
+    finding.next_step +=
+        " parameters, gradients and state over your devices (FSDP, ZeRO), use an optimizer with "
+        "less state (Adafactor, SGD), or train fewer parameters (LoRA).";
   }
   if (finding.next_step.empty()) finding.next_step = step_of_kind(held);
   if (finding.next_step.empty())

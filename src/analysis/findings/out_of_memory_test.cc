@@ -1,0 +1,127 @@
+// The texts about what a failed step needed. Others of this rule are in rules_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/findings/rules.h"
+#include "tests/support/facts_case.h"
+#include "tests/support/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using tests::kGib;
+
+report::OomChange change(std::string name, std::uint64_t needed_gib, bool is_enough) {
+  report::OomChange row;
+  row.change = std::move(name);
+  row.needed_bytes = needed_gib * kGib;
+  row.is_enough = is_enough;
+  return row;
+}
+
+// With an estimate: the step needs 96 GiB of 79 GiB, with a batch of 16.
+report::OomDetails needy(std::string basis) {
+  report::OomDetails row = oom("too_big");
+  row.requested_active_bytes = static_cast<std::int64_t>(70 * kGib);
+  row.need.basis = std::move(basis);
+  row.need.bytes = 96 * kGib;
+  row.need.available_bytes = 79 * kGib;
+  row.need.scaling_bytes = 90 * kGib;
+  row.need.ratio = 2.0;
+  row.need.batch_size = 16;
+  row.need.earlier_request_bytes = 2 * kGib;
+  row.need.changes = {change("contiguous_memory", 96, false), change("smaller_batch", 74, true),
+                      change("checkpoint", 30, true), change("optimizer_8bit", 92, false)};
+  row.need.changes[1].batch_share = 0.75;
+  row.need.changes[1].batch_size = 12;
+  row.need.changes[2].layers = "model.layers.0…21";
+  return row;
+}
+
+TEST(OutOfMemory, states_what_the_step_needed_and_what_would_have_been_enough) {
+  FactsCase c;
+  c.device().oom_details = {needy("earlier_step")};
+  const Findings found = c.run(out_of_memory);
+  EXPECT_EQ(found[0].title,
+            "cuda:0 ran out of memory because the batch is too large: the step needs about 96.0 "
+            "GiB, and 79.0 GiB are available");
+  EXPECT_THAT(found[0].evidence,
+              Contains("The whole step needs about 96.0 GiB, and 79.0 GiB are available. The "
+                       "estimate follows an earlier step of this recording: the tensors of this "
+                       "one are 2.0 times as large."));
+  EXPECT_THAT(found[0].evidence,
+              Contains("9.0 GiB were free in pieces. Contiguous memory (expandable_segments) alone "
+                       "would not have been enough."));
+  EXPECT_THAT(found[0].evidence,
+              Contains("Not enough on its own: optimizer state in 8 bits (needs 92.0 GiB)."));
+  EXPECT_EQ(found[0].next_step,
+            "Use a batch of at most 12 of 16; or run model.layers.0…21 through "
+            "torch.utils.checkpoint.checkpoint(…, use_reentrant=False), which needs about 30.0 "
+            "GiB.");
+}
+
+TEST(OutOfMemory, names_a_request_that_grows_with_the_square) {
+  FactsCase c;
+  c.device().oom_details = {needy("earlier_step")};
+  c.device().oom_details[0].need.earlier_request_bytes = kGib;
+  EXPECT_THAT(c.run(out_of_memory)[0].evidence,
+              Contains(HasSubstr("and this request 4.0 times: it grows with the square")));
+}
+
+TEST(OutOfMemory, contiguous_memory_that_leaves_little_is_nothing_to_rely_on) {
+  FactsCase c;
+  c.device().oom_details = {needy("earlier_step")};
+  c.device().oom_details[0].need.bytes = 78 * kGib;
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].title, HasSubstr("about 78.0 GiB of the 79.0 GiB that are available"));
+  EXPECT_THAT(found[0].evidence,
+              Contains(HasSubstr("would have left 1.0 GiB: too little to rely on")));
+}
+
+TEST(OutOfMemory, the_first_step_of_an_optimizer_is_named) {
+  FactsCase c;
+  c.device().oom_details = {needy("optimizer_state")};
+  report::OomNeed& need = c.device().oom_details[0].need;
+  need.scaling_bytes = 0;
+  need.state_bytes = 20 * kGib;
+  need.scratch_bytes = 10 * kGib;
+  need.changes = {};
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].title, HasSubstr("in the optimizer's first step: it needs about 96.0 GiB"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("20.0 GiB of that is state of parameters")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("10.0 GiB are temporaries of the step")));
+  EXPECT_THAT(found[0].next_step,
+              HasSubstr("8 bits (AdamW8bit of bitsandbytes or torchao), shard parameters"));
+}
+
+TEST(OutOfMemory, a_forward_that_training_does_not_make_is_named) {
+  FactsCase c;
+  c.device().oom_details = {needy("unknown")};
+  report::OomNeed& need = c.device().oom_details[0].need;
+  need = {};
+  need.basis = "unknown";
+  need.why_unknown = "nothing is alike";
+  need.new_caller = "val.py:9 (validate)";
+  need.caller_bytes = 60 * kGib;
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].title, HasSubstr("val.py:9 (validate): it holds 60.0 GiB of activations"));
+  EXPECT_THAT(found[0].next_step, HasSubstr("torch.no_grad()"));
+  EXPECT_THAT(found[0].evidence,
+              Contains("What the whole step needs is unknown: nothing is alike."));
+}
+
+TEST(OutOfMemory, idle_memory_of_private_pools_is_named_with_its_pool) {
+  FactsCase c;
+  c.device().oom_details = {oom("too_big")};
+  c.device().oom_details[0].private_idle_bytes = 5 * kGib;
+  c.device().oom_details[0].private_pools = "pool (1, 0)";
+  const Findings found = c.run(out_of_memory);
+  EXPECT_THAT(found[0].evidence,
+              Contains(HasSubstr("5.0 GiB were idle in pool (1, 0) of a CUDA graph or MemPool")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("empty_cache() cannot release them")));
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,48 @@
+// What several tests of the rules share: facts made by hand.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "analysis/findings/rules.h"
+#include "tests/support/trace_maker.h"
+#include "tests/support/units.h"
+
+namespace plimsoll::analysis::findings {
+
+// One device whose report the test fills in.
+class FactsCase {
+ public:
+  FactsCase() { maker.on(model::Device{}); }
+
+  report::DeviceReport& device() {
+    if (report.devices.empty()) report.devices.resize(1);
+    return report.devices[0];
+  }
+  Findings run(Findings (*rule)(const Facts&)) {
+    device();
+    model::Trace trace = maker.finish();
+    trace.has_inferred_roles = is_snapshot;
+    const model::UserLines lines(trace);
+    const Options options;
+    Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
+    for (const auto& each : trace.devices) facts.traffic.push_back(traffic_of(trace, lines, each));
+    return rule(facts);
+  }
+
+  tests::TraceMaker maker;
+  report::Report report;
+  bool is_snapshot = false;  // its categories are inferred
+};
+
+inline report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)") {
+  report::OomDetails row;
+  row.cause = std::move(cause);
+  row.line = std::move(line);
+  row.requested_bytes = 4 * tests::kGib;
+  row.device_free_bytes = tests::kGib;
+  row.stranded_bytes = 9 * tests::kGib;
+  return row;
+}
+
+}  // namespace plimsoll::analysis::findings
