@@ -96,6 +96,13 @@ def equal_batches():
     train(model, optimizer, [(2048, 512)] * 4)
 
 
+def optimizer():
+    """Adam's temporaries make the peak of every step."""
+    model = mlp(1024, 8)
+    optimizer = torch.optim.AdamW(model.parameters())
+    train(model, optimizer, [(64, 1024)] * 4)
+
+
 def first_step():
     """Adam's state is as large as the parameters and their gradients together."""
     model = mlp(1024, 8)
@@ -126,6 +133,7 @@ CASES = {
     growing_batch: (0.1, 0.5, 0.8, 0.95),
     growing_length: (0.02, 0.4, 0.9),
     equal_batches: (0.2, 0.6, 0.9),
+    optimizer: (0.2, 0.6, 0.9),
     first_step: (0.05, 0.3, 0.7),
     validation: (0.1, 0.6),
 }

@@ -32,6 +32,7 @@ def run(fake, device, folder, case):
         ("growing_length", "earlier_step"),
         pytest.param("growing_batch", "earlier_step", marks=pytest.mark.slow),
         pytest.param("equal_batches", "earlier_step", marks=pytest.mark.slow),
+        pytest.param("optimizer", "earlier_step", marks=pytest.mark.slow),
         pytest.param("first_step", "optimizer_state", marks=pytest.mark.slow),
         pytest.param("validation", "earlier_forward", marks=pytest.mark.slow),
     ],

@@ -14,6 +14,9 @@ namespace {
 // Frames that tell calls of one function apart; outer frames differ between loops of one program.
 constexpr std::size_t kInnermostFrames = 8;
 
+// Of longer recordings, only the last allocations are compared.
+constexpr std::size_t kMostMade = std::size_t{1} << 21;
+
 constexpr std::uint64_t kHashFactor = 0x9E37'79B9'7F4A'7C15;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
@@ -43,7 +46,9 @@ bool History::scales(std::string_view category) {
 History::History(const model::Trace& trace, const model::DeviceTrace& device)
     : trace_(trace), device_(device) {
   const model::Lifetimes& lifetimes = device.lifetimes;
-  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+  const std::size_t count = lifetimes.size() - lifetimes.baseline_count;
+  for (std::size_t row = lifetimes.size() - std::min(count, kMostMade); row < lifetimes.size();
+       ++row) {
     if (has(lifetimes.flags[row], model::LifetimeFlags::kAdopted)) continue;
     const std::string_view category = trace.strings[trace.category(device, row)];
     if (category == "workspace") continue;

@@ -109,19 +109,13 @@ class Replay {
   }
 
   Need run() {
+    Replay again = *this;
     Need need;
-    add(request_);
-    note(need);
-    const auto& made = history_.made();
-    const auto deaths = deaths_of_rest();
-    auto death = deaths.begin();
-    for (std::size_t at = alignment_.anchor + 1; at < rest_end_; ++at) {
-      for (; death != deaths.end() && death->first < made[at].born; ++death) remove(death->second);
-      if (is_made_once(made[at])) continue;
-      add({made[at].row, sizes_.of(at), made[at].scales});
-      note(need);
-      if (is_of_state(made[at])) need.state_bytes += made[at].bytes;
-    }
+    const std::size_t peak = replay(need, made_of_rest());
+    Need until_peak;
+    again.replay(until_peak, peak);
+    for (const auto& each : again.live_) need.parts.push_back(each.second);
+    for (const auto& each : again.added_) need.parts.push_back(each.second);
     return need;
   }
 
@@ -132,6 +126,26 @@ class Replay {
   bool is_of_state(const Made& made) const {
     const model::Trace& trace = history_.trace();
     return trace.strings[trace.category(history_.device(), made.row)] == model::kOptimizerState;
+  }
+
+  std::size_t made_of_rest() const { return rest_end_ - alignment_.anchor; }
+
+  // Replays the first allocations of the rest; returns how many lead to the peak.
+  std::size_t replay(Need& need, std::size_t count) {
+    add(request_);
+    note(need);
+    const auto& made = history_.made();
+    const auto deaths = deaths_of_rest();
+    auto death = deaths.begin();
+    std::size_t peak = 1;
+    for (std::size_t at = alignment_.anchor + 1; at < alignment_.anchor + count; ++at) {
+      for (; death != deaths.end() && death->first < made[at].born; ++death) remove(death->second);
+      if (is_made_once(made[at])) continue;
+      add({made[at].row, sizes_.of(at), made[at].scales});
+      if (note(need)) peak = at - alignment_.anchor + 1;
+      if (is_of_state(made[at])) need.state_bytes += made[at].bytes;
+    }
+    return peak;
   }
 
   // Workspaces, optimizer state and the like: what one step makes and later ones find.
@@ -201,13 +215,12 @@ class Replay {
     parts.erase(part);
   }
 
-  void note(Need& need) const {
+  // Returns true at a new peak.
+  bool note(Need& need) const {
     need.points.push_back({fixed_, scaling_});
-    if (fixed_ + scaling_ <= need.bytes) return;
+    if (fixed_ + scaling_ <= need.bytes) return false;
     need.bytes = fixed_ + scaling_;
-    need.parts.clear();
-    for (const auto& each : live_) need.parts.push_back(each.second);
-    for (const auto& each : added_) need.parts.push_back(each.second);
+    return true;
   }
 
   const History& history_;
