@@ -20,7 +20,8 @@ constexpr double kLeastGrowth = 1.05;
 constexpr double kQuadraticPower = 1.5;
 
 std::string times_text(double ratio) {
-  const auto tenths = static_cast<std::uint64_t>(std::llround(ratio * 10));
+  constexpr double kMost = 1e15;  // a hostile file may have any size
+  const auto tenths = static_cast<std::uint64_t>(std::llround(std::min(ratio, kMost) * 10));
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " times";
 }
 
@@ -40,14 +41,20 @@ std::string basis_text(const report::OomDetails& oom) {
                          ? "The estimate is of its forward alone, and follows an earlier step"
                          : "The estimate follows an earlier step of this recording";
   const double ratio = need.ratio.value_or(1.0);
+  if (has_fitted_before(need)) {
+    return text +
+           " with tensors of the same size, which completed: since then, more is kept or less "
+           "is available.";
+  }
   if (ratio < kLeastGrowth && ratio > 1 / kLeastGrowth) return text + ".";
   text += ": the tensors of this one are " + times_text(ratio) + " as large";
   if (!need.input_shape.empty() && !need.earlier_input_shape.empty() &&
       need.input_shape != need.earlier_input_shape) {
     text += " (input " + need.input_shape + " instead of " + need.earlier_input_shape + ")";
   }
-  const double request = static_cast<double>(oom.requested_bytes) /
-                         static_cast<double>(need.earlier_request_bytes.value_or(1));
+  const double request =
+      static_cast<double>(oom.requested_bytes) /
+      static_cast<double>(std::max<std::uint64_t>(need.earlier_request_bytes.value_or(1), 1));
   if (ratio > 1.0 && std::log(request) >= kQuadraticPower * std::log(ratio)) {
     text += ", and this request " + times_text(request) + ": it grows with the square";
   }
@@ -63,13 +70,13 @@ const OomChange* find(const OomNeed& need, std::string_view change) {
 // request.
 bool was_enough_in_sum(const report::OomDetails& oom) {
   const std::uint64_t left = oom.is_limited ? 0 : oom.device_free_bytes;
-  return oom.stranded_bytes + left >= oom.requested_bytes;
+  return bytes_in_pieces(oom) + left >= oom.requested_bytes;
 }
 
 std::string contiguous_text(const report::OomDetails& oom) {
   const OomChange* change = find(oom.need, "contiguous_memory");
   if (change == nullptr || change->is_enough || !was_enough_in_sum(oom)) return {};
-  const std::string pieces = bytes_text(oom.stranded_bytes) + " were free in pieces. ";
+  const std::string pieces = bytes_text(bytes_in_pieces(oom)) + " were free in pieces. ";
   const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
   if (needed > available) {
     return pieces + "Contiguous memory (expandable_segments) alone would not have been enough.";
@@ -118,6 +125,15 @@ bool is_known(const OomNeed& need) { return need.bytes && need.available_bytes; 
 
 bool is_mostly_batch(const OomNeed& need) {
   return is_known(need) && is_at_least(need.scaling_bytes.value_or(0), 0.5, *need.bytes);
+}
+
+bool has_fitted_before(const OomNeed& need) {
+  const double ratio = need.ratio.value_or(1.0);
+  return need.basis == "earlier_step" && ratio < kLeastGrowth && ratio > 1 / kLeastGrowth;
+}
+
+std::uint64_t bytes_in_pieces(const report::OomDetails& oom) {
+  return oom.stranded_bytes - std::min(oom.stranded_bytes, oom.private_idle_bytes);
 }
 
 std::string need_text(const report::OomDetails& oom) {

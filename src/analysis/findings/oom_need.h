@@ -2,6 +2,7 @@
 // would have let it finish.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace plimsoll::analysis::findings {
 bool is_known(const report::OomNeed& need);
 // Whether most of what the step needed grows with the batch.
 bool is_mostly_batch(const report::OomNeed& need);
+// Whether an earlier step with tensors of the same size has completed.
+bool has_fitted_before(const report::OomNeed& need);
+// The bytes that were free in pieces, and that contiguous memory would make usable: memory of other
+// private pools is not.
+std::uint64_t bytes_in_pieces(const report::OomDetails& oom);
 
 // "about 96.3 GiB, and 79.2 GiB are available".
 std::string need_text(const report::OomDetails& oom);

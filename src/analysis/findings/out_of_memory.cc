@@ -53,7 +53,7 @@ std::vector<Burst> bursts_of(const std::vector<OomDetails>& ooms) {
   return bursts;
 }
 
-// The memory available from the driver; nullopt if a limit of the process prevents its use.
+// The memory available from the driver: none if it was not used although it was enough.
 std::uint64_t left_at_driver(const OomDetails& oom) {
   return oom.is_limited ? 0 : oom.device_free_bytes;
 }
@@ -75,7 +75,7 @@ std::string top_line(const OomDetails& oom) {
 void report_fragmentation(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                           report::Finding& finding) {
   finding.title = device.name +
-                  " ran out of memory through fragmentation: " + bytes_text(oom.stranded_bytes) +
+                  " ran out of memory through fragmentation: " + bytes_text(bytes_in_pieces(oom)) +
                   " were free in pieces that could not serve " + bytes_text(oom.requested_bytes);
   finding.evidence.push_back("The largest free piece it could have used was " +
                              bytes_text(oom.largest_usable_bytes) +
@@ -92,7 +92,7 @@ void report_fragmentation(const Facts& facts, const DeviceFacts& device, const O
           : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts. If "
             "that is not possible, a" +
                 move + ".";
-  finding.saving_bytes = oom.stranded_bytes;
+  finding.saving_bytes = bytes_in_pieces(oom);
 }
 
 void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -216,7 +216,7 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
   if (need.basis == "optimizer_state") {
     finding.title = device.name + " ran out of memory in the optimizer's first step: it needs " +
                     need_text(oom);
-  } else if (is_mostly_batch(need)) {
+  } else if (is_mostly_batch(need) && !has_fitted_before(need)) {
     finding.title = device.name +
                     " ran out of memory because the batch is too large: the step needs " +
                     need_text(oom);

@@ -70,6 +70,23 @@ TEST(OutOfMemory, names_a_request_that_grows_with_the_square) {
               Contains(HasSubstr("and this request 4.0 times: it grows with the square")));
 }
 
+TEST(OutOfMemory, a_batch_that_has_fitted_before_is_not_too_large) {
+  FactsCase c;
+  c.device().oom_details = {needy("earlier_step")};
+  c.device().oom_details[0].need.ratio = 1.0;
+  const Findings found = c.run(out_of_memory);
+  EXPECT_EQ(found[0].title,
+            "cuda:0 ran out of memory: the step needs about 96.0 GiB, and 79.0 GiB are available");
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("which completed: since then, more is kept")));
+}
+
+TEST(OutOfMemory, pieces_of_other_private_pools_are_not_saved_by_contiguous_memory) {
+  FactsCase c;
+  c.device().oom_details = {oom("fragmentation")};
+  c.device().oom_details[0].private_idle_bytes = 4 * kGib;
+  EXPECT_EQ(c.run(out_of_memory)[0].saving_bytes, 5 * kGib);
+}
+
 TEST(OutOfMemory, contiguous_memory_that_leaves_little_is_nothing_to_rely_on) {
   FactsCase c;
   c.device().oom_details = {needy("earlier_step")};

@@ -10,6 +10,8 @@ constexpr double kLeastMatched = 0.7;
 constexpr std::size_t kMostUnmatched = 4;
 // Where the sequences differ, the search for the next common place covers this many allocations.
 constexpr std::size_t kWindow = 48;
+// Sequences that differ more often are not alike.
+constexpr std::size_t kMostGaps = 4096;
 // Each candidate is judged by so many allocations before it; the best ones by all.
 constexpr std::size_t kProbe = 256;
 constexpr std::size_t kFullyJudged = 3;
@@ -75,6 +77,7 @@ std::vector<Pair> pair_backwards(const std::vector<Made>& made, std::size_t firs
                                  std::size_t last_now, std::size_t first_before,
                                  std::size_t last_before) {
   std::vector<Pair> pairs;
+  std::size_t gaps = 0;
   while (last_now > first_now && last_before > first_before) {
     const std::size_t now = last_now - 1;
     const std::size_t before = last_before - 1;
@@ -84,6 +87,7 @@ std::vector<Pair> pair_backwards(const std::vector<Made>& made, std::size_t firs
       --last_before;
       continue;
     }
+    if (++gaps > kMostGaps) break;
     const Gap gap = gap_at(made, now, before, now - first_now, before - first_before);
     last_now -= gap.now;
     last_before -= gap.before;

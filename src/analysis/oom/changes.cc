@@ -154,7 +154,8 @@ OomChange smaller_batch(const Need& need, std::uint64_t available_bytes,
     most = std::max(most, static_cast<double>(point.fixed_bytes) +
                               share * static_cast<double>(point.scaling_bytes));
   }
-  change.needed_bytes = static_cast<std::uint64_t>(most);
+  constexpr double kMostBytes = 1e18;  // a hostile file may have any size
+  change.needed_bytes = static_cast<std::uint64_t>(std::min(most, kMostBytes));
   return change;
 }
 

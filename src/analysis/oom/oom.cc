@@ -197,7 +197,7 @@ class Examiner {
                    .reachable_free_bytes = pinning.reachable_bytes,
                    .unreachable_free_bytes = oom.private_idle_bytes,
                    .largest_usable_bytes = oom.largest_usable_bytes,
-                   .stranded_bytes = oom.stranded_bytes,
+                   .stranded_bytes = std::min(oom.stranded_bytes, pinning.reachable_bytes),
                    .grown_bytes = oom.grown_bytes,
                    .limit_bytes = limit_of(oom),
                    .is_cpu = !is_gpu(device_)};

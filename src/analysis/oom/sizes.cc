@@ -13,6 +13,8 @@ constexpr std::uint64_t kLeastBytes = 1024;
 // Batches whose sizes differ less do not show a power.
 constexpr double kLeastDifference = 0.05;
 constexpr double kMostPower = 3.0;
+// A hostile file may have any size.
+constexpr double kMostBytes = 1e18;
 
 using Ratios = std::vector<double>;
 
@@ -109,7 +111,7 @@ std::uint64_t Sizes::of(std::size_t before) const {
   } else if (bytes >= kLeastBytes) {
     const auto power = powers_.find(before);
     const double ratio = std::pow(ratio_, power == powers_.end() ? 1.0 : power->second);
-    bytes = static_cast<std::uint64_t>(static_cast<double>(bytes) * ratio);
+    bytes = static_cast<std::uint64_t>(std::min(static_cast<double>(bytes) * ratio, kMostBytes));
   }
   if (bytes == made.requested_bytes) return made.bytes;
   return history_.device().has_block_sizes ? caching_allocator::block_bytes(bytes) : bytes;
