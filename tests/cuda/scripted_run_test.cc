@@ -102,7 +102,7 @@ JsonValue report_of(std::span<const std::byte> bytes, const char* name) {
 // A script has no times, and a snapshot's events do not have the sizes of blocks.
 bool is_of_one_side(std::string_view key) {
   return key.ends_with("time_ns") || key == "byte_seconds" || key == "allocated" ||
-         key == "top_lines";
+         key == "top_lines" || key == "need";  // estimated from steps and layers
 }
 
 std::string text_of(const JsonValue& value) {
