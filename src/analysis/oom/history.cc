@@ -51,7 +51,7 @@ History::History(const model::Trace& trace, const model::DeviceTrace& device)
        ++row) {
     if (has(lifetimes.flags[row], model::LifetimeFlags::kAdopted)) continue;
     const std::string_view category = trace.strings[trace.category(device, row)];
-    if (category == "workspace") continue;
+    if (category == model::kWorkspace) continue;
     const std::uint32_t died = model::death(lifetimes, row, model::held(device));
     const model::Site& site = trace.birth(device, row);
     made_.push_back(Made{static_cast<std::uint32_t>(row), lifetimes.alloc[row],
