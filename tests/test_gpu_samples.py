@@ -86,3 +86,57 @@ def test_workspaces_are_found_in_recordings_that_do_not_name_them(
     allocated = json.loads(truth.read_text()).get("end", {}) if truth.is_file() else {}
     if "allocated" in allocated:
         assert sum(found.values()) == allocated["allocated"]
+
+
+# By truth.md: the ids of the first finding that are right, and the lines one of which it names.
+PLANTED = {
+    "g01_losses_with_graph": ({"memory_growth"}, (17, 9, 10, 15)),
+    "g03_val_without_no_grad": (
+        {"graph_without_backward", "activations_dominate", "peak_outside_training"},
+        (14,),
+    ),
+    "g04_growing_lengths": ({"stranded_memory", "activations_dominate"}, (13, 16)),
+    "g07_quadratic_attention": (
+        {"one_line_dominates", "one_layer_dominates", "activations_dominate"},
+        (11,),
+    ),
+    "g12_cudnn_workspace": (
+        {
+            "one_line_dominates",
+            "one_layer_dominates",
+            "activations_dominate",
+            "peak_outside_training",
+        },
+        (6, 10),
+    ),
+    # CuPy's memory is outside torch, so no line may be named.
+    "g15_outside_torch": ({"non_pytorch_memory"}, ()),
+}
+HEALTHY = ("h01_gpt2", "h03_inference", "h05_amp_warmup", "llama_1b_exact")
+
+
+def text_of(finding: dict) -> str:
+    return "\n".join([finding["title"], *finding["evidence"], finding["next_step"]])
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_first_finding_is_the_planted_mistake(
+    gpu: Path, plimsoll_command: str, name: str
+) -> None:
+    first = report_of(plimsoll_command, gpu / "recordings" / f"{name}.plim")["findings"][0]
+    ids, lines = PLANTED[name]
+    assert first["id"] in ids, text_of(first)
+    if lines:
+        assert any(f"{name}.py:{line} " in text_of(first) + " " for line in lines), text_of(first)
+    else:
+        assert f"{name}.py" not in text_of(first)
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_run_has_no_warning_and_no_finding_of_workspaces(
+    gpu: Path, plimsoll_command: str, name: str
+) -> None:
+    report = report_of(plimsoll_command, gpu / "recordings" / f"{name}.plim")
+    assert {each["severity"] for each in report["findings"]} <= {"info"}
+    ids = {each["id"] for each in report["findings"]}
+    assert not ids & {"one_line_dominates", "one_layer_dominates", "library_workspaces"}
