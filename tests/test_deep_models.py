@@ -42,7 +42,7 @@ CHECKPOINTED = {
     ),
     "snapshots/llama_1b_out_of_memory.pickle": (
         r"22 calls of forward at transformers/models/llama/modeling_llama\.py:306 to 322, from "
-        r"transformers/models/llama/modeling_llama\.py:403 \(forward\), make .*: 22 . 2\.7 GiB",
+        r"transformers/models/llama/modeling_llama\.py:403 \(forward\), create .*: 22 . 2\.7 GiB",
         "model.gradient_checkpointing_enable()",
         "GiB",
     ),

@@ -1,4 +1,4 @@
-"""Snapshots and recordings from a real GPU, compared with torch's own figures beside them.
+"""Snapshots and recordings from a real GPU, compared with torch's own figures.
 
 `samples/gpu/truth.md` describes them.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 WORKSPACES = (33_554_432, 1_048_576)  # of cuBLAS and cuBLASLt on an H100
-# The truth counts the loss, one float32, as "other" in snapshots of the forward pass.
+# The expected categories count the loss, one float32, as "other" in snapshots of the forward pass.
 LOSS_BYTES = 4
 
 SNAPSHOTS = [

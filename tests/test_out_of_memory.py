@@ -42,7 +42,7 @@ def test_a_batch_that_is_too_large_is_not_fragmentation(reported, name):
 
 def test_the_largest_batch_and_the_checkpoints_of_the_llama_are_computed(reported):
     _, finding = reported(LLAMA[0])
-    assert finding["next_step"].startswith("Use a batch of at most 15 of 16; or run ")
+    assert finding["next_step"].startswith("Use a batch of at most 15 instead of 16; or run ")
     assert "LlamaForCausalLM.model.layers.0…21 through" in finding["next_step"]
 
 
@@ -58,7 +58,7 @@ def test_scores_that_grow_with_the_square_are_the_cause_not_the_limit(reported):
     assert details["need"]["available_bytes"] == 1_258_291_200
     text = " ".join(finding["evidence"])
     assert "input [4, 4096, 256] instead of [4, 400, 256]" in text
-    assert "it grows with the square" in text
+    assert "it grows quadratically" in text
     assert "raction" not in finding["next_step"]
 
 

@@ -5,7 +5,7 @@
 // Unwinding the stack takes microseconds, so it is done once for each place that allocates. From
 // then on, the return address is read where it lies on the stack: between this library's frame and
 // the allocator's caller are always the same functions, whose frames have constant sizes. Each of
-// their return addresses is compared, from the inside out, so a different path is never misread.
+// their return addresses is compared, innermost first, so a different path is never misread.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ const char* library_name(Library library);
 // Any thread may call these; only the unwinding takes a lock, and its owner allocates nothing.
 class LibraryWorkspaces {
  public:
-  // More places than torch has. Beyond it, and after as many walks, nothing is recognized anymore.
+  // More places than torch has. Beyond it, and after this many walks, nothing new is recognized.
   static constexpr std::size_t kMostPlaces = 1024;
 
   // `allocator` lies within the shared library of the allocator. Keeps what is known already.
@@ -43,7 +43,7 @@ class LibraryWorkspaces {
     std::uintptr_t end = 0;
     bool has(std::uintptr_t address) const { return address >= begin && address < end; }
   };
-  // Where return addresses lie, in bytes from the callback's frame, from the inside out.
+  // Where return addresses lie, in bytes from the callback's frame, innermost first.
   struct Layout {
     static constexpr std::size_t kMostFrames = 16;
     std::array<std::uintptr_t, kMostFrames> addresses{};  // in the callback's and the allocator's

@@ -299,9 +299,9 @@ class DeviceRoles {
     }
   }
 
-  // How many of the blocks of this size that are kept to the end are cuBLAS's. The smaller size is
-  // no tensor's; of the others, those that the copies of the model do not explain: one workspace
-  // for forward's thread and one for backward's, and one of cuBLASLt beside them.
+  // How many of the blocks of this size that are kept to the end are cuBLAS's. No tensor has
+  // the smaller size. Of the others, those that the copies of the model do not explain: one
+  // workspace for forward's thread, one for backward's, and also one of cuBLASLt.
   std::size_t workspaces_among(const std::map<std::uint64_t, Copies>& baseline,
                                std::uint64_t size_bytes) const {
     const std::size_t kept = baseline.at(size_bytes).kept.size();
@@ -361,7 +361,7 @@ class DeviceRoles {
       take(copies.kept, used, parameters, model::kGradient);
       used += parameters;
     }
-    // What other sizes have no counterpart of is no state: buffers.
+    // Blocks without a counterpart among the other sizes are buffers, not state.
     const std::size_t expected = copies_ * parameters;
     if (copies_ != 0 && copies.kept.size() > expected && expected >= used) {
       take(copies.kept, used, expected - used, model::kOptimizerState);

@@ -8,7 +8,8 @@
 //                      after another allocation of the same operator (the result), and is made once
 //                      although its line runs again
 //
-// Parameters and gradients can have the same sizes. An allocation that leaves a doubt is not named.
+// Parameters and gradients can have the same sizes. If there is any doubt, an allocation keeps its
+// category.
 #pragma once
 
 #include <cstdint>

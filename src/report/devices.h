@@ -22,10 +22,9 @@ inline bool is_host(const DeviceReport& device) {
 
 // Whether another device holds the memory that matters, so that what fills this one is of no
 // interest. Two cases:
-//   - memory of the host, as of a model that is built on the CPU and then moved, or of batches:
-//   less
-//     than a GPU holds at its peak; or below 1 GiB, which every host has, unless the GPU has less
-//     than 1/16 of that;
+//   - memory of the host, such as a model that is built on the CPU and then moved, or batches: at
+//     most what a GPU holds at its peak; or below 1 GiB, which every host has, and at most 16 times
+//     the peak of the GPU;
 //   - a GPU with less than 2 % of the fullest one.
 inline bool is_minor(const Report& report, const DeviceReport& device) {
   constexpr std::int64_t kSmallOnHost = std::int64_t{1} << 30;

@@ -22,7 +22,7 @@ constexpr double kMostUnequal = 1.5;
 constexpr double kMostUnequalParameters = 1.25;
 // Scalars and counters, in small blocks.
 constexpr std::uint64_t kNoise = 4096;
-// conv1 and conv2 are often different steps of a block, blocks.1 and blocks.2 seldom.
+// conv1 and conv2 are often different steps of a block, blocks.1 and blocks.2 rarely.
 constexpr std::size_t kFewestNamed = 3;
 // Limit against hostile files, as in model::Layers.
 constexpr std::size_t kDeepest = 80;

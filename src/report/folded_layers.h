@@ -60,8 +60,8 @@ enum class FoldedBy : std::uint8_t { kStructureAndLiveBytes, kStructure };
 std::vector<FoldedLayerRow> fold_layers(const std::vector<LayerRow>& rows,
                                         FoldedBy by = FoldedBy::kStructureAndLiveBytes);
 
-// "Net.blocks.0…3, Net.blocks.5, Net.head": paths in natural order, those whose numbers follow each
-// other as one name.
+// "Net.blocks.0…3, Net.blocks.5, Net.head": paths in natural order, consecutive numbers as one
+// name.
 std::vector<std::string> ranges_of(const std::vector<std::string>& paths);
 
 }  // namespace plimsoll::report

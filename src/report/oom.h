@@ -87,14 +87,14 @@ struct OomNeed {
             "unknown; empty if nothing was estimated."},
         Field{"why_unknown", &OomNeed::why_unknown, "Why it is unknown; else empty."},
         Field{"available_bytes", &OomNeed::available_bytes,
-              "What the process could have: reserved bytes and the device's free bytes, up to a "
+              "What the process could use: reserved bytes and the device's free bytes, up to a "
               "recorded limit, without idle memory of other private pools."},
         Field{"scaling_bytes", &OomNeed::scaling_bytes,
               "The part of `bytes` that grows with the batch."},
         Field{"state_bytes", &OomNeed::state_bytes,
               "The part of `bytes` that is optimizer state which did not exist yet."},
         Field{"ratio", &OomNeed::ratio,
-              "How much larger the tensors of this step are than those of the earlier one."},
+              "Size of the tensors of this step, divided by that of the earlier one."},
         Field{"batch_size", &OomNeed::batch_size,
               "First dimension of the step's inputs; null if unknown."},
         Field{"input_shape", &OomNeed::input_shape, "Shape of the largest input, if known."},
@@ -103,7 +103,7 @@ struct OomNeed {
         Field{"earlier_request_bytes", &OomNeed::earlier_request_bytes,
               "What that step requested where this one failed; null if there is no such step."},
         Field{"scratch_bytes", &OomNeed::scratch_bytes,
-              "The part of `bytes` that the optimizer computes with; null if there is none."},
+              "The part of `bytes` that is temporaries of the optimizer; null if there is none."},
         Field{"new_caller", &OomNeed::new_caller,
               "The line outside the model that led to the request, if no earlier step called the "
               "model from there; else empty."},

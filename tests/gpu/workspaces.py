@@ -67,7 +67,7 @@ def compare(mode: str) -> None:
 
 
 def convolve() -> None:
-    """Let cuDNN try its plans: what it takes for that belongs to no layer."""
+    """Let cuDNN try its plans: the memory that this takes belongs to no layer."""
     torch.backends.cudnn.benchmark = True
     with plimsoll.record("conv.plim", adapter="libtorch", overwrite=True):
         model = nn.Sequential(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU()).cuda()

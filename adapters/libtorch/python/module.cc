@@ -57,7 +57,7 @@ void record_objects(ThreadState& thread, const HeapObjects& objects) {
   for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
 }
 
-// What no hook reports of models and optimizers that are known: a parameter whose `data` was
+// Changes to known models and optimizers that no hook reports: a parameter whose `data` was
 // replaced, a gradient that was assigned (FSDP2 does so in backward), a state that was loaded.
 void record_known(ThreadState& thread) {
   modules().tag_changed(thread);

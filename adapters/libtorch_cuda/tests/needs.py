@@ -62,7 +62,7 @@ limit_of_last_step = 1 << 40
 
 
 def shrink():
-    """Make the device as small as this run wants it, before the step that shall fail."""
+    """Make the device as small as this run wants it, before the step that is to fail."""
     torch.cuda.empty_cache()
     fake.fake_set_limit(0, limit_of_last_step)
 

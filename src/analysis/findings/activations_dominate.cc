@@ -124,7 +124,7 @@ void add_repeated_forward(const Peak& peak, const Explanation& explanation,
   if (!forward) return;
   finding.evidence.push_back(
       base::format_count(forward->calls) + " calls of forward at " + forward->place +
-      (forward->caller.empty() ? "" : ", from " + forward->caller + ",") + " make " +
+      (forward->caller.empty() ? "" : ", from " + forward->caller + ",") + " create " +
       bytes_text(forward->bytes) + " of it" +
       (report::is_of_equal_size(forward->smallest_bytes, forward->largest_bytes)
            ? ": " + base::format_count(forward->calls) + " × " +
@@ -141,8 +141,8 @@ void add_repeated_forward(const Peak& peak, const Explanation& explanation,
       (call ? std::string(call->advice)
             : "Run the module whose forward is at " + forward->place +
                   " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)") +
-      ". Backward then recomputes what each call makes, one call at a time, instead of keeping "
-      "it. " +
+      ". Backward then recomputes the activations of each call, one call at a time, instead of "
+      "keeping them. " +
       cost_text(forward->saving_bytes);
 }
 
@@ -222,7 +222,7 @@ void explain_activations(Peak& peak, Explanations& out) {
     const auto [inside, of_inside] = package_line_of_most(peak, explanation.parts, line);
     finding.evidence.push_back(
         "Most of it is created at " + line + ": " + bytes_text(of_line) +
-        (inside.empty() ? "" : ", of which " + inside + " makes " + bytes_text(of_inside)) + ".");
+        (inside.empty() ? "" : ", of which " + inside + " creates " + bytes_text(of_inside)) + ".");
   }
   finding.next_step = smaller_batch(peak, explanation);
   const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();

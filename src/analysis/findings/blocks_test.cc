@@ -109,7 +109,7 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
                               "Backward then recomputes the activations inside "
                               "Net.blocks.0…23, one layer"),
                     HasSubstr("/u/scale.py:19 (step): 200.0 MiB, of which transformers/models/"
-                              "llama/modeling_llama.py:175 (M.forward) makes 200.0 MiB.")));
+                              "llama/modeling_llama.py:175 (M.forward) creates 200.0 MiB.")));
   EXPECT_THAT(advice("C:\\py\\Lib\\site-packages\\timm\\models\\vit.py", "Block.forward"),
               HasSubstr("model.set_grad_checkpointing()"));
   EXPECT_THAT(advice("/x/site-packages/torch/distributed/fsdp/fully_sharded_data_parallel.py",

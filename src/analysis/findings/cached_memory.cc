@@ -35,7 +35,7 @@ std::uint64_t not_negative(std::int64_t bytes) {
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-// What was cached in vain: at most what the recording has seen the allocator reserve.
+// Cached memory that was never needed: at most what the allocator reserved during the recording.
 std::uint64_t cached_in_vain(const report::DeviceReport& device) {
   const std::uint64_t before = not_negative(device.reserved.baseline_bytes);
   const std::uint64_t reserved = not_negative(device.reserved.peak_bytes);
@@ -99,20 +99,20 @@ std::uint64_t capacity(const report::DeviceReport& device) {
 }
 
 std::string advice(const Facts& facts, bool is_by_shape) {
-  std::string text =
-      facts.conf.expandable_segments
-          ? "expandable_segments is on already. "
-          : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
-            "blocks side by side then serve a larger request. ";
+  std::string text = facts.conf.expandable_segments
+                         ? "expandable_segments is on already. "
+                         : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the "
+                           "process starts: adjacent free blocks can then serve a larger "
+                           "request. ";
   if (is_by_shape) {
     text += std::string(facts.conf.expandable_segments ? "Pad" : "Or pad") +
-            " the inputs to a few lengths, so that each block finds its shape again, or run the "
+            " the inputs to a few lengths, so that later steps reuse the cached blocks, or run the "
             "largest shape first. ";
   }
   if (!facts.conf.expandable_segments) {
     text +=
-        "garbage_collection_threshold:0.8 in the same variable releases blocks that were not used "
-        "for long; expandable_segments ignores it.";
+        "garbage_collection_threshold:0.8 in the same variable releases blocks that have been "
+        "idle for long; expandable_segments ignores it.";
   }
   while (text.ends_with(' ')) text.pop_back();
   return text;
@@ -149,9 +149,9 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
   const std::uint64_t total = capacity(device.report);
   const bool is_roomy = total > 0 && !is_at_least(reserved, kShareOfDevice, total);
   finding.severity = is_roomy ? report::FindingSeverity::kInfo : report::FindingSeverity::kWarning;
-  finding.title = bytes_text(reserved) + " reserved on " + device.name + ", " +
-                  bytes_text(device.report.held().peak_bytes) +
-                  " used at most: " + bytes_text(cached) + " are cached blocks " +
+  finding.title = bytes_text(reserved) + " reserved on " + device.name + ", at most " +
+                  bytes_text(device.report.held().peak_bytes) + " used: " + bytes_text(cached) +
+                  " are cached blocks " +
                   (is_by_shape ? "of earlier shapes" : "that no later request fits");
   finding.evidence.push_back(
       "Reserved memory reached its peak when " + peak.line + " requested " +
@@ -163,7 +163,7 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
   }
   if (total > 0) {
     finding.evidence.push_back(
-        "That is " +
+        "Reserved memory is " +
         base::format_percent(static_cast<double>(reserved) / static_cast<double>(total)) +
         " of the device's " + bytes_text(total) +
         (is_roomy ? ". It matters only if another process needs the memory: when the device is "

@@ -39,7 +39,7 @@ TEST(CachedMemory, far_above_what_was_live_is_reported) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "stranded_memory");
   EXPECT_EQ(found[0].title,
-            "2.9 GiB reserved on cuda:0, 860.0 MiB used at most: 2.1 GiB are cached blocks of "
+            "2.9 GiB reserved on cuda:0, at most 860.0 MiB used: 2.1 GiB are cached blocks of "
             "earlier shapes");
   EXPECT_THAT(found[0].evidence, Contains("Calls that request different sizes: train.py:7 (main) "
                                           "9 sizes up to 27.0 MiB."));

@@ -210,9 +210,9 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const bool is_repeated =
       runs.most >= kFewestRuns && is_at_least(most->second, kShareOfCaller, explanation.bytes);
   if (is_repeated) {
-    finding.evidence.push_back(bytes_text(most->second) + " of it are made by what " + most->first +
-                               " calls, again and again: tensors of " + std::to_string(runs.most) +
-                               " forward passes are live.");
+    finding.evidence.push_back(
+        bytes_text(most->second) + " of it are created by repeated calls at " + most->first +
+        ": tensors of " + std::to_string(runs.most) + " forward passes are live.");
   }
   const std::uint64_t left = left_by_backward(peak, explanation);
   const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);

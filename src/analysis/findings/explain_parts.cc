@@ -122,7 +122,7 @@ std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
            "unpinned.";
   }
   if (peak.trace().has_native_lines) {
-    return "Allocate less at a time at " + line + ": in chunks, or one buffer that is reused.";
+    return "Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused.";
   }
   if (is_of_convolution(peak, largest)) {
     const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
@@ -130,14 +130,14 @@ std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
     return "Run the convolution at " + line +
            " on fewer images or on tiles at a time, or in bfloat16." +
            (is_scratch && !is_on_host
-                ? " It needs this memory only while it runs: torch.backends.cudnn.benchmark = "
-                  "True, if set, may choose an algorithm that needs more."
+                ? " It needs this memory only while it runs. If torch.backends.cudnn.benchmark is "
+                  "True, it may have chosen an algorithm that needs more."
                 : "");
   }
   if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
-    return "Make the tensor of " + line +
-           " smaller: in chunks, in a smaller dtype, as an index in place of a one-hot tensor, or "
-           "only when it is needed, with del afterwards.";
+    return "Make the tensor at " + line +
+           " smaller: compute it in chunks, or use a smaller dtype or an index in place of a "
+           "one-hot tensor. Or create it only when it is needed, and delete it (del) afterwards.";
   }
   return "Avoid the full-size tensor at " + line +
          ": compute it in chunks, use a fused operator that never stores it (for example "

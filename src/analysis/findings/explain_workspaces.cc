@@ -1,7 +1,6 @@
 // library_workspaces: memory that libraries allocate for themselves fills much of the peak: cuBLAS
-// for many streams and threads, cuDNN while it tries algorithms. Recordings made before the
-// category `workspace` know cuDNN's as a temporary of a line; for them the id is
-// one_line_dominates.
+// for many streams and threads, cuDNN while it tries algorithms. In recordings made before the
+// category `workspace`, cuDNN's are temporaries of a line, and the id is one_line_dominates.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -66,12 +65,12 @@ void explain_convolution(const Peak& peak, Explanations& out) {
     finding.title += " at " + peak.line_label(first);
   }
   finding.evidence.push_back(
-      "They are scratch memory of the library, freed before the operator returned, and no tensors "
-      "of the program.");
+      "They are scratch memory of the library, not tensors of the program, and are freed before "
+      "the operator returns.");
   finding.next_step =
       "Set torch.backends.cudnn.benchmark = False if it is True: it tries algorithms with large "
-      "workspaces at each new shape of the input. If you need it, give it few shapes (pad the "
-      "inputs), and make one pass with each before the memory fills.";
+      "workspaces for each new input shape. If you need it, use few shapes (pad the inputs), and "
+      "run one pass with each before the memory fills.";
   explanation.weight = kWeightOfWorkspaces;
   out.push_back(std::move(explanation));
 }
@@ -101,10 +100,9 @@ void explain_kept(const Peak& peak, Explanations& out) {
     sizes += (sizes.empty() ? "" : ", ") + std::to_string(each->second) + " × " +
              bytes_text(each->first);
   }
-  finding.evidence.push_back("They are " + sizes + ".");
+  finding.evidence.push_back("Their sizes are " + sizes + ".");
   finding.evidence.push_back(
-      "cuBLAS keeps one for each thread and each stream that multiplies matrices, until the "
-      "process "
+      "cuBLAS keeps one for each thread and stream that multiplies matrices, until the process "
       "ends.");
   finding.next_step = "Multiply matrices on fewer streams and threads";
   if (saving > 0) {

@@ -1,5 +1,5 @@
 // memory_outside_tensors: a process on the CPU has grown by far more than its tensors: caches of
-// oneDNN, Python objects, memory of extensions. Explaining the tensors would miss the story.
+// oneDNN, Python objects, memory of extensions. Explaining the tensors would miss the cause.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -43,10 +43,10 @@ Findings memory_outside_tensors(const Facts& facts) {
     report::Finding finding;
     finding.id = "memory_outside_tensors";
     finding.title = "The process grew by " + bytes_text(end - start) +
-                    ", and its tensors explain " + bytes_text(tensors) + " of it at most";
+                    "; its tensors explain at most " + bytes_text(tensors) + " of it";
     finding.evidence.push_back("Its resident memory was " + bytes_text(start) +
                                " when the recording began and " + bytes_text(end) +
-                               " when it ended. Tensors on " + device.name + " had " +
+                               " when it ended. Tensors on " + device.name + " used " +
                                bytes_text(tensors) + " at their peak.");
     finding.evidence.emplace_back(
         "The rest is outside tensors: Python objects, imported modules, compiled code "

@@ -19,7 +19,7 @@ namespace {
 // CUDA loads kernels when they are first used: about 250 MiB for cuBLAS and cuDNN together. Such
 // growth ends, and no growth below this is distinguished from it.
 constexpr std::int64_t kLeastGrownBytes = std::int64_t{256} << 20;
-// Readings after the warm-up: growth needs two spans of time that both have it.
+// Readings after the warm-up: growth must appear in two spans of time.
 constexpr std::size_t kFewestReadings = 3;
 // A library that starts late adds its memory in one span.
 constexpr double kMostInOneSpan = 0.75;
@@ -112,9 +112,9 @@ std::string after_steps(const std::vector<Outside>& readings) {
 // The subject of both findings.
 constexpr const char* kWhatItIs =
     "This is the driver's figure for this process, minus what PyTorch's allocator has reserved and "
-    "what CUDA took when it started. PyTorch did not allocate it, so its lines are unknown.";
+    "what CUDA took when it started. PyTorch did not allocate this memory, so no line is known.";
 constexpr const char* kHowToSee =
-    "LD_PRELOAD=libplimsoll_cuda_driver.so records which library allocates it.";
+    "To see which library allocates it, record with plimsoll run --cuda-driver -- PROGRAM.";
 
 report::Finding growth(const DeviceFacts& device, const std::vector<Outside>& readings) {
   const std::int64_t grown = readings.back().bytes - readings.front().bytes;
@@ -124,8 +124,8 @@ report::Finding growth(const DeviceFacts& device, const std::vector<Outside>& re
   finding.title = "Memory of this process outside PyTorch on " + device.name + " grows by " +
                   rate_text(static_cast<double>(grown) / steps) + ", to " +
                   bytes_text(readings.back().bytes);
-  finding.evidence.push_back("It is " + after_steps(readings) + ", of " +
-                             counted(readings.size(), "reading") + " after the warm-up.");
+  finding.evidence.push_back("It was " + after_steps(readings) + " (3 of " +
+                             counted(readings.size(), "reading") + " after the warm-up).");
   finding.next_step =
       "Free what other libraries keep on the GPU from step to step: arrays of CuPy, Numba, JAX or "
       "an extension in a list, dict or attribute. " +
@@ -144,7 +144,7 @@ report::Finding level(const DeviceFacts& device, const Outside& most, bool has_n
   }
   finding.next_step =
       "If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an extension), limit what it "
-      "keeps: its memory pool is not PyTorch's, and torch.cuda.empty_cache() does not release "
+      "keeps. Its memory pool is not PyTorch's, and torch.cuda.empty_cache() does not release "
       "it. " +
       std::string(kHowToSee);
   return finding;

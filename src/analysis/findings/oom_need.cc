@@ -30,20 +30,20 @@ std::string basis_text(const report::OomDetails& oom) {
   const OomNeed& need = oom.need;
   if (need.basis == "optimizer_state") {
     std::string text = bytes_text(need.state_bytes.value_or(0)) +
-                       " of that is state of parameters which have none yet";
+                       " of it is optimizer state of parameters that have none yet";
     if (need.scratch_bytes) {
-      text += ", and " + bytes_text(*need.scratch_bytes) +
-              " are temporaries of the step, which fused=True avoids";
+      text +=
+          ", and " + bytes_text(*need.scratch_bytes) + " are temporaries, which fused=True avoids";
     }
     return text + ".";
   }
   std::string text = need.basis == "earlier_forward"
-                         ? "The estimate is of its forward alone, and follows an earlier step"
+                         ? "The estimate covers only its forward, and follows an earlier step"
                          : "The estimate follows an earlier step of this recording";
   const double ratio = need.ratio.value_or(1.0);
   if (has_fitted_before(need)) {
     return text +
-           " with tensors of the same size, which completed: since then, more is kept or less "
+           " with tensors of the same size, which completed. Since then, more is kept or less "
            "is available.";
   }
   if (ratio < kLeastGrowth && ratio > 1 / kLeastGrowth) return text + ".";
@@ -56,7 +56,7 @@ std::string basis_text(const report::OomDetails& oom) {
       static_cast<double>(oom.requested_bytes) /
       static_cast<double>(std::max<std::uint64_t>(need.earlier_request_bytes.value_or(1), 1));
   if (ratio > 1.0 && std::log(request) >= kQuadraticPower * std::log(ratio)) {
-    text += ", and this request " + times_text(request) + ": it grows with the square";
+    text += ", and this request is " + times_text(request) + " as large: it grows quadratically";
   }
   return text + ".";
 }
@@ -82,12 +82,12 @@ std::string contiguous_text(const report::OomDetails& oom) {
     return pieces + "Contiguous memory (expandable_segments) alone would not have been enough.";
   }
   return pieces + "Contiguous memory (expandable_segments) alone would have left " +
-         bytes_text(available - needed) + ": too little to rely on.";
+         bytes_text(available - needed) + " free: too little to rely on.";
 }
 
 std::string batch_text(const OomNeed& need, const OomChange& change) {
   if (change.batch_size) {
-    return "use a batch of at most " + base::format_count(*change.batch_size) + " of " +
+    return "use a batch of at most " + base::format_count(*change.batch_size) + " instead of " +
            base::format_count(need.batch_size.value_or(0));
   }
   const auto percent = static_cast<std::uint64_t>(change.batch_share.value_or(0) * 100);
@@ -112,7 +112,7 @@ std::string not_enough_text(const OomNeed& need) {
     std::string name = change.change == "checkpoint" ? "checkpoints of " + change.layers
                                                      : "optimizer state in 8 bits";
     if (change.change == "smaller_batch") {
-      name = "a batch of 1 of " + base::format_count(need.batch_size.value_or(0));
+      name = "a batch of 1 instead of " + base::format_count(need.batch_size.value_or(0));
     }
     text += (text.empty() ? "" : ", ") + name + " (needs " + bytes_text(*change.needed_bytes) + ")";
   }
@@ -144,7 +144,7 @@ std::string need_text(const report::OomDetails& oom) {
   const std::string all = bytes_text(available);
   if (needed <= available) return text + " of the " + all + " that are available";
   return text +
-         (has_limit ? ", and the process may have " + all : ", and " + all + " are available");
+         (has_limit ? ", and the process may use " + all : ", and " + all + " are available");
 }
 
 std::vector<std::string> need_sentences(const report::OomDetails& oom) {

@@ -198,7 +198,7 @@ bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report:
                         (need.basis == "earlier_forward" && is_mostly_batch(need));
   if (need.new_caller.empty() || !is_large) return false;
   finding.title = device.name +
-                  " ran out of memory in a forward that no earlier step has made, at " +
+                  " ran out of memory in a forward that no earlier step has run, at " +
                   need.new_caller + ": it " +
                   (is_known(need) ? "needs " + need_text(oom)
                                   : "holds " + bytes_text(need.caller_bytes) + " of activations");
@@ -260,7 +260,7 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
       has_kinds
           ? step_of_kind(held)
           : "Begin with " + top_line(oom) +
-                ", which uses most. What for is unknown: a recording by plimsoll run shows it.";
+                ", which uses most. Its purpose is unknown: a recording by plimsoll run shows it.";
 }
 
 void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -326,8 +326,8 @@ void report_surroundings(const Facts& facts, const DeviceFacts& device, const Bu
     finding.evidence.push_back(
         bytes_text(oom.device_free_bytes) +
         " of the device were free when the request failed. The file does not "
-        "show why they could not be used: a limit of this process or another "
-        "allocation may explain it.");
+        "show why they could not be used. A limit of this process or another "
+        "allocation may be the reason.");
   }
   if (oom.private_idle_bytes >= std::min(oom.requested_bytes, kMuchIdleBytes)) {
     finding.evidence.push_back(bytes_text(oom.private_idle_bytes) + " were idle in " +

@@ -57,7 +57,7 @@ TEST(OutOfMemory, states_what_the_step_needed_and_what_would_have_been_enough) {
   EXPECT_THAT(found[0].evidence,
               Contains("Not enough on its own: optimizer state in 8 bits (needs 92.0 GiB)."));
   EXPECT_EQ(found[0].next_step,
-            "Use a batch of at most 12 of 16; or run model.layers.0…21 through "
+            "Use a batch of at most 12 instead of 16; or run model.layers.0…21 through "
             "torch.utils.checkpoint.checkpoint(…, use_reentrant=False), which needs about 30.0 "
             "GiB.");
 }
@@ -66,8 +66,9 @@ TEST(OutOfMemory, names_a_request_that_grows_with_the_square) {
   FactsCase c;
   c.device().oom_details = {needy("earlier_step")};
   c.device().oom_details[0].need.earlier_request_bytes = kGib;
-  EXPECT_THAT(c.run(out_of_memory)[0].evidence,
-              Contains(HasSubstr("and this request 4.0 times: it grows with the square")));
+  EXPECT_THAT(
+      c.run(out_of_memory)[0].evidence,
+      Contains(HasSubstr("and this request is 4.0 times as large: it grows quadratically")));
 }
 
 TEST(OutOfMemory, a_batch_that_has_fitted_before_is_not_too_large) {
@@ -77,7 +78,7 @@ TEST(OutOfMemory, a_batch_that_has_fitted_before_is_not_too_large) {
   const Findings found = c.run(out_of_memory);
   EXPECT_EQ(found[0].title,
             "cuda:0 ran out of memory: the step needs about 96.0 GiB, and 79.0 GiB are available");
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("which completed: since then, more is kept")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("which completed. Since then, more is kept")));
 }
 
 TEST(OutOfMemory, pieces_of_other_private_pools_are_not_saved_by_contiguous_memory) {
@@ -94,7 +95,7 @@ TEST(OutOfMemory, contiguous_memory_that_leaves_little_is_nothing_to_rely_on) {
   const Findings found = c.run(out_of_memory);
   EXPECT_THAT(found[0].title, HasSubstr("about 78.0 GiB of the 79.0 GiB that are available"));
   EXPECT_THAT(found[0].evidence,
-              Contains(HasSubstr("would have left 1.0 GiB: too little to rely on")));
+              Contains(HasSubstr("would have left 1.0 GiB free: too little to rely on")));
 }
 
 TEST(OutOfMemory, the_first_step_of_an_optimizer_is_named) {
@@ -107,7 +108,8 @@ TEST(OutOfMemory, the_first_step_of_an_optimizer_is_named) {
   need.changes = {};
   const Findings found = c.run(out_of_memory);
   EXPECT_THAT(found[0].title, HasSubstr("in the optimizer's first step: it needs about 96.0 GiB"));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("20.0 GiB of that is state of parameters")));
+  EXPECT_THAT(found[0].evidence,
+              Contains(HasSubstr("20.0 GiB of it is optimizer state of parameters")));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("10.0 GiB are temporaries of the step")));
   EXPECT_THAT(found[0].next_step,
               HasSubstr("8 bits (AdamW8bit of bitsandbytes or torchao), shard parameters"));

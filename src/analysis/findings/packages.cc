@@ -19,7 +19,7 @@ struct Known {
   CheckpointCall call;
 };
 
-// The first that applies: a trainer calls models, and a wrapper of models calls them too.
+// The first that applies: trainers, and wrappers of models, call models.
 constexpr std::array kKnown{
     Known{"/transformers/trainer.py",
           {"transformers", "Set gradient_checkpointing=True in TrainingArguments"}},
@@ -38,7 +38,7 @@ constexpr std::array kKnown{
            "layers, to FSDPStrategy"}},
     Known{"/torch/distributed/fsdp/",
           {"FSDP",
-           "Call apply_activation_checkpointing(model, check_fn=…) of "
+           "Call apply_activation_checkpointing(model, check_fn=…) from "
            "torch.distributed.algorithms._checkpoint.checkpoint_wrapper for these layers"}},
 };
 

@@ -1,4 +1,4 @@
-// What a stack shows of the packages that a line of the program calls: the line inside them that
+// What a stack shows about the packages that a line of the program calls: the line inside them that
 // allocates most, and how their models are checkpointed.
 #pragma once
 
@@ -41,8 +41,8 @@ std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
 std::string frame_label(const model::Trace& trace, model::FrameId frame);
 
 // Of the parts at `line`, the line inside the packages that it calls which allocates most, with its
-// bytes, if a module of a package runs there; empty if none does. A helper (einops) says nothing
-// that the line does not.
+// bytes, if a module of a package runs there; empty if none does. A helper (einops) adds nothing to
+// the line.
 std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
                                                            const std::vector<std::uint32_t>& parts,
                                                            const std::string& line);

@@ -1,4 +1,4 @@
-// The forward passes of root modules. Recordings that mark the calls of layers state them.
+// The forward passes of root modules. Recordings that mark the calls of layers contain them.
 // Otherwise a pass of a root begins where its layers allocate after something else has, at the
 // layer and operator with which most of its passes begin. Passes with nothing between them count as
 // one.

@@ -80,7 +80,8 @@ std::vector<Passage> passages_of(const model::Trace& trace, model::StackId stack
            is_between(trace.strings[trace.stacks.frame(frames[caller]).file])) {
       ++caller;
     }
-    // A layer is part of a model, whose forward calls it. Rounds of the whole model are no layers.
+    // A layer is part of a model, whose forward calls it. Repeated calls of the whole model are not
+    // layers.
     const bool is_inside = std::ranges::any_of(frames.subspan(at + 1), [&](model::FrameId id) {
       return is_of_forward(trace.strings[trace.stacks.frame(id).function]);
     });
@@ -104,8 +105,8 @@ struct Made {
   bool is_activation = false;
 };
 
-// The calls of a forward, as ranges of what it made. Each begins where the forward returns to its
-// first line; a forward of one line, where it returns to what it called first.
+// The calls of a forward, as ranges of what it made. Each begins where the stack is back at the
+// forward's first line; for a forward of one line, at what it called first.
 std::vector<std::pair<std::size_t, std::size_t>> calls_of(const std::vector<Made>& made) {
   std::vector<std::pair<std::size_t, std::size_t>> calls;
   if (made.empty()) return calls;

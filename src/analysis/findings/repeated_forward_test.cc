@@ -72,11 +72,12 @@ TEST(RepeatedForward, the_layers_of_a_package_are_counted_and_its_call_is_advise
   EXPECT_THAT(
       found[0].evidence,
       Contains("Most of it is created at /u/scale.py:19 (step): 220.0 MiB, of which "
-               "transformers/models/llama/modeling_llama.py:175 (forward) makes 132.0 MiB."));
-  EXPECT_THAT(found[0].evidence,
-              Contains("22 calls of forward at transformers/models/llama/modeling_llama.py:306 to "
-                       "322, from transformers/models/llama/modeling_llama.py:403 (forward), make "
-                       "220.0 MiB of it: 22 × 10.0 MiB."));
+               "transformers/models/llama/modeling_llama.py:175 (forward) creates 132.0 MiB."));
+  EXPECT_THAT(
+      found[0].evidence,
+      Contains("22 calls of forward at transformers/models/llama/modeling_llama.py:306 to "
+               "322, from transformers/models/llama/modeling_llama.py:403 (forward), create "
+               "220.0 MiB of it: 22 × 10.0 MiB."));
   EXPECT_THAT(found[0].next_step, HasSubstr("model.gradient_checkpointing_enable()"));
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("calls no layer"))));
   // 21 outputs remain, and one layer is recomputed at a time.
@@ -136,7 +137,7 @@ TEST(RepeatedForward, frames_of_the_interpreter_do_not_hide_the_caller) {
   }
   EXPECT_THAT(c.run(explain_activations).at(0).evidence,
               Contains("12 calls of forward at b\\c\\model.py:382 to 387, from "
-                       "b\\c\\model.py:253 (forward), make 60.0 MiB of it: 12 × 5.0 MiB."));
+                       "b\\c\\model.py:253 (forward), create 60.0 MiB of it: 12 × 5.0 MiB."));
 }
 
 TEST(RepeatedForward, a_single_forward_is_not_a_layer_of_many) {

@@ -32,8 +32,8 @@ std::string advice(const Traffic& traffic, Room room, bool is_expandable) {
     return "Remove torch.cuda.empty_cache() there, or call it once between phases.";
   }
   if (room == Room::kFree && traffic.by_convolution) {
-    return "torch.backends.cudnn.benchmark frees and requests segments while it tries algorithms, "
-           "which it does for each new shape. If shapes keep changing, set it to False, or pad the "
+    return "torch.backends.cudnn.benchmark frees and requests segments while it tries algorithms "
+           "for each new shape. If shapes keep changing, set it to False, or pad the "
            "inputs to a few shapes. If this ends after the first steps, nothing is wrong.";
   }
   if (room == Room::kFree) {

@@ -10,9 +10,9 @@ constexpr double kLeastMatched = 0.7;
 constexpr std::size_t kMostUnmatched = 4;
 // Where the sequences differ, the search for the next common place covers this many allocations.
 constexpr std::size_t kWindow = 48;
-// Sequences that differ more often are not alike.
+// Sequences that differ in more places are not similar.
 constexpr std::size_t kMostGaps = 4096;
-// Each candidate is judged by so many allocations before it; the best ones by all.
+// Each candidate is compared by this number of preceding allocations; the best ones, by all.
 constexpr std::size_t kProbe = 256;
 constexpr std::size_t kFullyJudged = 3;
 // In a snapshot all allocations of backward have one place: candidates far from the expected

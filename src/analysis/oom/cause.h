@@ -49,7 +49,7 @@ struct OomFacts {
 };
 
 // True if the driver had enough memory and the request failed anyway: at a limit of the process, if
-// one is recorded, or because another allocation was faster. The device's free memory does not
+// one is recorded, or because another allocation came first. The device's free memory does not
 // count then.
 bool is_limited(const OomFacts& facts);
 

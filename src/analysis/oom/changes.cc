@@ -18,7 +18,7 @@ namespace {
 
 using report::OomChange;
 
-// A change that saves less than 2 % of what is needed is not worth a word.
+// A change that saves less than 2 % of what is needed is not reported.
 constexpr std::uint64_t kLeastSaving = 50;
 
 // What one of several equal layers holds at the peak.

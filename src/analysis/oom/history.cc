@@ -11,7 +11,7 @@
 namespace plimsoll::analysis::oom {
 namespace {
 
-// Frames that tell calls of one function apart; outer frames differ between loops of one program.
+// Frames that distinguish calls of one function; outer frames differ between loops of one program.
 constexpr std::size_t kInnermostFrames = 8;
 
 // Of longer recordings, only the last allocations are compared.

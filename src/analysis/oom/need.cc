@@ -14,8 +14,8 @@
 namespace plimsoll::analysis::oom {
 namespace {
 
-// A step that keeps other memory than its counterpart, such as a forward under no_grad, goes on
-// differently.
+// A step that keeps different memory from its counterpart, such as a forward under no_grad,
+// continues differently.
 constexpr double kMostOther = 0.15;
 
 std::vector<Part> live_at(const History& history, const Step& failed) {
@@ -285,12 +285,12 @@ Need need_by_alignment(const History& history, const Step& failed, const Failure
   if (!alignment) {
     Need need = need_of_optimizer(history, failure);
     if (need.is_known()) return need;
-    return unknown("the earlier steps of this recording differ from the one that failed");
+    return unknown("the earlier steps of this recording differ from the failed step");
   }
   const Sizes sizes(history, *alignment, failure.requested_bytes, earlier);
   Replay replay(history, failed, *alignment, failure.requested_bytes, sizes);
   if (!replay.keeps_the_same()) {
-    return unknown("the step that failed keeps other memory than the earlier ones");
+    return unknown("the failed step does not keep the same memory as the earlier ones");
   }
   if (is_new_call) replay.leave_out_backward();
   Need need = replay.run();

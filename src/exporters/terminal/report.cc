@@ -107,7 +107,7 @@ std::string small_text(const report::DeviceReport& device) {
   const std::string name = device_name(device);
   return name + ": peak " + base::format_bytes(device.held().peak_bytes) + ", end " +
          base::format_bytes(device.held().end_bytes) +
-         ", little next to the GPU. Its tables: " + "--device " + name + ".";
+         ", small next to the GPU's. Its tables: --device " + name + ".";
 }
 
 std::string devices_text(const report::Report& report, const TextOptions& options) {

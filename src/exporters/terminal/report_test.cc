@@ -62,8 +62,9 @@ report::Report with_host(std::int64_t peak_bytes) {
 
 TEST(TextReport, memory_of_the_host_has_a_section_only_if_it_is_a_good_part) {
   const std::string text = to_text(with_host(64 << 20), {});
-  EXPECT_THAT(text, HasSubstr("\ncpu: peak 64.0 MiB, end 12 B, little next to the GPU. Its tables: "
-                              "--device cpu.\n"));
+  EXPECT_THAT(text,
+              HasSubstr("\ncpu: peak 64.0 MiB, end 12 B, small next to the GPU's. Its tables: "
+                        "--device cpu.\n"));
   EXPECT_THAT(text, Not(HasSubstr("\ncpu  6,486 events")));
   EXPECT_THAT(to_text(with_host(2 * kGiB), {}), HasSubstr("\ncpu  6,486 events"));
   TextOptions of_host;
