@@ -51,11 +51,6 @@ CHECKPOINTED = {
         "model.gradient_checkpointing_enable()",
         "MiB",
     ),
-    "snapshots/vit.forward.pickle": (
-        r"12 calls of forward at timm/models/vision_transformer\.py:215 to 216, from ",
-        "model.set_grad_checkpointing()",
-        "MiB",
-    ),
 }
 
 

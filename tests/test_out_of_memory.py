@@ -32,12 +32,11 @@ def test_a_batch_that_is_too_large_is_not_fragmentation(reported, name):
     details, finding = reported(name)
     assert details["cause"] == "too_big"
     assert "because the batch is too large" in finding["title"]
-    # The steps with 4 and 8 sequences have peaks of 24,474.6 and 42,584.1 MiB, so that one with 16
-    # has 78,803 MiB.
-    assert details["need"]["bytes"] == pytest.approx(78_803 * MIB, rel=0.001)
+    # Measured on the same card: with expandable_segments, the step finishes. Its peak is this.
+    assert details["need"]["bytes"] == pytest.approx(82_633_056_768, rel=0.001)
     assert details["need"]["basis"] == "earlier_step"
     assert details["need"]["ratio"] == 2
-    assert any("too little to rely on" in each for each in finding["evidence"])
+    assert any("would have been just enough" in each for each in finding["evidence"])
 
 
 def test_the_largest_batch_and_the_checkpoints_of_the_llama_are_computed(reported):
@@ -47,7 +46,10 @@ def test_the_largest_batch_and_the_checkpoints_of_the_llama_are_computed(reporte
 
 
 def test_the_largest_part_of_the_batch_is_stated_for_a_snapshot(reported):
-    assert reported(LLAMA[1])[1]["next_step"] == "Use at most 96% of this batch."
+    assert reported(LLAMA[1])[1]["next_step"] == (
+        "Use at most 96% of this batch. Or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
+        "which would leave 1.5 GiB."
+    )
 
 
 def test_scores_that_grow_with_the_square_are_the_cause_not_the_limit(reported):

@@ -292,7 +292,10 @@ void name_workspaces(Trace& trace, DeviceTrace& device, const std::vector<std::u
     if (born == model::kNone) continue;
     model::Site site = trace.site(device, born);
     site.layer = {};
-    site.stack = stack;
+    const auto shows_it = [&](model::FrameId id) {
+      return model::is_workspace_frame(trace.strings[trace.stacks.frame(id).function]);
+    };
+    if (!std::ranges::any_of(trace.stacks.frames(site.stack), shows_it)) site.stack = stack;
     device.events.site[born] = trace.sites.intern(site);
   }
 }

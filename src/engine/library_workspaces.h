@@ -26,7 +26,8 @@ std::vector<std::uint32_t> find_workspaces(const model::Trace& trace,
                                            const model::DeviceTrace& device,
                                            const std::vector<Activity>& activities);
 
-// Gives lifetimes the category `workspace`, and their allocations a site without layer and line.
+// Gives lifetimes the category `workspace`, and their allocations a site without layer and line. A
+// stack with the function that allocates workspaces is kept.
 void name_workspaces(model::Trace& trace, model::DeviceTrace& device,
                      const std::vector<std::uint32_t>& rows);
 

@@ -50,11 +50,7 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 Hint hint_of_native(std::string_view function) {
-  for (const std::string_view taker :
-       {std::string_view("getCurrentCUDABlasHandle"), std::string_view("getCUDABlasLtWorkspace"),
-        model::kWorkspaceFrame}) {
-    if (contains(function, taker)) return Hint::kWorkspace;
-  }
+  if (model::is_workspace_frame(function)) return Hint::kWorkspace;
   const bool is_engine = contains(function, "torch::autograd::Engine::") ||
                          contains(function, "torch::autograd::python::PythonEngine::thread_init");
   return is_engine ? Hint::kEngine : Hint::kNothing;

@@ -124,10 +124,12 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
   const StackTable& stacks = trace.stacks;
   std::vector<FrameOrigin> origins(stacks.frame_count());
   std::vector<bool> is_autograd(stacks.frame_count());
+  std::vector<bool> is_workspace(stacks.frame_count());
   for (std::uint32_t row = 0; row < stacks.frame_count(); ++row) {
     const Frame& frame = stacks.frame(FrameId{row});
     const std::string_view function = trace.strings[frame.function];
     origins[row] = origin_of(trace.strings[frame.file]);
+    is_workspace[row] = is_workspace_frame(function);
     // torch.profiler records the graph's nodes (AddmmBackward0) as frames without a file.
     const bool is_node = trace.strings[frame.file].empty() && contains(function, "Backward");
     is_autograd[row] = is_node || contains(function, "torch::autograd::Engine::") ||
@@ -142,7 +144,7 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     const auto frames = stacks.frames(StackId{row});
     if (frames.empty()) continue;
     line.why = NoLine::kNativeOnly;
-    if (trace.strings[stacks.frame(frames.front()).function] == kWorkspaceFrame) {
+    if (std::ranges::any_of(frames, [&](FrameId id) { return is_workspace[id.index()]; })) {
       line.why = NoLine::kWorkspace;
       continue;
     }

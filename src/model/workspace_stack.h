@@ -1,4 +1,5 @@
-// The stack that stands for all workspaces of libraries, which belong to no line of the program.
+// The stacks of libraries' workspaces, which belong to no line of the program: those with the
+// function that allocates a workspace, and one that replaces all others.
 #pragma once
 
 #include <span>
@@ -9,8 +10,15 @@
 
 namespace plimsoll::model {
 
-// Its only frame, and the label of its line.
+// The only frame of the stack that replaces others, and the label of the line of all.
 inline constexpr std::string_view kWorkspaceFrame = "[library workspace]";
+
+// Functions of PyTorch that allocate a workspace for cuBLAS or cuBLASLt.
+constexpr bool is_workspace_frame(std::string_view function) {
+  return function == kWorkspaceFrame ||
+         function.find("getCurrentCUDABlasHandle") != std::string_view::npos ||
+         function.find("getCUDABlasLtWorkspace") != std::string_view::npos;
+}
 
 inline StackId workspace_stack(StringTable& strings, StackTable& stacks) {
   Frame frame;

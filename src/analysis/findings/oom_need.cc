@@ -81,8 +81,8 @@ std::string contiguous_text(const report::OomDetails& oom) {
   if (needed > available) {
     return pieces + "Contiguous memory (expandable_segments) alone would not have been enough.";
   }
-  return pieces + "Contiguous memory (expandable_segments) alone would have left " +
-         bytes_text(available - needed) + " free: too little to rely on.";
+  return pieces + "Contiguous memory (expandable_segments) alone would have been just enough: " +
+         bytes_text(available - needed) + " would have been left.";
 }
 
 std::string batch_text(const OomNeed& need, const OomChange& change) {
@@ -142,7 +142,11 @@ std::string need_text(const report::OomDetails& oom) {
       oom.limit_bytes && oom.device_total_bytes && *oom.limit_bytes < *oom.device_total_bytes;
   const std::string text = "about " + bytes_text(needed);
   const std::string all = bytes_text(available);
-  if (needed <= available) return text + " of the " + all + " that are available";
+  if (needed <= available) {
+    return text + ", " +
+           base::format_percent(static_cast<double>(needed) / static_cast<double>(available)) +
+           " of the " + all + " that are available";
+  }
   return text +
          (has_limit ? ", and the process may use " + all : ", and " + all + " are available");
 }
@@ -168,6 +172,14 @@ std::string enough_text(const report::OomDetails& oom) {
     text += (text.empty() ? "" : "; or ") + advice;
   }
   return text.empty() ? text : text + ".";
+}
+
+std::string close_text(const report::OomDetails& oom) {
+  const OomChange* contiguous = find(oom.need, "contiguous_memory");
+  if (contiguous == nullptr || contiguous->is_enough || !is_known(oom.need)) return {};
+  if (*oom.need.bytes > *oom.need.available_bytes || !was_enough_in_sum(oom)) return {};
+  return "Or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which would leave " +
+         bytes_text(*oom.need.available_bytes - *oom.need.bytes) + ".";
 }
 
 }  // namespace plimsoll::analysis::findings

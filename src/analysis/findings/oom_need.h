@@ -29,5 +29,7 @@ std::vector<std::string> need_sentences(const report::OomDetails& oom);
 
 // The changes that would have been enough, as advice; empty if there are none.
 std::string enough_text(const report::OomDetails& oom);
+// Contiguous memory as advice, if it would have been just enough; else empty.
+std::string close_text(const report::OomDetails& oom);
 
 }  // namespace plimsoll::analysis::findings

@@ -249,7 +249,12 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
                                (facts.trace.has_inferred_roles ? " (inferred)." : "."));
   }
   if (report_new_caller(device, oom, finding)) return;
-  if (is_known(oom.need)) return report_needed(device, oom, held, finding);
+  if (is_known(oom.need)) {
+    report_needed(device, oom, held, finding);
+    const std::string more = facts.conf.expandable_segments ? "" : close_text(oom);
+    if (!more.empty()) finding.next_step += " " + more;
+    return;
+  }
   finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
                   " were live, and " + oom.line + " requested " + bytes_text(oom.requested_bytes) +
                   " more";
