@@ -207,7 +207,7 @@ TEST(ExplainActivations, rounds_with_create_graph_are_named_with_the_line_that_r
   c.maker.alloc_reported(90, 8 * kMib, {.category = "parameter"});
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("what attack.py:9 (attack) calls")));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("repeated calls at attack.py:9 (attack)")));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("tensors of 6 forward passes are live")));
 }
 
