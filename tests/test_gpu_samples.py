@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -140,3 +141,51 @@ def test_a_healthy_run_has_no_warning_and_no_finding_of_workspaces(
     assert {each["severity"] for each in report["findings"]} <= {"info"}
     ids = {each["id"] for each in report["findings"]}
     assert not ids & {"one_line_dominates", "one_layer_dominates", "library_workspaces"}
+
+
+# Torch's peaks of allocated and reserved bytes.
+PEAKS = {
+    "g01_losses_with_graph": (388_026_368, 402_653_184),
+    "g03_val_without_no_grad": (625_228_800, 652_214_272),
+    "g04_growing_lengths": (898_648_576, 3_055_550_464),
+    "g07_quadratic_attention": (1_331_382_784, 1_610_612_736),
+    "g12_cudnn_workspace": (2_579_188_224, 2_667_577_344),
+    "g15_outside_torch": (110_141_952, 113_246_208),
+    "h01_gpt2": (910_760_960, 1_021_313_024),
+    "h03_inference": (59_953_152, 77_594_624),
+    "h05_amp_warmup": (135_408_640, 165_675_008),
+}
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_peaks_are_torchs(gpu: Path, plimsoll_command: str, name: str) -> None:
+    devices = report_of(plimsoll_command, gpu / "recordings" / f"{name}.plim")["devices"]
+    (device,) = (each for each in devices if each["device"] == 0)
+    peaks = (device["allocated"]["peak_bytes"], device["reserved"]["peak_bytes"])
+    assert peaks == PEAKS[name]
+
+
+# PLIMSOLL_BLESS=1 updates them; read the difference before you commit it.
+GOLDEN = Path(__file__).parent / "golden" / "gpu"
+REPORTED = [
+    *(f"recordings/{name}.plim" for name in WORKSPACES_OF),
+    "recordings/cuda_driver_shared.plim",
+    *(f"snapshots/{name}.pickle" for name in SNAPSHOTS),
+    "snapshots/llama_1b_out_of_memory.pickle",
+]
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_findings_read_as_they_should(gpu: Path, plimsoll_command: str, name: str) -> None:
+    findings = report_of(plimsoll_command, gpu / name)["findings"]
+    text = ""
+    for finding in findings:
+        text += f"{finding['severity']} {finding['id']} (saves {finding['saving_bytes']})\n"
+        text += f"  {finding['title']}\n"
+        text += "".join(f"  - {sentence}\n" for sentence in finding["evidence"])
+        text += f"  > {finding['next_step']}\n"
+    page = GOLDEN / f"{Path(name).stem}.txt"
+    if "PLIMSOLL_BLESS" in os.environ:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    assert text == page.read_text(encoding="utf-8")
