@@ -290,6 +290,7 @@ void name_workspaces(Trace& trace, DeviceTrace& device, const std::vector<std::u
     device.lifetimes.category.set(row, category);
     const std::uint32_t born = device.lifetimes.alloc[row];
     if (born == model::kNone) continue;
+    const std::uint32_t block = device.lifetimes.block[row];
     model::Site site = trace.site(device, born);
     site.layer = {};
     const auto shows_it = [&](model::FrameId id) {
@@ -297,6 +298,7 @@ void name_workspaces(Trace& trace, DeviceTrace& device, const std::vector<std::u
     };
     if (!std::ranges::any_of(trace.stacks.frames(site.stack), shows_it)) site.stack = stack;
     device.events.site[born] = trace.sites.intern(site);
+    if (block != model::kNone) trace.blocks[block].stack = site.stack;
   }
 }
 

@@ -40,7 +40,7 @@ def overhead_rows(machine: dict[str, str], checks: list[dict[str, Any]]) -> list
         kind = case.removeprefix("overhead, ")
         step = found["full"].rpartition(" of ")[2]
         percents = [found[name].partition(", ")[0] for name in VARIANTS]
-        rows.append(table_row([machine.get("date") or "—", f"{kind}, {step}", *percents]))
+        rows.append(table_row([machine.get("commit") or "—", f"{kind}, {step}", *percents]))
     return rows
 
 
@@ -56,7 +56,11 @@ def failure_rows(checks: list[dict[str, Any]]) -> list[str]:
 
 
 def main(path: str) -> None:
-    rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}; tests/gpu/run writes it")
+    rows = [json.loads(line) for line in text.splitlines()]
     machine = next(each["machine"] for each in rows if "machine" in each)
     checks = [each for each in rows if "state" in each]
     print(run_row(machine, checks), "", *overhead_rows(machine, checks), sep="\n")

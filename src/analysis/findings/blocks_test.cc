@@ -105,7 +105,8 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
     return found.at(0).next_step + found.at(0).evidence.at(0);
   };
   EXPECT_THAT(advice("/x/site-packages/transformers/models/llama/modeling_llama.py", "M.forward"),
-              AllOf(HasSubstr("Call model.gradient_checkpointing_enable() before training. "
+              AllOf(HasSubstr("Call model.gradient_checkpointing_enable() before training "
+                              "(activation_checkpointing_enable() in later versions). "
                               "Backward then recomputes the activations inside "
                               "Net.blocks.0…23, one layer"),
                     HasSubstr("/u/scale.py:19 (step): 200.0 MiB, of which transformers/models/"

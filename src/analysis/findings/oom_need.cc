@@ -76,12 +76,13 @@ bool was_enough_in_sum(const report::OomDetails& oom) {
 std::string contiguous_text(const report::OomDetails& oom) {
   const OomChange* change = find(oom.need, "contiguous_memory");
   if (change == nullptr || change->is_enough || !was_enough_in_sum(oom)) return {};
-  const std::string pieces = bytes_text(bytes_in_pieces(oom)) + " were free in pieces. ";
   const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
   if (needed > available) {
-    return pieces + "Contiguous memory (expandable_segments) alone would not have been enough.";
+    return bytes_text(bytes_in_pieces(oom)) +
+           " were free in pieces. Contiguous memory (expandable_segments) alone would not have "
+           "been enough.";
   }
-  return pieces + "Contiguous memory (expandable_segments) alone would have been just enough: " +
+  return "Contiguous memory (expandable_segments) alone would have been just enough: " +
          bytes_text(available - needed) + " would have been left.";
 }
 
@@ -143,9 +144,9 @@ std::string need_text(const report::OomDetails& oom) {
   const std::string text = "about " + bytes_text(needed);
   const std::string all = bytes_text(available);
   if (needed <= available) {
-    return text + ", " +
-           base::format_percent(static_cast<double>(needed) / static_cast<double>(available)) +
-           " of the " + all + " that are available";
+    const std::uint64_t pieces = bytes_in_pieces(oom);
+    return text + " of the " + all + " that are available" +
+           (pieces > 0 ? ", of which " + bytes_text(pieces) + " were free in pieces" : "");
   }
   return text +
          (has_limit ? ", and the process may use " + all : ", and " + all + " are available");
@@ -172,6 +173,11 @@ std::string enough_text(const report::OomDetails& oom) {
     text += (text.empty() ? "" : "; or ") + advice;
   }
   return text.empty() ? text : text + ".";
+}
+
+bool is_batch_enough(const report::OomNeed& need) {
+  const OomChange* change = find(need, "smaller_batch");
+  return change == nullptr || change->is_enough;
 }
 
 std::string close_text(const report::OomDetails& oom) {

@@ -29,6 +29,8 @@ std::vector<std::string> need_sentences(const report::OomDetails& oom);
 
 // The changes that would have been enough, as advice; empty if there are none.
 std::string enough_text(const report::OomDetails& oom);
+// Whether a smaller batch may be enough; true if that is unknown.
+bool is_batch_enough(const report::OomNeed& need);
 // Contiguous memory as advice, if it would have been just enough; else empty.
 std::string close_text(const report::OomDetails& oom);
 

@@ -156,7 +156,9 @@ void report_large_request(const DeviceFacts& device, const OomDetails& oom,
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + " in one allocation, with " +
                   bytes_text(oom.requested_active_bytes) + " live";
-  finding.next_step = "Make " + oom.line + " request less at a time: a smaller batch or chunk, or ";
+  finding.next_step =
+      "Make " + oom.line + " request less at a time: " +
+      (is_batch_enough(oom.need) ? "a smaller batch or chunk, or " : "a chunk, or ");
   finding.next_step += kFused;
   finding.next_step += ".";
   const std::string enough = enough_text(oom);

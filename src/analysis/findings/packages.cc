@@ -24,7 +24,9 @@ constexpr std::array kKnown{
     Known{"/transformers/trainer.py",
           {"transformers", "Set gradient_checkpointing=True in TrainingArguments"}},
     Known{"/transformers/models/",
-          {"transformers", "Call model.gradient_checkpointing_enable() before training"}},
+          {"transformers",
+           "Call model.gradient_checkpointing_enable() before training "
+           "(activation_checkpointing_enable() in later versions)"}},
     Known{"/diffusers/models/",
           {"diffusers", "Call model.enable_gradient_checkpointing() before training"}},
     Known{"/timm/models/", {"timm", "Call model.set_grad_checkpointing() before training"}},
