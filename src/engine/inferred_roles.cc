@@ -305,15 +305,26 @@ class DeviceRoles {
   std::size_t workspaces_among(const std::map<std::uint64_t, Copies>& baseline,
                                std::uint64_t size_bytes) const {
     const std::size_t kept = baseline.at(size_bytes).kept.size();
-    if (size_bytes == model::kSmallCublasWorkspaceBytes) return kept;
+    if (size_bytes == model::kSmallCublasWorkspaceBytes) {
+      const bool is_of_model = parameters_of_size_.contains(size_bytes);
+      return is_of_model || has_large_workspace() ? 0 : kept;
+    }
     const bool is_large = size_bytes == model::kLargeCublasWorkspaceBytes;
     if ((!is_large && size_bytes != model::kCublasLtWorkspaceBytes) || gradients_.empty()) return 0;
     if (!is_large && !baseline.contains(model::kLargeCublasWorkspaceBytes)) return 0;
+    if (baseline.contains(model::kSmallCublasWorkspaceBytes)) return 0;
     const auto own = parameters_of_size_.find(size_bytes);
     if (own != parameters_of_size_.end() && copies_ == 0) return 0;
     const std::size_t expected = own != parameters_of_size_.end() ? copies_ * own->second : 0;
     const std::size_t left = kept > expected ? kept - expected : 0;
     return left <= (is_large ? 2 : 1) ? left : 0;
+  }
+
+  // Whether the history shows workspaces of the larger size: a device has one size.
+  bool has_large_workspace() const {
+    return std::ranges::any_of(workspaces_, [&](std::uint32_t row) {
+      return trace_.size_bytes(device_, row) == model::kLargeCublasWorkspaceBytes;
+    });
   }
 
   // How many blocks are kept to the end for each parameter: itself and its moments. Most bytes

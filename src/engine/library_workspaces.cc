@@ -21,6 +21,8 @@ using model::Lifetimes;
 using model::Trace;
 
 constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+// One of cuBLAS and one of cuBLASLt.
+constexpr std::size_t kMostInOperator = 2;
 
 // The operators that multiply matrices through cuBLAS or cuBLASLt.
 constexpr std::array<std::string_view, 15> kMultiplications = {
@@ -31,13 +33,15 @@ constexpr std::array<std::string_view, 15> kMultiplications = {
     "aten::_grouped_mm", "aten::_scaled_mm_v2", "aten::addr"};
 
 // The sizes of workspaces that are kept. In torch up to 2.8, cuBLASLt's is a temporary.
-constexpr std::array kSizesBytes = {
-    model::kSmallCublasWorkspaceBytes,  model::kLargeCublasWorkspaceBytes,
-    model::kCublasLtWorkspaceBytes,     model::kHipblasWorkspaceBytes,
-    model::kLargeHipblasWorkspaceBytes, model::kHipblasLtWorkspaceBytes};
+constexpr std::array kCudaBytes = {model::kSmallCublasWorkspaceBytes,
+                                   model::kLargeCublasWorkspaceBytes,
+                                   model::kCublasLtWorkspaceBytes};
+constexpr std::array kHipBytes = {model::kHipblasWorkspaceBytes, model::kLargeHipblasWorkspaceBytes,
+                                  model::kHipblasLtWorkspaceBytes};
 
-bool has_size_of_workspace(std::uint64_t size_bytes) {
-  return std::ranges::find(kSizesBytes, size_bytes) != kSizesBytes.end();
+bool has_size_of_workspace(model::DeviceType type, std::uint64_t size_bytes) {
+  const auto& sizes = type == model::DeviceType::kHip ? kHipBytes : kCudaBytes;
+  return std::ranges::find(sizes, size_bytes) != sizes.end();
 }
 
 bool multiplies(std::string_view op) {
@@ -55,10 +59,10 @@ class WorkspaceSearch {
     if (found_.empty()) {
       find_candidates();
       if (!candidates_.empty()) {
-        note_neighbors();
+        note_runs();
         note_passes();
-        count_kept();
         for (const Candidate& candidate : candidates_) consider(candidate);
+        keep_one_size();
       }
     }
     std::ranges::sort(found_);
@@ -69,9 +73,11 @@ class WorkspaceSearch {
   struct Candidate {
     std::uint32_t row;
     std::uint64_t size_bytes;
-    bool follows_result = false;          // the allocation before it has the same site
-    bool is_followed_by_another = false;  // the next allocation is a candidate of the same site
-    bool runs_again = false;              // its site allocated again, after another site had
+  };
+  // Consecutive allocations with one site: those of an operator, or of a line.
+  struct Run {
+    std::uint32_t first_row, last_row;
+    std::size_t length() const { return last_row - first_row + 1; }
   };
   // Consecutive allocations of a stream by backward.
   struct Pass {
@@ -123,33 +129,21 @@ class WorkspaceSearch {
   void find_candidates() {
     for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
       const std::uint64_t size_bytes = trace_.size_bytes(device_, row);
-      if (!has_size_of_workspace(size_bytes)) continue;
+      if (!has_size_of_workspace(device_.device.type, size_bytes)) continue;
       if (death(row) != kNever || !is_unclaimed(row)) continue;
       candidates_.push_back({row, size_bytes});
     }
   }
 
-  // Candidates are in order of birth.
-  void note_neighbors() {
-    std::unordered_map<std::uint32_t, std::vector<Candidate*>> born;  // by site
-    auto next = candidates_.begin();
+  void note_runs() {
     for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
-      const bool has_previous = row > lifetimes_.baseline_count;
-      const bool is_same_site = has_previous && site_id(row) == site_id(row - 1);
-      if (has_previous && !is_same_site) {
-        const auto waiting = born.find(site_id(row).value);
-        if (waiting != born.end()) {
-          for (Candidate* candidate : waiting->second) candidate->runs_again = true;
-          waiting->second.clear();
-        }
+      const bool is_first = row == lifetimes_.baseline_count || site_id(row) != site_id(row - 1);
+      std::vector<Run>& runs = runs_[site_id(row).value];
+      if (is_first) {
+        runs.push_back({row, row});
+      } else {
+        runs.back().last_row = row;
       }
-      if (next == candidates_.end() || next->row != row) continue;
-      next->follows_result = is_same_site;
-      if (next != candidates_.begin() && is_same_site && std::prev(next)->row + 1 == row) {
-        std::prev(next)->is_followed_by_another = true;
-      }
-      born[site_id(row).value].push_back(&*next);
-      ++next;
     }
   }
 
@@ -163,18 +157,6 @@ class WorkspaceSearch {
         passes_.back().end = lifetimes_.alloc[row];
       }
       is_in_pass = is_backward(row);
-    }
-  }
-
-  // What a forward keeps is freed by its backward, which the history may not contain.
-  void count_kept() {
-    const auto complete = [](const Pass& pass) { return pass.end != kNever; };
-    const auto last = std::ranges::find_if(passes_.rbegin(), passes_.rend(), complete);
-    has_step_ = last != passes_.rend();
-    if (has_step_) last_backward_ = last->last_row;
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.row > last_backward_) continue;
-      ++kept_[site_id(candidate.row).value][candidate.size_bytes];
     }
   }
 
@@ -192,57 +174,81 @@ class WorkspaceSearch {
     found_.push_back(candidate.row);
   }
 
-  bool is_made_once(const Candidate& candidate) {
-    if (!candidate.follows_result || candidate.row > last_backward_) return false;
-    if (kept_[site_id(candidate.row).value][candidate.size_bytes] != 1) return false;
-    const bool is_of_multiplication = multiplies(op(candidate.row));
-    const bool is_of_pair =
-        candidate.is_followed_by_another || (!found_.empty() && found_.back() + 1 == candidate.row);
-    if (is_of_multiplication || is_of_pair) return true;
-    // In the first step, each activation is kept. In inference, results are freed.
-    const bool is_proved = has_step_ || (passes_.empty() && death(candidate.row - 1) != kNever);
-    return candidate.runs_again && is_proved;
+  // A device has one size of cuBLAS's workspaces: that of the first.
+  void keep_one_size() {
+    const auto is_other = [&](std::uint32_t row) {
+      return trace_.size_bytes(device_, row) != model::kCublasLtWorkspaceBytes &&
+             trace_.size_bytes(device_, row) != model::kHipblasLtWorkspaceBytes;
+    };
+    const auto first = std::ranges::find_if(found_, is_other);
+    if (first == found_.end()) return;
+    const std::uint64_t size_bytes = trace_.size_bytes(device_, *first);
+    std::erase_if(found_, [&](std::uint32_t row) {
+      return is_other(row) && trace_.size_bytes(device_, row) != size_bytes;
+    });
+  }
+
+  // What a forward keeps is freed by its backward, which the history may not contain.
+  bool is_of_unfinished_step(const Candidate& candidate) const {
+    const auto is_complete = [](const Pass& pass) { return pass.end != kNever; };
+    const auto last = std::ranges::find_if(passes_.rbegin(), passes_.rend(), is_complete);
+    return last != passes_.rend() && candidate.row > last->last_row;
+  }
+
+  // A workspace comes after the result, and its line or operator runs again without it: with as
+  // many allocations fewer as the first run has workspaces.
+  bool is_made_once(const Candidate& candidate) const {
+    if (is_of_unfinished_step(candidate)) return false;
+    const std::vector<Run>& runs = runs_.at(site_id(candidate.row).value);
+    const auto run =
+        std::ranges::find_if(runs, [&](const Run& each) { return each.last_row >= candidate.row; });
+    if (candidate.row == run->first_row) return false;
+    const auto is_inside = [&](const Candidate& each) {
+      return each.row >= run->first_row && each.row <= run->last_row;
+    };
+    const auto inside = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_inside));
+    if (inside > kMostInOperator) return false;
+    if (std::next(run) == runs.end()) return multiplies(op(candidate.row));
+    return std::ranges::any_of(std::next(run), runs.end(), [&](const Run& later) {
+      return later.length() + inside == run->length();
+    });
   }
 
   // Whether the first backward left one block of this size more than the model has gradients of it.
   bool is_surplus_of_backward(const Candidate& candidate) const {
-    if (!candidate.follows_result || passes_.empty()) return false;
-    const Pass& first = passes_.front();
-    if (candidate.row > first.last_row) return false;
-    const std::size_t left = left_by(first, candidate.size_bytes);
-    // Gradients that are kept are not made again.
-    if (passes_.size() > 1 && is_made_again()) {
-      return left == left_by(passes_[1], candidate.size_bytes) + 1;
-    }
-    return left == parameters_of(candidate.size_bytes) + 1;
+    if (passes_.empty() || candidate.row > passes_.front().last_row) return false;
+    if (candidate.row == passes_.front().first_row) return false;  // no result comes before it
+    const std::map<std::uint64_t, std::size_t> left = left_by(passes_.front());
+    const std::size_t here = left.at(candidate.size_bytes);
+    if (here == parameters_of(candidate.size_bytes) + 1) return true;
+    if (passes_.size() < 2) return false;
+    // The next backward leaves the same, except for one block: gradients that are made again.
+    std::map<std::uint64_t, std::size_t> again = left_by(passes_[1]);
+    return !again.empty() && ++again[candidate.size_bytes] == here && again == left;
   }
 
-  // Whether the second backward leaves blocks, as the first did: gradients.
-  bool is_made_again() const {
-    for (std::uint32_t row = passes_[1].first_row; row <= passes_[1].last_row; ++row) {
-      if (outlives(passes_[1], row)) return true;
+  // The number of blocks of each size that outlive a backward.
+  std::map<std::uint64_t, std::size_t> left_by(const Pass& pass) const {
+    std::map<std::uint64_t, std::size_t> counts;
+    for (std::uint32_t row = pass.first_row; row <= pass.last_row; ++row) {
+      if (outlives(pass, row)) ++counts[trace_.size_bytes(device_, row)];
     }
-    return false;
+    return counts;
   }
 
   bool outlives(const Pass& pass, std::uint32_t row) const {
     return pass.end == kNever ? death(row) == kNever : death(row) > pass.end;
   }
 
-  std::size_t left_by(const Pass& pass, std::uint64_t size_bytes) const {
-    std::size_t count = 0;
-    for (std::uint32_t row = pass.first_row; row <= pass.last_row; ++row) {
-      count += trace_.size_bytes(device_, row) == size_bytes && outlives(pass, row) ? 1 : 0;
-    }
-    return count;
-  }
-
+  // Blocks from before the first backward that may be parameters.
   std::size_t parameters_of(std::uint64_t size_bytes) const {
     std::size_t count = 0;
-    for (std::uint32_t row = 0; row < lifetimes_.size(); ++row) {
+    for (std::uint32_t row = 0; row < passes_.front().first_row; ++row) {
       if (trace_.size_bytes(device_, row) != size_bytes) continue;
-      const bool is_made = row < lifetimes_.baseline_count ||
-                           (activity(row) == Activity::kModelMade && death(row) == kNever);
+      const bool is_made =
+          row < lifetimes_.baseline_count ||
+          ((activity(row) == Activity::kModelMade || activity(row) == Activity::kProgram) &&
+           death(row) == kNever);
       count += is_made ? 1 : 0;
     }
     return count;
@@ -254,10 +260,7 @@ class WorkspaceSearch {
   const std::vector<Activity>& activities_;
   std::vector<Candidate> candidates_;
   std::vector<Pass> passes_;
-  bool has_step_ = false;                 // a backward ends within the history
-  std::uint32_t last_backward_ = kNever;  // the last row of the last such backward
-  // By site and size: allocations up to there that are never freed.
-  std::unordered_map<std::uint32_t, std::map<std::uint64_t, std::size_t>> kept_;
+  std::unordered_map<std::uint32_t, std::vector<Run>> runs_;  // by site
   std::map<std::tuple<std::uint32_t, std::uint64_t, bool>, bool> is_found_;
   std::vector<std::uint32_t> found_;
 };

@@ -4,9 +4,9 @@
 //
 //   by native frames   if a stack shows the function that allocates a workspace, only such stacks
 //                      count
-//   by size and order  else a workspace has one of the known sizes, is never freed, comes directly
-//                      after another allocation of the same operator (the result), and is made once
-//                      although its line runs again
+//   by size and order  else a workspace has one of the known sizes, is never freed, comes after
+//                      another allocation of the same operator or line (the result), and is absent
+//                      when that runs again; or, in backward, is one block more than gradients
 //
 // Parameters and gradients can have the same sizes. If there is any doubt, an allocation keeps its
 // category.

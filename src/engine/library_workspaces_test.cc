@@ -138,7 +138,6 @@ TEST_F(SnapshotWorkspaces, activations_of_an_unfinished_step_are_none) {
   alloc(400, made_);
   step(400, true);
   for (int layer = 0; layer < 2; ++layer) {
-    alloc(800, linear_);
     alloc(kLt, linear_);
     alloc(800, relu_);
   }
@@ -163,6 +162,56 @@ TEST_F(SnapshotWorkspaces, of_inference_follow_a_result_that_is_freed) {
     free(result, 800), free(relu, 800);
   }
   EXPECT_THAT(workspaces(), ElementsAre(kCublas));
+}
+
+// The line runs again, and makes the same number of tensors.
+TEST_F(SnapshotWorkspaces, results_that_the_first_step_keeps_are_none) {
+  alloc(400, made_);
+  for (const bool is_first : {true, false}) {
+    const std::uint64_t product = alloc(kCublas, linear_);
+    const std::uint64_t result = alloc(kCublas, linear_);
+    const std::uint64_t of_result = alloc(800, model::kEmptyStack);
+    free(product, kCublas), free(of_result, 800);
+    if (!is_first) free(result, kCublas);
+    free(alloc(16, state_), 16);
+  }
+  EXPECT_THAT(workspaces(), IsEmpty());
+}
+
+TEST_F(SnapshotWorkspaces, masks_of_each_new_length_are_none) {
+  alloc(400, made_);
+  for (const std::uint64_t bytes : {kLt, std::uint64_t{2'000'000}, kLt * 4}) {
+    free(alloc(bytes, cache_), bytes);
+    alloc(bytes, cache_);
+    free(alloc(800, relu_), 800);
+  }
+  EXPECT_THAT(workspaces(), IsEmpty());
+}
+
+TEST_F(SnapshotWorkspaces, a_kept_gradient_of_a_parameter_that_the_script_makes_is_none) {
+  const StackId script = maker_.stack({kScript});
+  alloc(kCublas, script);
+  for (const bool is_first : {true, false}) {
+    const std::uint64_t result = alloc(800, linear_);
+    const std::uint64_t of_result = alloc(800, model::kEmptyStack);
+    if (is_first) alloc(kCublas, model::kEmptyStack);
+    free(result, 800), free(of_result, 800);
+    free(alloc(16, state_), 16);
+  }
+  EXPECT_THAT(workspaces(), IsEmpty());
+}
+
+TEST_F(SnapshotWorkspaces, have_one_size_of_cublas_on_a_device) {
+  constexpr std::uint64_t kSmall = 8'519'680;
+  alloc(400, made_);
+  for (const bool is_first : {true, false}) {
+    free(alloc(800, linear_), 800);
+    if (is_first) alloc(kSmall, linear_);
+    free(alloc(800, relu_), 800);
+    if (is_first) alloc(kCublas, relu_);
+    free(alloc(16, state_), 16);
+  }
+  EXPECT_THAT(workspaces(), ElementsAre(kSmall));
 }
 
 TEST_F(SnapshotWorkspaces, a_cache_that_forward_makes_once_is_none) {

@@ -145,7 +145,7 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     if (frames.empty()) continue;
     line.why = NoLine::kNativeOnly;
     if (std::ranges::any_of(frames, [&](FrameId id) { return is_workspace[id.index()]; })) {
-      line.why = NoLine::kWorkspace;
+      line.why = NoLine::kLibraryWorkspace;
       continue;
     }
     for (FrameId id : frames) {
@@ -210,7 +210,7 @@ std::string UserLines::label(StackId stack) const {
       return "[backward, no Python frame]";
     case NoLine::kNativeOnly:
       return "[native code, no Python frame]";
-    case NoLine::kWorkspace:
+    case NoLine::kLibraryWorkspace:
       return std::string(kWorkspaceFrame);
   }
   return frame_label(lines_[stack.index()].frame);

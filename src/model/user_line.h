@@ -30,10 +30,10 @@ FrameOrigin origin_of(std::string_view file);
 // Why a stack has no line.
 enum class NoLine : std::uint8_t {
   kHasLine,
-  kNotRecorded,  // nothing was recorded (stacks off, or the block is older than the recording)
-  kAutograd,     // native frames of an autograd thread: backward runs without Python frames
-  kNativeOnly,   // native or torch frames only
-  kWorkspace,    // a library allocated it for itself (workspace_stack.h)
+  kNotRecorded,       // nothing was recorded (stacks off, or the block is older than the recording)
+  kAutograd,          // native frames of an autograd thread: backward runs without Python frames
+  kNativeOnly,        // native or torch frames only
+  kLibraryWorkspace,  // a library allocated it for itself (workspace_stack.h)
 };
 
 class UserLines {

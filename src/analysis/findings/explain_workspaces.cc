@@ -20,7 +20,7 @@ namespace {
 // of cuBLASLt. Only more of them are a choice of the program.
 constexpr std::size_t kFewestKept = 4;
 constexpr std::uint64_t kLeastKeptBytes = std::uint64_t{256} << 20;
-constexpr double kShareOfKept = 0.1;
+constexpr double kShareOfKeptWorkspaces = 0.1;
 // Above explanations of the line that a workspace would be blamed on (explain_parts.cc: 2.0).
 constexpr double kWeightOfWorkspaces = 2.1;
 
@@ -36,7 +36,7 @@ std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation)
   return peak.trace().strings[site.inner_op != model::StringId{} ? site.inner_op : site.op];
 }
 
-bool is_of_convolution(const Peak& peak, const PeakAllocation& allocation) {
+bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
   return std::ranges::find(kConvolutions, operator_of(peak, allocation)) != kConvolutions.end();
 }
 
@@ -49,7 +49,7 @@ void explain_convolution(const Peak& peak, Explanations& out) {
     const bool is_candidate =
         category == model::kWorkspace || category == model::kTemporaryCategory;
     if (!is_candidate || allocation.died == model::kNone) continue;
-    if (allocation.size_bytes < kSmallTensorBytes || !is_of_convolution(peak, allocation)) continue;
+    if (allocation.size_bytes < kSmallTensorBytes || !is_of_cudnn(peak, allocation)) continue;
     explanation.add(peak, part);
   }
   if (explanation.bytes < kLeastPeakBytes) return;
@@ -89,7 +89,7 @@ void explain_kept(const Peak& peak, Explanations& out) {
     }
   }
   if (explanation.parts.size() < kFewestKept || explanation.bytes < kLeastKeptBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfKept, peak.bytes())) return;
+  if (!is_at_least(explanation.bytes, kShareOfKeptWorkspaces, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "library_workspaces";
   finding.title = "Library workspaces fill " + share_text(peak, explanation.bytes) + ": " +

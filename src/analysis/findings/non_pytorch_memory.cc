@@ -24,8 +24,8 @@ constexpr std::size_t kFewestReadings = 3;
 // A library that starts late adds its memory in one span.
 constexpr double kMostInOneSpan = 0.75;
 // Without growth: above what libraries need for their kernels and a communicator.
-constexpr std::int64_t kMuchBytes = std::int64_t{1} << 30;
-constexpr double kMuchShare = 0.1;
+constexpr std::int64_t kMuchOutsideBytes = std::int64_t{1} << 30;
+constexpr double kMuchOutsideShare = 0.1;
 
 struct Outside {
   std::size_t step = 0;  // steps that had ended
@@ -159,9 +159,9 @@ Findings non_pytorch_memory(const Facts& facts) {
     if (all.empty()) continue;
     const auto steps = model::step_ends(facts.trace, device.trace).size();
     const Outside& most = *std::ranges::max_element(all, {}, &Outside::bytes);
-    const bool is_much =
-        most.bytes >= kMuchBytes && is_at_least(static_cast<std::uint64_t>(most.bytes), kMuchShare,
-                                                static_cast<std::uint64_t>(most.own_bytes));
+    const bool is_much = most.bytes >= kMuchOutsideBytes &&
+                         is_at_least(static_cast<std::uint64_t>(most.bytes), kMuchOutsideShare,
+                                     static_cast<std::uint64_t>(most.own_bytes));
     const std::vector<Outside> later = growing(all, steps);
     if (later.empty() && !is_much) continue;
     const bool has_nccl = std::ranges::any_of(facts.trace.readings, [&](const auto& reading) {

@@ -327,6 +327,8 @@ void report_surroundings(const Facts& facts, const DeviceFacts& device, const Bu
     finding.evidence.push_back("Most was used by " + holders_text(oom.top_lines) + ".");
   }
   for (std::string& sentence : need_sentences(oom)) {
+    const bool is_on = facts.conf.expandable_segments;
+    if (is_on && sentence.starts_with("Contiguous memory (expandable_segments)")) continue;
     finding.evidence.push_back(std::move(sentence));
   }
   if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {

@@ -36,7 +36,9 @@ bool is_fragmentation(const OomFacts& facts) {
   const bool fits_in_sum =
       facts.reachable_free_bytes + left_at_driver(facts) >= facts.requested_bytes;
   const bool fits_nowhere = facts.largest_usable_bytes < facts.requested_bytes;
+  // If it is known that the step would have finished, that decides.
   const bool is_much =
+      (facts.needed_bytes > 0 && facts.stranded_bytes > 0) ||
       facts.stranded_bytes >= facts.requested_bytes ||
       is_share(facts.stranded_bytes, kStrandedShareOfReserved, facts.reserved_bytes);
   return fits_in_sum && fits_nowhere && is_much && would_rest_fit(facts);

@@ -20,6 +20,8 @@ using report::OomChange;
 
 // A change that saves less than 2 % of what is needed is not reported.
 constexpr std::uint64_t kLeastSaving = 50;
+// Of a batch of unknown size: the smallest part that is advice.
+constexpr double kLeastShare = 0.01;
 
 // What one of several equal layers holds at the peak.
 struct Block {
@@ -146,7 +148,7 @@ OomChange smaller_batch(const Need& need, std::uint64_t available_bytes,
     share = static_cast<double>(*change.batch_size) / static_cast<double>(*batch);
   }
   change.batch_share = share;
-  change.is_enough = share > 0;
+  change.is_enough = share >= (batch ? 0.0 : kLeastShare) && share > 0;
   if (!change.is_enough && batch) share = 1.0 / static_cast<double>(*batch);
   if (share == 0) return change;
   double most = 0;

@@ -278,12 +278,20 @@ void find_new_caller(const History& history, const Step& failed, std::uint32_t e
   need.new_caller = std::move(caller);
 }
 
+Need need_of_first_step(const History& history, const Step& failed, const Failure& failure) {
+  Need need = need_of_optimizer(history, failure, failed.begin);
+  if (!need.is_known()) return need;
+  const std::uint64_t live = sum_of(live_at(history, failed));
+  need.bytes = std::max(need.bytes, peak_so_far(history, failed, live));
+  return need;
+}
+
 Need need_by_alignment(const History& history, const Step& failed, const Failure& failure,
                        std::uint64_t place, bool is_new_call) {
   const std::vector<Step> earlier = history.steps_before(failed.begin);
   const auto alignment = align(history, failed, place, earlier);
   if (!alignment) {
-    Need need = need_of_optimizer(history, failure);
+    Need need = need_of_first_step(history, failed, failure);
     if (need.is_known()) return need;
     return unknown("the earlier steps of this recording differ from the failed step");
   }
@@ -310,7 +318,7 @@ Need estimate_need(const History& history, const Failure& failure, const model::
   const model::Site& site = history.trace().site(history.device(), failure.event);
   const std::vector<Step> earlier = history.steps_before(failed.begin);
   if (earlier.empty()) {
-    Need need = need_of_optimizer(history, failure);
+    Need need = need_of_first_step(history, failed, failure);
     return need.is_known() ? need : unknown("no earlier step of this recording completed");
   }
   Need called;

@@ -41,16 +41,25 @@ const Known* optimizer_of(const model::Trace& trace, model::StackId stack) {
   return nullptr;
 }
 
+// Optimizers of torch.optim create their state there.
+bool creates_state(const model::Trace& trace, model::StackId stack) {
+  return std::ranges::any_of(trace.stacks.frames(stack), [&](model::FrameId id) {
+    return trace.strings[trace.stacks.frame(id).function].ends_with("_init_group");
+  });
+}
+
 }  // namespace
 
-Need need_of_optimizer(const History& history, const Failure& failure) {
+Need need_of_optimizer(const History& history, const Failure& failure, std::uint32_t step_begin) {
   const model::Trace& trace = history.trace();
   const model::DeviceTrace& device = history.device();
   Need need;
   const Known* optimizer = optimizer_of(trace, trace.site(device, failure.event).stack);
   if (optimizer == nullptr) return need;
-  std::set<model::StackId> lines{trace.site(device, failure.event).stack};
-  std::uint64_t gradients = 0, state = 0;
+  const model::StackId requesting = trace.site(device, failure.event).stack;
+  std::set<model::StackId> lines;  // each makes one tensor of state for each parameter
+  if (creates_state(trace, requesting)) lines.insert(requesting);
+  std::uint64_t gradients = 0, state = 0, scratch = 0;
   bool has_scalars = false;
   for (const std::uint32_t row : model::live_set(device, model::held(device), failure.event)) {
     const std::uint64_t bytes = trace.lifetime_bytes(device, row);
@@ -63,15 +72,23 @@ Need need_of_optimizer(const History& history, const Failure& failure) {
       has_scalars = true;
       continue;
     }
+    if (!creates_state(trace, trace.stack(device, row))) {
+      scratch += bytes;
+      continue;
+    }
+    const std::uint32_t born = device.lifetimes.alloc[row];
+    if (born == model::kNone || born < step_begin) return Need{};  // not the first step
     state += bytes;
     lines.insert(trace.stack(device, row));
   }
   const std::uint64_t all = gradients * std::max(optimizer->tensors, lines.size());
-  if (gradients == 0 || all < state + failure.requested_bytes) return Need{};
+  const std::uint64_t requested = creates_state(trace, requesting) ? failure.requested_bytes : 0;
+  if (gradients == 0 || all < state + requested) return Need{};
   need.basis = "optimizer_state";
   need.state_bytes = all - state;
   // Scalars on the device belong to fused=True, which computes in place.
-  need.scratch_bytes = optimizer->has_scratch && !has_scalars ? gradients : 0;
+  const bool has_scratch = optimizer->has_scratch && !has_scalars;
+  need.scratch_bytes = has_scratch ? gradients - std::min(gradients, scratch) : 0;
   need.bytes += need.state_bytes + need.scratch_bytes;
   need.points.push_back({need.bytes, 0});
   return need;

@@ -8,6 +8,6 @@ namespace plimsoll::analysis::oom {
 
 // Unknown if the request is not an optimizer's, or if it is not certain how many tensors the
 // optimizer keeps for each parameter.
-Need need_of_optimizer(const History& history, const Failure& failure);
+Need need_of_optimizer(const History& history, const Failure& failure, std::uint32_t step_begin);
 
 }  // namespace plimsoll::analysis::oom

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "plimsoll/caching_allocator.h"
 
@@ -12,6 +13,8 @@ namespace {
 constexpr std::uint64_t kLeastBytes = 1024;
 // Batches whose sizes differ less do not show a power.
 constexpr double kLeastDifference = 0.05;
+// Comparing takes time proportional to the allocations of a step.
+constexpr std::size_t kMostCompared = 8;
 constexpr double kMostPower = 3.0;
 // A hostile file may have any size.
 constexpr double kMostBytes = 1e18;
@@ -76,7 +79,8 @@ void Sizes::compare_with(const std::vector<Step>& others) {
   if (std::abs(std::log(ratio_)) < kLeastDifference) return;
   const std::vector<Made>& made = history_.made();
   double largest = kLeastDifference;
-  for (const Step& other : others) {
+  const std::size_t first = others.size() - std::min(others.size(), kMostCompared);
+  for (const Step& other : std::span(others).subspan(first)) {
     if (other.begin >= alignment_.step.begin) continue;
     const auto pairs =
         pair_backwards(made, alignment_.step.first, alignment_.step.last, other.first, other.last);
