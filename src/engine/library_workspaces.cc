@@ -21,6 +21,8 @@ using model::Lifetimes;
 using model::Trace;
 
 constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+// A line that runs a million times is judged by its next runs.
+constexpr std::ptrdiff_t kMostRunsCompared = 1000;
 // One of cuBLAS and one of cuBLASLt.
 constexpr std::size_t kMostInOperator = 2;
 
@@ -61,6 +63,7 @@ class WorkspaceSearch {
       if (!candidates_.empty()) {
         note_runs();
         note_passes();
+        note_what_backwards_leave();
         for (const Candidate& candidate : candidates_) consider(candidate);
         keep_one_size();
       }
@@ -160,6 +163,16 @@ class WorkspaceSearch {
     }
   }
 
+  void note_what_backwards_leave() {
+    const auto is_complete = [](const Pass& pass) { return pass.end != kNever; };
+    const auto last = std::ranges::find_if(passes_.rbegin(), passes_.rend(), is_complete);
+    if (last != passes_.rend()) last_backward_ = last->last_row;
+    if (passes_.empty() || !is_inferred()) return;
+    left_ = left_by(passes_.front());
+    if (passes_.size() > 1) left_again_ = left_by(passes_[1]);
+    count_parameters();
+  }
+
   void consider(const Candidate& candidate) {
     // One for each stream, and one more for autograd's thread.
     const auto key = std::tuple(site(candidate.row).stream.value, candidate.size_bytes,
@@ -188,43 +201,35 @@ class WorkspaceSearch {
     });
   }
 
-  // What a forward keeps is freed by its backward, which the history may not contain.
-  bool is_of_unfinished_step(const Candidate& candidate) const {
-    const auto is_complete = [](const Pass& pass) { return pass.end != kNever; };
-    const auto last = std::ranges::find_if(passes_.rbegin(), passes_.rend(), is_complete);
-    return last != passes_.rend() && candidate.row > last->last_row;
-  }
-
   // A workspace comes after the result, and its line or operator runs again without it: with as
   // many allocations fewer as the first run has workspaces.
   bool is_made_once(const Candidate& candidate) const {
-    if (is_of_unfinished_step(candidate)) return false;
+    // What a forward keeps is freed by its backward, which the history may not contain.
+    if (candidate.row > last_backward_) return false;
     const std::vector<Run>& runs = runs_.at(site_id(candidate.row).value);
-    const auto run =
-        std::ranges::find_if(runs, [&](const Run& each) { return each.last_row >= candidate.row; });
+    const auto run = std::ranges::lower_bound(runs, candidate.row, {}, &Run::last_row);
     if (candidate.row == run->first_row) return false;
-    const auto is_inside = [&](const Candidate& each) {
-      return each.row >= run->first_row && each.row <= run->last_row;
-    };
-    const auto inside = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_inside));
+    const auto first = std::ranges::lower_bound(candidates_, run->first_row, {}, &Candidate::row);
+    const auto last = std::ranges::upper_bound(candidates_, run->last_row, {}, &Candidate::row);
+    const auto inside = static_cast<std::size_t>(last - first);
     if (inside > kMostInOperator) return false;
     if (std::next(run) == runs.end()) return multiplies(op(candidate.row));
-    return std::ranges::any_of(std::next(run), runs.end(), [&](const Run& later) {
-      return later.length() + inside == run->length();
-    });
+    const auto compared = std::min<std::ptrdiff_t>(runs.end() - run, kMostRunsCompared);
+    return std::any_of(std::next(run), run + compared,
+                       [&](const Run& later) { return later.length() + inside == run->length(); });
   }
 
   // Whether the first backward left one block of this size more than the model has gradients of it.
   bool is_surplus_of_backward(const Candidate& candidate) const {
     if (passes_.empty() || candidate.row > passes_.front().last_row) return false;
     if (candidate.row == passes_.front().first_row) return false;  // no result comes before it
-    const std::map<std::uint64_t, std::size_t> left = left_by(passes_.front());
-    const std::size_t here = left.at(candidate.size_bytes);
-    if (here == parameters_of(candidate.size_bytes) + 1) return true;
-    if (passes_.size() < 2) return false;
+    const std::size_t here = left_.at(candidate.size_bytes);
+    const auto own = parameters_.find(candidate.size_bytes);
+    if (here == (own == parameters_.end() ? 0 : own->second) + 1) return true;
     // The next backward leaves the same, except for one block: gradients that are made again.
-    std::map<std::uint64_t, std::size_t> again = left_by(passes_[1]);
-    return !again.empty() && ++again[candidate.size_bytes] == here && again == left;
+    if (left_again_.empty() || left_again_.size() + 1 < left_.size()) return false;
+    std::map<std::uint64_t, std::size_t> again = left_again_;
+    return ++again[candidate.size_bytes] == here && again == left_;
   }
 
   // The number of blocks of each size that outlive a backward.
@@ -240,18 +245,15 @@ class WorkspaceSearch {
     return pass.end == kNever ? death(row) == kNever : death(row) > pass.end;
   }
 
-  // Blocks from before the first backward that may be parameters.
-  std::size_t parameters_of(std::uint64_t size_bytes) const {
-    std::size_t count = 0;
+  // Blocks from before the first backward that may be parameters, by size.
+  void count_parameters() {
     for (std::uint32_t row = 0; row < passes_.front().first_row; ++row) {
-      if (trace_.size_bytes(device_, row) != size_bytes) continue;
       const bool is_made =
           row < lifetimes_.baseline_count ||
           ((activity(row) == Activity::kModelMade || activity(row) == Activity::kProgram) &&
            death(row) == kNever);
-      count += is_made ? 1 : 0;
+      if (is_made) ++parameters_[trace_.size_bytes(device_, row)];
     }
-    return count;
   }
 
   const Trace& trace_;
@@ -260,6 +262,9 @@ class WorkspaceSearch {
   const std::vector<Activity>& activities_;
   std::vector<Candidate> candidates_;
   std::vector<Pass> passes_;
+  std::uint32_t last_backward_ = kNever;  // the last row of the last backward that ends
+  // Blocks that the first and the second backward leave, and possible parameters, by size.
+  std::map<std::uint64_t, std::size_t> left_, left_again_, parameters_;
   std::unordered_map<std::uint32_t, std::vector<Run>> runs_;  // by site
   std::map<std::tuple<std::uint32_t, std::uint64_t, bool>, bool> is_found_;
   std::vector<std::uint32_t> found_;

@@ -43,7 +43,7 @@ constexpr std::uint64_t cublas_workspace_bytes(int compute_capability, int torch
 // The sum of all ":KIB:COUNT" in CUBLAS_WORKSPACE_CONFIG; none if torch finds none and uses the
 // default.
 constexpr std::optional<std::uint64_t> workspace_config_bytes(std::string_view config) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;
+  constexpr std::uint64_t kMostConfiguredBytes = std::uint64_t{1} << 40U;
   std::optional<std::uint64_t> total;
   const auto number = [&](std::size_t& at) -> std::optional<std::uint64_t> {
     if (at >= config.size() || config[at] != ':') return {};
@@ -51,7 +51,7 @@ constexpr std::optional<std::uint64_t> workspace_config_bytes(std::string_view c
     std::uint64_t value = 0;
     for (; at < config.size() && config[at] >= '0' && config[at] <= '9'; ++at) {
       value = value * 10 + static_cast<std::uint64_t>(config[at] - '0');
-      if (value > kMost) return {};
+      if (value > kMostConfiguredBytes) return {};
     }
     if (at == begin) return {};
     return value;
@@ -65,7 +65,9 @@ constexpr std::optional<std::uint64_t> workspace_config_bytes(std::string_view c
       continue;
     }
     std::uint64_t bytes = 0;
-    if (__builtin_mul_overflow(*kib * kWorkspaceKiB, *count, &bytes) || bytes > kMost) return {};
+    if (__builtin_mul_overflow(*kib * kWorkspaceKiB, *count, &bytes) ||
+        bytes > kMostConfiguredBytes)
+      return {};
     total = total.value_or(0) + bytes;
     at = next;
   }
@@ -74,12 +76,12 @@ constexpr std::optional<std::uint64_t> workspace_config_bytes(std::string_view c
 
 // CUBLASLT_WORKSPACE_SIZE is a number of KiB, and what follows its digits does not count.
 constexpr std::optional<std::uint64_t> workspace_size_bytes(std::string_view kib) {
-  constexpr std::uint64_t kMost = 0x7FFFFFFF;  // std::stoi
+  constexpr std::uint64_t kMostKib = 0x7FFFFFFF;  // std::stoi
   std::uint64_t value = 0;
   std::size_t digits = 0;
   for (; digits < kib.size() && kib[digits] >= '0' && kib[digits] <= '9'; ++digits) {
     value = value * 10 + static_cast<std::uint64_t>(kib[digits] - '0');
-    if (value > kMost) return {};
+    if (value > kMostKib) return {};
   }
   if (digits == 0) return {};
   return value * kWorkspaceKiB;
