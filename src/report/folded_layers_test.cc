@@ -29,7 +29,7 @@ constexpr std::uint64_t kMib = 1 << 20;
 TEST(FoldedLayers, equal_blocks_are_one_row_and_so_are_the_layers_inside_them) {
   std::vector<LayerRow> rows = {row("", 1), row("Net", 30 * kMib), row("Net.head", 6 * kMib),
                                 row("Net.blocks", 24 * kMib)};
-  for (int i = 0; i < 12; ++i) {
+  for (std::uint64_t i = 0; i < 12; ++i) {
     const std::string block = "Net.blocks." + std::to_string(i);
     rows.push_back(row(block, (2 + i % 2) * kMib, kMib));
     rows.push_back(row(block + ".mlp", kMib));

@@ -127,7 +127,7 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
 void four_layers(Case& c, std::uint64_t first, std::uint64_t mib) {
   for (std::uint64_t i = 0; i < 4; ++i) {
     const std::string name = "Net." + std::to_string(i);
-    for (const std::uint64_t j : {0, 1}) {
+    for (std::uint64_t j = 0; j < 2; ++j) {
       c.maker.alloc_reported(first + 2 * i + j, (j == 0 ? mib : 2) * kMib,
                              {.layer = name, .category = "activation", .phase = Phase::kForward});
     }

@@ -77,7 +77,7 @@ TEST(ReportedText, of_many_layers_the_largest_branches_are_shown) {
 TEST(ReportedText, equal_layers_are_one_row_and_others_are_in_the_order_of_their_numbers) {
   report::Report report = native();
   report.tables.layers = {{-1, "Net", layer_bytes(0, 0, 0), layer_bytes(39, 9, 29), {}}};
-  for (int i = 0; i < 12; ++i) {
+  for (std::uint64_t i = 0; i < 12; ++i) {
     const std::uint64_t mib = i < 10 ? 2 : i;
     report.tables.layers.push_back(
         {-1, "Net.b." + std::to_string(i), {}, layer_bytes(mib, 0, mib), {}});
