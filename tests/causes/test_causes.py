@@ -141,7 +141,8 @@ def test_evidence_is_of_the_step_of_the_peak(program):
             assert steps_of(finding) <= {str(peak_step_of(program))}, finding
 
 
-# Right for a clean program: its lengths grow, and oneDNN keeps memory for each new shape.
+# Right for a clean program: its lengths grow, and oneDNN keeps memory for each new shape. Without a
+# recording, its resident memory grows from 220 to 1,349 MiB.
 ALSO_RIGHT = {"held_out_wavenet/lengths_grow": "memory_outside_tensors"}
 
 
