@@ -34,7 +34,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},
     "simulator": {"base", "model", "report"},
-    "exporters": {"base", "model", "report"},
+    "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
     "exporters/terminal": {"base", "comparison", "exporters", "report", "text"},

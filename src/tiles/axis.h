@@ -45,8 +45,8 @@ class Axis {
   const model::DeviceTrace& device_;
   AxisKind kind_;
   double end_ = 0;
-  std::vector<model::StepEnd> ends_;      // kStep
-  std::vector<std::int64_t> latest_ns_;   // kTime and kStep: running maximum; empty: as recorded
+  std::vector<model::StepEnd> ends_;     // kStep
+  std::vector<std::int64_t> latest_ns_;  // kTime and kStep: running maximum; empty: as recorded
 };
 
 }  // namespace plimsoll::tiles

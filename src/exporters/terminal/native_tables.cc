@@ -8,8 +8,9 @@
 
 #include "base/natural_order.h"
 #include "base/units.h"
-#include "exporters/terminal/point_text.h"
-#include "exporters/terminal/words.h"
+#include "exporters/point_text.h"
+#include "exporters/terminal/devices.h"
+#include "exporters/words.h"
 #include "text/layout.h"
 #include "text/table.h"
 

@@ -1,4 +1,4 @@
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "report/devices.h"
 #include "text/layout.h"
 
-namespace plimsoll::exporters::terminal {
+namespace plimsoll::exporters {
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -62,4 +62,4 @@ std::uint64_t disagreement_bytes(const report::DeviceReport& device) {
   return magnitude(lowest);
 }
 
-}  // namespace plimsoll::exporters::terminal
+}  // namespace plimsoll::exporters

@@ -1,12 +1,12 @@
-#include "exporters/terminal/point_text.h"
+#include "exporters/point_text.h"
 
 #include <algorithm>
 
 #include "base/units.h"
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 #include "text/layout.h"
 
-namespace plimsoll::exporters::terminal {
+namespace plimsoll::exporters {
 namespace {
 
 // ", in step 3, forward of UNet.up.1 (aten::cat)"
@@ -29,10 +29,6 @@ std::string which_text(const report::DeviceReport& device, const report::PointIn
 }
 
 }  // namespace
-
-std::string bold_line(const std::string& text, text::Color color) {
-  return text::styled(text, text::Style::kBold, color) + "\n";
-}
 
 std::uint64_t older_bytes(const report::PointInTime& point) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, point.unexplained_bytes));
@@ -61,4 +57,4 @@ std::string share_text(std::uint64_t bytes, const report::PointInTime& point) {
   return whole == 0 ? "" : base::format_percent(static_cast<double>(bytes) / whole);
 }
 
-}  // namespace plimsoll::exporters::terminal
+}  // namespace plimsoll::exporters
