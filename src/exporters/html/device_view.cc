@@ -1,0 +1,160 @@
+#include "exporters/html/device_view.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "exporters/point_text.h"
+#include "model/live_set.h"
+
+namespace plimsoll::exporters::html {
+namespace {
+
+using model::Dimension;
+using page::Paint;
+
+constexpr std::size_t kMostGroups = 20;  // of a dimension at the selected point; as in the tables
+
+// The points at which the tables must name every large group: the selected one, the start, the end
+// and each recent failure.
+std::vector<std::int64_t> important_points(const DeviceView& view) {
+  std::vector<std::int64_t> points;
+  if (!view.columns.empty()) points = {view.columns[view.chosen].point, view.columns.back().point};
+  return points;
+}
+
+tiles::Baseline baseline_of(const report::DeviceReport& report) {
+  return {.live_bytes = report.held().baseline_bytes,
+          .reserved_bytes = report.reserved.baseline_bytes};
+}
+
+// The column whose span contains the event; the last one that begins by then.
+std::size_t column_of(const std::vector<tiles::Column>& columns, std::int64_t event) {
+  const auto after = std::ranges::find_if(columns, [&](const tiles::Column& column) {
+    return std::int64_t{column.first_event} > event;
+  });
+  // Columns without events share their first event with the next column that has some.
+  std::size_t at = after == columns.begin()
+                       ? 0
+                       : static_cast<std::size_t>(after - columns.begin()) - 1;
+  while (at > 0 && columns[at].first_event == columns[at].end_event &&
+         std::int64_t{columns[at - 1].end_event} > event) {
+    --at;
+  }
+  return at;
+}
+
+// The paint of the category that fills most of each band of `by`, over all columns.
+std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& groups,
+                                   std::size_t group_count) {
+  std::vector<Paint> paints(group_count, Paint::kOther);
+  const auto categories = model::make_grouping(view.input.trace, view.device, view.input.lines,
+                                               Dimension::kCategory);
+  if (categories == nullptr) {
+    for (std::size_t group = 0; group < group_count; ++group) {
+      paints[group] = groups.names[group].starts_with('[') ? Paint::kUnknown
+                                                           : page::paint_of_series(group);
+    }
+    return paints;
+  }
+  // Sums of bytes by group and category; both are few.
+  std::vector<std::vector<std::uint64_t>> sums(group_count);
+  const model::Trace& trace = view.input.trace;
+  for (std::size_t row = 0; row < groups.of.size(); ++row) {
+    const std::uint32_t category = categories->group(row);
+    auto& of_group = sums[groups.of[row]];
+    if (of_group.size() <= category) of_group.resize(category + 1, 0);
+    of_group[category] += trace.lifetime_bytes(view.device, row);
+  }
+  for (std::size_t group = 0; group < group_count; ++group) {
+    const auto most = std::ranges::max_element(sums[group]);
+    if (most == sums[group].end()) continue;
+    paints[group] = page::paint_of_category(
+        categories->name(static_cast<std::uint32_t>(most - sums[group].begin())));
+  }
+  return paints;
+}
+
+void add_table(DeviceView& view, Dimension by) {
+  const model::Trace& trace = view.input.trace;
+  const auto grouping = model::make_grouping(trace, view.device, view.input.lines, by);
+  if (grouping == nullptr) return;
+  const std::vector<std::int64_t> points = tiles::points_of(view.columns);
+  tiles::Groups groups = tiles::largest(trace, view.device, tiles::groups_of(*grouping, view.device),
+                                        points, important_points(view), kMostGroups);
+  BandTable table;
+  table.by = by;
+  if (by == Dimension::kCategory) {
+    for (const std::string& name : groups.names) table.paints.push_back(page::paint_of_category(name));
+  } else {
+    table.paints = dominant_paints(view, groups, groups.names.size());
+  }
+  table.bands = tiles::bands(trace, view.device, groups, points);
+  view.tables.push_back(std::move(table));
+}
+
+// What the totals contain beyond the live set becomes a band of its own.
+void add_rest_of_total(BandTable& table, const std::vector<tiles::Column>& columns) {
+  std::vector<std::uint64_t> rest(columns.size());
+  bool is_needed = false;
+  for (std::size_t column = 0; column < columns.size(); ++column) {
+    std::uint64_t explained = 0;
+    for (std::size_t band = 0; band < table.bands.names.size(); ++band) {
+      explained += table.bands.of(band)[column];
+    }
+    const auto total =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, columns[column].live_bytes));
+    rest[column] = total > explained ? total - explained : 0;
+    is_needed = is_needed || rest[column] > 0;
+  }
+  if (!is_needed) return;
+  table.bands.names.emplace_back(kNotInFile);
+  table.bands.bytes.insert(table.bands.bytes.end(), rest.begin(), rest.end());
+  table.bands.counts.resize(table.bands.counts.size() + columns.size(), 0);
+  table.paints.push_back(Paint::kUnknown);
+}
+
+}  // namespace
+
+const BandTable* DeviceView::table(Dimension by) const {
+  const auto found = std::ranges::find(tables, by, &BandTable::by);
+  return found == tables.end() ? nullptr : &*found;
+}
+
+Paint DeviceView::paint_of(Dimension by, const std::string& key) const {
+  const BandTable* const found = table(by);
+  if (found == nullptr) return Paint::kOther;
+  const auto name = std::ranges::find(found->bands.names, key);
+  return name == found->bands.names.end()
+             ? Paint::kOther
+             : found->paints[static_cast<std::size_t>(name - found->bands.names.begin())];
+}
+
+DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t number) {
+  const model::Trace& trace = input.trace;
+  DeviceView view{.input = input,
+                  .device = trace.devices[device],
+                  .report = input.report.devices[device],
+                  .number = number};
+  const auto points = rows_of(input.report.tables.points, view.report);
+  if (!points.empty()) view.point = points.front();
+  if (view.device.events.size() == 0) return view;
+  view.axis = tiles::Axis::best(trace, view.device);
+  const tiles::Axis axis(trace, view.device, *view.axis);
+  view.columns = tiles::columns(view.device, axis, baseline_of(view.report), 0, axis.end(),
+                                kWideColumns);
+  const std::int64_t event = view.point != nullptr && view.point->event
+                                 ? static_cast<std::int64_t>(*view.point->event)
+                                 : model::kBeforeFirst;
+  view.chosen = column_of(view.columns, event);
+  const bool has_categories = !rows_of(input.report.tables.by_category, view.report).empty();
+  if (has_categories) add_table(view, Dimension::kCategory);
+  for (const Dimension by :
+       {Dimension::kLine, Dimension::kLayer, Dimension::kOperator, Dimension::kTensor}) {
+    add_table(view, by);
+  }
+  if (!view.tables.empty()) add_rest_of_total(view.tables.front(), view.columns);
+  return view;
+}
+
+}  // namespace plimsoll::exporters::html

@@ -1,0 +1,45 @@
+// The sections of the page, in their order on it. Each writes nothing if the recording has nothing
+// for it, or one sentence that says why.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exporters/html/device_view.h"
+#include "exporters/html/markup.h"
+#include "report/report.h"
+
+namespace plimsoll::exporters::html {
+
+// The source text of a line of the user's program, empty if unknown.
+using SourceOf = std::function<std::string(const std::string& line)>;
+
+// The first finding in full, the others folded; and the peak as one large number.
+void write_verdict(Markup& html, const report::Report& report,
+                   const std::vector<report::Finding>& findings, const DeviceView* view);
+
+// Of one device:
+void write_over_time(Markup& html, const DeviceView& view);
+void write_contents(Markup& html, const DeviceView& view);
+void write_steps(Markup& html, const DeviceView& view);
+void write_segments(Markup& html, const DeviceView& view);
+void write_failures(Markup& html, const DeviceView& view);
+void write_totals(Markup& html, const DeviceView& view);
+
+void write_input_notes(Markup& html, const report::Report& report);
+
+// The data for the script: the tables of write_contents() at every column.
+void write_points(Markup& html, const DeviceView& view);
+
+// Shared parts.
+void write_head(Markup& html, std::string_view title, std::string_view sub);
+std::string swatch(page::Paint paint);
+std::string bar(double share, page::Paint paint);
+// "blocks.py:57 (forward)" with the function set apart; other texts as they are.
+void write_place(Markup& html, std::string_view label);
+// An SVG of the page: `size` is "wide", "medium" or "narrow".
+std::string as_chart(std::string svg, std::string_view size, std::string_view more_markup = {});
+
+}  // namespace plimsoll::exporters::html
