@@ -44,6 +44,13 @@ bool has_section(const report::Report& report, const report::DeviceReport& devic
   return device.held().peak_bytes > most / kTimesAsMuch;
 }
 
+std::string small_text(const report::DeviceReport& device) {
+  const std::string name = device_name(device);
+  return name + ": peak " + base::format_bytes(device.held().peak_bytes) + ", end " +
+         base::format_bytes(device.held().end_bytes) +
+         ", small next to the GPU's. Its tables: --device " + name + ".";
+}
+
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
                        std::optional<std::int64_t> time_ns) {
   if (!event) return device.events == 0 ? "no events were recorded" : "before the first event";

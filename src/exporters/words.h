@@ -24,6 +24,9 @@ bool is_asked_for(const report::DeviceReport& device, std::string_view text);
 bool has_section(const report::Report& report, const report::DeviceReport& device,
                  std::string_view asked_for);
 
+// The line for a device without a section.
+std::string small_text(const report::DeviceReport& device);
+
 // "event 1,843 of 6,486 (25.4 ms)"; "before the first event" if there is no event.
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
                        std::optional<std::int64_t> time_ns);

@@ -44,14 +44,6 @@ std::string verdict_text(const report::Report& report, const TextOptions& option
   return findings_text(report.findings, options);
 }
 
-// For a device without a section.
-std::string small_text(const report::DeviceReport& device) {
-  const std::string name = device_name(device);
-  return name + ": peak " + base::format_bytes(device.held().peak_bytes) + ", end " +
-         base::format_bytes(device.held().end_bytes) +
-         ", small next to the GPU's. Its tables: --device " + name + ".";
-}
-
 std::string devices_text(const report::Report& report, const TextOptions& options) {
   const std::vector<TableKind> tables =
       options.tables.empty() ? natural_tables(report) : options.tables;
