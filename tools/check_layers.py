@@ -31,6 +31,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h"},
     "readers/*": {"base", "model", "readers"},
     "report": {"base"},
+    "page": {"base"},
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},
     "simulator": {"base", "model", "report"},
