@@ -39,6 +39,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
+    "exporters/html": {
+        "base", "charts", "comparison", "exporters", "model", "page", "report", "tiles",
+        "plimsoll/version.h",
+    },
     "exporters/terminal": {"base", "comparison", "exporters", "report", "text"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
@@ -69,7 +73,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
-        "base", "report", "comparison", "exporters/terminal", "engine", "alerts", "logs", "top",
+        "base", "report", "comparison", "exporters/html", "exporters/terminal", "engine", "alerts", "logs", "top",
         "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
     },
     "include/plimsoll": set(),

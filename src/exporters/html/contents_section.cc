@@ -19,7 +19,7 @@ using Rows = std::vector<report::GroupRow>;
 struct ContentsTable {
   Dimension by;
   const Rows report::Tables::* rows;
-  const char* name;   // of the table and its column
+  const char* name;  // of the table and its column
   const char* title;
 };
 constexpr std::array kContents = {
@@ -35,9 +35,9 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   const bool is_rest = report::groups_in_rest(key).has_value();
   const std::uint64_t total = point.live_bytes + older_bytes(point);
   const double share = total == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(total);
-  html.open("tr", {{"data-key", key},
-                   {"data-bytes", std::to_string(bytes)},
-                   {"class", is_rest ? "rest" : ""}});
+  html.open(
+      "tr",
+      {{"data-key", key}, {"data-bytes", std::to_string(bytes)}, {"class", is_rest ? "rest" : ""}});
   html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint));
   if (is_place) {
     write_place(html, key);
@@ -46,11 +46,10 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   }
   html.close();
   const std::string value = std::to_string(bytes);
-  html.element("td",
-               {{"class", "n"},
-                {"data-value", value},
-                {"title", base::format_count(bytes) + " bytes"}},
-               bytes_text(bytes));
+  html.element(
+      "td",
+      {{"class", "n"}, {"data-value", value}, {"title", base::format_count(bytes) + " bytes"}},
+      bytes_text(bytes));
   html.open("td", {{"class", "b"}}).raw(bar(share, paint)).close();
   html.element("td", {{"class", "n"}, {"data-value", value}}, base::format_percent(share));
   html.element("td", {{"class", "n count"}, {"data-value", std::to_string(count)}},
@@ -110,7 +109,8 @@ std::string composition_bar(const DeviceView& view) {
 
 void write_contents(Markup& html, const DeviceView& view) {
   if (view.point == nullptr || view.point->live_count == 0) return;
-  html.open("section", {{"data-section", "contents"}, {"id", "contents-" + std::to_string(view.number)}});
+  html.open("section",
+            {{"data-section", "contents"}, {"id", "contents-" + std::to_string(view.number)}});
   write_head(html, "What fills it", "at the point in time selected in the chart");
   if (const std::string composition = composition_bar(view); !composition.empty()) {
     html.open("div", {{"class", "stack"}, {"data-only-initial", ""}}).raw(composition).close();

@@ -46,8 +46,9 @@ Paint paint_of_part(const report::BarPart& part) {
 void write_bar(Markup& html, const report::BarReport& bar_report) {
   const auto total = static_cast<double>(std::max(bar_report.total_bytes, bar_report.used_bytes));
   if (total <= 0) return;
-  std::string svg = "<svg viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" "
-                    "aria-hidden=\"true\"><rect width=\"1000\" height=\"18\" class=\"p-line\"/>";
+  std::string svg =
+      "<svg viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" "
+      "aria-hidden=\"true\"><rect width=\"1000\" height=\"18\" class=\"p-line\"/>";
   double x = 0;
   for (const report::BarPart& part : bar_report.parts) {
     const double width = static_cast<double>(std::max<std::int64_t>(0, part.bytes)) / total * 1000;
@@ -67,8 +68,7 @@ void write_bar(Markup& html, const report::BarReport& bar_report) {
     html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint)).text(name).close();
     html.element("td", {{"class", "n"}, {"title", base::format_count(magnitude(bytes)) + " bytes"}},
                  base::format_bytes(bytes));
-    html.element("td", {{"class", "n"}},
-                 base::format_percent(static_cast<double>(bytes) / total));
+    html.element("td", {{"class", "n"}}, base::format_percent(static_cast<double>(bytes) / total));
     html.close();
   };
   for (const report::BarPart& part : bar_report.parts) {

@@ -34,9 +34,8 @@ std::size_t column_of(const std::vector<tiles::Column>& columns, std::int64_t ev
     return std::int64_t{column.first_event} > event;
   });
   // Columns without events share their first event with the next column that has some.
-  std::size_t at = after == columns.begin()
-                       ? 0
-                       : static_cast<std::size_t>(after - columns.begin()) - 1;
+  std::size_t at =
+      after == columns.begin() ? 0 : static_cast<std::size_t>(after - columns.begin()) - 1;
   while (at > 0 && columns[at].first_event == columns[at].end_event &&
          std::int64_t{columns[at - 1].end_event} > event) {
     --at;
@@ -48,12 +47,12 @@ std::size_t column_of(const std::vector<tiles::Column>& columns, std::int64_t ev
 std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& groups,
                                    std::size_t group_count) {
   std::vector<Paint> paints(group_count, Paint::kOther);
-  const auto categories = model::make_grouping(view.input.trace, view.device, view.input.lines,
-                                               Dimension::kCategory);
+  const auto categories =
+      model::make_grouping(view.input.trace, view.device, view.input.lines, Dimension::kCategory);
   if (categories == nullptr) {
     for (std::size_t group = 0; group < group_count; ++group) {
-      paints[group] = groups.names[group].starts_with('[') ? Paint::kUnknown
-                                                           : page::paint_of_series(group);
+      paints[group] =
+          groups.names[group].starts_with('[') ? Paint::kUnknown : page::paint_of_series(group);
     }
     return paints;
   }
@@ -80,12 +79,14 @@ void add_table(DeviceView& view, Dimension by) {
   const auto grouping = model::make_grouping(trace, view.device, view.input.lines, by);
   if (grouping == nullptr) return;
   const std::vector<std::int64_t> points = tiles::points_of(view.columns);
-  tiles::Groups groups = tiles::largest(trace, view.device, tiles::groups_of(*grouping, view.device),
-                                        points, important_points(view), kMostGroups);
+  tiles::Groups groups =
+      tiles::largest(trace, view.device, tiles::groups_of(*grouping, view.device), points,
+                     important_points(view), kMostGroups);
   BandTable table;
   table.by = by;
   if (by == Dimension::kCategory) {
-    for (const std::string& name : groups.names) table.paints.push_back(page::paint_of_category(name));
+    for (const std::string& name : groups.names)
+      table.paints.push_back(page::paint_of_category(name));
   } else {
     table.paints = dominant_paints(view, groups, groups.names.size());
   }
@@ -141,8 +142,8 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
   if (view.device.events.size() == 0) return view;
   view.axis = tiles::Axis::best(trace, view.device);
   const tiles::Axis axis(trace, view.device, *view.axis);
-  view.columns = tiles::columns(view.device, axis, baseline_of(view.report), 0, axis.end(),
-                                kWideColumns);
+  view.columns =
+      tiles::columns(view.device, axis, baseline_of(view.report), 0, axis.end(), kWideColumns);
   const std::int64_t event = view.point != nullptr && view.point->event
                                  ? static_cast<std::int64_t>(*view.point->event)
                                  : model::kBeforeFirst;

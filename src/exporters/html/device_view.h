@@ -30,14 +30,14 @@ struct DeviceView {
   const ExportInput& input;
   const model::DeviceTrace& device;
   const report::DeviceReport& report;
-  std::size_t number = 0;                       // of the device on the page, for ids
-  const report::PointInTime* point = nullptr;   // of the tables; null: there is none
-  std::optional<tiles::AxisKind> axis;          // empty: no events, so there is no chart
-  std::vector<tiles::Column> columns;           // kWideColumns of them
-  std::size_t chosen = 0;                       // the column that contains the point
+  std::size_t number = 0;                      // of the device on the page, for ids
+  const report::PointInTime* point = nullptr;  // of the tables; null: there is none
+  std::optional<tiles::AxisKind> axis = {};    // empty: no events, so there is no chart
+  std::vector<tiles::Column> columns = {};     // kWideColumns of them
+  std::size_t chosen = 0;                      // the column that contains the point
   // The first is the one that the chart stacks; it has a last band for memory that is in the
   // totals but not in the file.
-  std::vector<BandTable> tables;
+  std::vector<BandTable> tables = {};
 
   const BandTable* table(model::Dimension by) const;
   // Of a group: that of its band, which is the paint of the category that fills most of it.

@@ -23,8 +23,8 @@ std::string base_name(const std::string& path) { return path.substr(path.find_la
 
 std::string style() {
   const std::string light = page::css_of_paints(page::Theme::kLight);
-  const std::string dark = page::css_of_paints(page::Theme::kDark) +
-                           "--panel:#1a1e23;--rule:#22272d;color-scheme:dark;";
+  const std::string dark =
+      page::css_of_paints(page::Theme::kDark) + "--panel:#1a1e23;--rule:#22272d;color-scheme:dark;";
   return std::string(kStyle) + ":root{" + light + "}@media (prefers-color-scheme:dark){" +
          ":root:not([data-theme=light]){" + dark + "}}:root[data-theme=dark]{" + dark + "}" +
          "@media print{:root:root:root{" + light + "--background:#ffffff;color-scheme:light;}}" +
@@ -53,9 +53,8 @@ Devices devices_of(const ExportInput& input, const PageOptions& options) {
       order.push_back(at);
     }
   }
-  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t at) {
-    return report.devices[at].held().peak_bytes;
-  });
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](std::size_t at) { return report.devices[at].held().peak_bytes; });
   for (const std::size_t at : order) {
     if (devices.views.size() < kMostDevices) {
       devices.views.push_back(make_view(input, at, devices.views.size()));
@@ -75,8 +74,9 @@ Devices devices_of(const ExportInput& input, const PageOptions& options) {
 void write_top(Markup& html, const report::Report& report, const Devices& devices) {
   html.open("header", {{"class", "top"}});
   html.open("span", {{"class", "brand"}});
-  html.raw("<svg viewBox=\"0 0 22 22\" aria-hidden=\"true\"><circle cx=\"11\" cy=\"11\" "
-           "r=\"6.4\"/><path d=\"M1 11H21\"/></svg>");
+  html.raw(
+      "<svg viewBox=\"0 0 22 22\" aria-hidden=\"true\"><circle cx=\"11\" cy=\"11\" "
+      "r=\"6.4\"/><path d=\"M1 11H21\"/></svg>");
   html.text("Plimsoll").close();
   html.open("span", {{"class", "file"}});
   html.element("b", {{"title", report.source.path}}, base_name(report.source.path));
@@ -121,12 +121,14 @@ void write_foot(Markup& html, const report::Report& report) {
   const report::Source& source = report.source;
   html.open("footer");
   html.element("span", {}, source.path);
-  html.element("span", {}, source.format + " \u00b7 " + bytes_text(source.bytes) + " \u00b7 " +
-                               base::counted(source.events, "event"));
+  html.element("span", {},
+               source.format + " \u00b7 " + bytes_text(source.bytes) + " \u00b7 " +
+                   base::counted(source.events, "event"));
   if (!source.command.empty()) html.element("span", {}, source.command);
   for (const std::string& fact : program_facts(source)) html.element("span", {}, fact);
-  html.element("span", {}, "Plimsoll " PLIMSOLL_VERSION_STRING
-                           ". This page contains source paths and function names.");
+  html.element("span", {},
+               "Plimsoll " PLIMSOLL_VERSION
+               ". This page contains source paths and function names.");
   html.close();
 }
 
@@ -135,10 +137,10 @@ std::string document(const std::string& title, const std::string& body) {
   Markup html;
   html.raw("<!doctype html>\n").open("html", {{"lang", "en"}}).open("head");
   html.empty("meta", {{"charset", "utf-8"}});
-  html.empty("meta", {{"http-equiv", "Content-Security-Policy"},
-                      {"content", "default-src 'none'; style-src " + hash_source(css) +
-                                      "; script-src " + hash_source(kScript) +
-                                      "; base-uri 'none'; form-action 'none'"}});
+  html.empty("meta",
+             {{"http-equiv", "Content-Security-Policy"},
+              {"content", "default-src 'none'; style-src " + hash_source(css) + "; script-src " +
+                              hash_source(kScript) + "; base-uri 'none'; form-action 'none'"}});
   html.empty("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
   html.empty("meta", {{"name", "color-scheme"}, {"content", "light dark"}});
   html.element("title", {}, title);
@@ -149,8 +151,7 @@ std::string document(const std::string& title, const std::string& body) {
   return html.take();
 }
 
-std::string page_title(const report::Report& report,
-                       const std::vector<report::Finding>& findings) {
+std::string page_title(const report::Report& report, const std::vector<report::Finding>& findings) {
   const std::string file = base_name(report.source.path);
   return findings.empty() ? file + " \u2013 Plimsoll" : findings.front().title + " \u2013 " + file;
 }
@@ -195,23 +196,24 @@ std::string to_page(const ExportInput& input, const PageOptions& options) {
   return document(page_title(report, report.findings), html.take());
 }
 
-std::string to_page_of_ranks(const comparison::RankComparison& comparison,
-                             const std::vector<report::Report>& reports, const ExportInput& input,
-                             const PageOptions& options) {
-  const report::Report& report = input.report;
-  const Devices devices = devices_of(input, options);
+std::string to_page_of_several(const comparison::RankComparison* comparison,
+                               const std::vector<report::Report>& reports, const ExportInput& shown,
+                               const PageOptions& options) {
+  const Devices devices = devices_of(shown, options);
   Markup html;
-  write_top(html, report, devices);
+  write_top(html, shown.report, devices);
   html.open("main");
-  write_verdict_of_ranks(html, comparison, reports);
+  if (comparison != nullptr) write_verdict_of_ranks(html, *comparison);
   write_ranks(html, comparison, reports);
-  html.open("section", {{"data-section", "rank"}});
-  write_head(html, base_name(report.source.path), "the rank to read first").close();
-  write_verdict(html, report, report.findings,
+  write_head(html, base_name(shown.report.source.path),
+             comparison != nullptr ? "the rank to read first" : "the recording with most memory");
+  write_verdict(html, shown.report, shown.report.findings,
                 devices.views.empty() ? nullptr : &devices.views.front());
-  write_recording(html, report, devices);
+  write_recording(html, shown.report, devices);
   html.close();
-  return document(std::to_string(comparison.ranks.size()) + " ranks \u2013 Plimsoll", html.take());
+  return document(base::counted(reports.size(), comparison != nullptr ? "rank" : "recording") +
+                      " \u2013 Plimsoll",
+                  html.take());
 }
 
 std::unique_ptr<Exporter> make() { return std::make_unique<HtmlExporter>(); }

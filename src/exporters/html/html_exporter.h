@@ -13,17 +13,16 @@
 namespace plimsoll::exporters::html {
 
 struct PageOptions {
-  std::string device;              // only this one, as in Question::device; empty: all
-  SourceOf source_of = nullptr;    // null: lines are shown without their text
+  std::string device;  // only this one, as in Question::device; empty: all
 };
 
 std::string to_page(const ExportInput& input, const PageOptions& options);
 
-// Of the ranks of one run: their comparison, then the page of the rank to read first. `input` is
-// that rank's.
-std::string to_page_of_ranks(const comparison::RankComparison& comparison,
-                             const std::vector<report::Report>& reports, const ExportInput& input,
-                             const PageOptions& options);
+// Of several recordings: a row for each, and the page of one of them, `shown`. `comparison` is null
+// unless they are the ranks of one run.
+std::string to_page_of_several(const comparison::RankComparison* comparison,
+                               const std::vector<report::Report>& reports, const ExportInput& shown,
+                               const PageOptions& options);
 
 std::unique_ptr<Exporter> make();
 

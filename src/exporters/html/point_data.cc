@@ -55,8 +55,7 @@ void write_where(JsonWriter& json, const DeviceView& view) {
     json.key("step");
     json.begin_array();
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      const std::size_t step =
-          model::step_of(ends, static_cast<std::uint32_t>(event_of(i)));
+      const std::size_t step = model::step_of(ends, static_cast<std::uint32_t>(event_of(i)));
       json.string(step < ends.size() ? "step " + std::to_string(ends[step].step)
                                      : "after the last step");
     }
@@ -68,8 +67,7 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const auto event = static_cast<std::size_t>(event_of(i));
     const bool allocates = device.events.action[event] == model::Action::kAlloc;
-    const model::Phase phase =
-        allocates ? trace.site(device, event).phase : model::Phase::kOther;
+    const model::Phase phase = allocates ? trace.site(device, event).phase : model::Phase::kOther;
     json.string(phase == model::Phase::kOther ? "" : model::to_string(phase));
   }
   json.end_array();

@@ -2,19 +2,16 @@
 // for it, or one sentence that says why.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "comparison/ranks.h"
 #include "exporters/html/device_view.h"
 #include "exporters/html/markup.h"
 #include "report/report.h"
 
 namespace plimsoll::exporters::html {
-
-// The source text of a line of the user's program, empty if unknown.
-using SourceOf = std::function<std::string(const std::string& line)>;
 
 // The first finding in full, the others folded; and the peak as one large number.
 void write_verdict(Markup& html, const report::Report& report,
@@ -32,6 +29,12 @@ void write_input_notes(Markup& html, const report::Report& report);
 
 // The data for the script: the tables of write_contents() at every column.
 void write_points(Markup& html, const DeviceView& view);
+
+// The charts in these sections, each in several widths of which the style sheet shows one.
+void write_step_chart(Markup& html, const DeviceView& view);
+void write_segment_chart(Markup& html, const DeviceView& view);
+void write_rank_chart(Markup& html, const comparison::RankComparison* comparison,
+                      const std::vector<report::Report>& reports);
 
 // Shared parts.
 void write_head(Markup& html, std::string_view title, std::string_view sub);

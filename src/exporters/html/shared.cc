@@ -1,8 +1,8 @@
 // Parts that several sections use.
 
 #include <algorithm>
-#include <charconv>
 #include <array>
+#include <charconv>
 
 #include "exporters/html/sections.h"
 #include "page/escape.h"
@@ -12,9 +12,9 @@ namespace {
 
 std::string number_text(double value) {
   std::array<char, 32> digits{};
-  const auto end =
-      std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed, 2)
-          .ptr;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
+                                 std::chars_format::fixed, 2)
+                       .ptr;
   return {digits.data(), end};
 }
 
@@ -51,8 +51,7 @@ void write_place(Markup& html, std::string_view label) {
     return;
   }
   html.element("span", {{"class", "place"}}, label.substr(0, open));
-  html.element("span", {{"class", "function"}},
-               label.substr(open + 2, label.size() - open - 3));
+  html.element("span", {{"class", "function"}}, label.substr(open + 2, label.size() - open - 3));
 }
 
 std::string as_chart(std::string svg, std::string_view size, std::string_view more_markup) {

@@ -68,13 +68,12 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
   }
   if (!view.report.bars.empty() && view.report.bars.back().total_bytes > 0) {
     const report::BarReport& bar = view.report.bars.back();
-    const double used =
-        static_cast<double>(bar.used_bytes) / static_cast<double>(bar.total_bytes);
+    const double used = static_cast<double>(bar.used_bytes) / static_cast<double>(bar.total_bytes);
     html.open("div", {{"class", "bars"}}).raw(level(used, "muted", false));
     html.element("span", {}, base::format_percent(used)).close();
-    html.element("p", {}, bytes_text(bar.used_bytes) + " of the device's " +
-                              bytes_text(bar.total_bytes) + " in use by all processes" +
-                              (bar.point == "oom" ? " when it failed" : ""));
+    html.element("p", {},
+                 bytes_text(bar.used_bytes) + " of the device's " + bytes_text(bar.total_bytes) +
+                     " in use by all processes" + (bar.point == "oom" ? " when it failed" : ""));
   }
   html.close();
 }
@@ -84,8 +83,7 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
 void write_verdict(Markup& html, const report::Report& report,
                    const std::vector<report::Finding>& findings, const DeviceView* view) {
   const report::Finding* const first = findings.empty() ? nullptr : &findings.front();
-  html.open("section",
-            {{"class", "verdict"}, {"data-section", "verdict"}, {"id", "verdict"}});
+  html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}, {"id", "verdict"}});
   html.open("div", {});
   if (first != nullptr) {
     html.element("p", {{"class", severity_class(*first)}}, to_string(first->severity));
