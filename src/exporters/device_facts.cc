@@ -118,7 +118,7 @@ void add_bar(const report::DeviceReport& device, std::vector<Fact>& facts) {
   } else if (bar.readings > 1) {
     text += ", the most of " + base::format_count(bar.readings) + " readings";
   }
-  facts.push_back({"on the device", text + ": " + text::printable(report::parts_text(bar.parts))});
+  facts.push_back({kOnTheDevice, text + ": " + text::printable(report::parts_text(bar.parts))});
 }
 
 // The memory of the process next to that of its tensors, on the CPU.

@@ -29,6 +29,7 @@ struct Fact {
   std::string label;  // "stranded"; empty: it belongs to the fact before it
   std::string text;
 };
+inline constexpr const char* kOnTheDevice = "on the device";  // the users of the whole device
 // Fragmentation at the end, each out-of-memory event, the use of the whole device, the process.
 std::vector<Fact> facts_of(const report::DeviceReport& device);
 

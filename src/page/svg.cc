@@ -114,9 +114,11 @@ class SvgWriter {
   std::string head() const {
     const std::string width = number(drawing_.width);
     const std::string height = number(drawing_.height);
-    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width +
-                      "\" height=\"" + height + "\" viewBox=\"0 0 " + width + " " + height +
-                      "\" role=\"img\" font-size=\"" + number(kMainSize) + "\"";
+    // In HTML, the parser knows the namespace.
+    const char* const names = has_classes() ? "" : " xmlns=\"http://www.w3.org/2000/svg\"";
+    std::string out = std::string("<svg") + names + " width=\"" + width + "\" height=\"" + height +
+                      "\" viewBox=\"0 0 " + width + " " + height + "\" role=\"img\" font-size=\"" +
+                      number(kMainSize) + "\"";
     if (has_classes()) {
       out += " class=\"chart\">";
     } else {

@@ -52,9 +52,8 @@ void write_bar(Markup& html, const report::BarReport& bar_report) {
   double x = 0;
   for (const report::BarPart& part : bar_report.parts) {
     const double width = static_cast<double>(std::max<std::int64_t>(0, part.bytes)) / total * 1000;
-    svg += "<rect x=\"" + std::to_string(x) + "\" width=\"" +
-           std::to_string(std::max(0.0, width - 1)) + "\" height=\"18\" class=\"p-" +
-           std::string(page::name_of(paint_of_part(part))) + "\"/>";
+    svg += "<rect x=\"" + number_text(x) + "\" width=\"" + number_text(std::max(0.0, width - 1)) +
+           "\" height=\"18\" class=\"p-" + std::string(page::name_of(paint_of_part(part))) + "\"/>";
     x += width;
   }
   html.open("div", {{"class", "stack"}}).raw(svg + "</svg>").close();
@@ -91,10 +90,11 @@ const char* name_of_change(const report::OomChange& change) {
 
 void write_changes(Markup& html, const report::OomNeed& need) {
   if (need.changes.empty()) return;
-  html.open("div", {{"class", "scroll"}}).open("table", {{"data-table", "changes"}});
+  html.open("div", {{"class", "panel"}}).open("div", {{"class", "scroll"}});
+  html.open("table", {{"data-table", "changes"}});
   html.open("thead").open("tr").element("th", {{"scope", "col"}}, "change");
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "the step would need");
-  html.element("th", {{"scope", "col"}}, "enough").close().close().open("tbody");
+  html.element("th", {{"scope", "col"}}, "fits with 5% to spare").close().close().open("tbody");
   for (const report::OomChange& change : need.changes) {
     std::string name = name_of_change(change);
     if (change.batch_size) name += " of " + base::format_count(*change.batch_size);
@@ -104,7 +104,7 @@ void write_changes(Markup& html, const report::OomNeed& need) {
                  change.needed_bytes ? bytes_text(*change.needed_bytes) : "unknown");
     html.element("td", {}, change.is_enough ? "yes" : "no").close();
   }
-  html.close().close().close();
+  html.close().close().close().close();
 }
 
 }  // namespace
@@ -120,6 +120,7 @@ void write_failures(Markup& html, const DeviceView& view) {
                                         std::to_string(std::min(kMostShown, failures.size())));
   for (std::size_t back = 1; back <= std::min(kMostShown, failures.size()); ++back) {
     const report::OomDetails& oom = failures[failures.size() - back];
+    html.open("div", {{"class", "panels"}}).open("div", {{"class", "panel"}});
     html.open("dl", {{"class", "facts"}});
     const auto fact = [&](const char* name, const std::string& text) {
       html.element("dt", {}, name).element("dd", {}, text);
@@ -141,8 +142,9 @@ void write_failures(Markup& html, const DeviceView& view) {
     if (oom.device_total_bytes) bytes_fact("capacity of the device", *oom.device_total_bytes);
     if (oom.need.bytes) bytes_fact("the step needed, estimated", *oom.need.bytes);
     if (oom.need.available_bytes) bytes_fact("available to it", *oom.need.available_bytes);
-    html.close();
+    html.close().close();
     write_changes(html, oom.need);
+    html.close();
   }
   html.close();
 }
@@ -160,6 +162,7 @@ void write_totals(Markup& html, const DeviceView& view) {
   if (!facts.empty()) {
     html.open("div", {{"class", "panel"}}).open("dl", {{"class", "facts"}});
     for (const Fact& fact : facts) {
+      if (fact.label == kOnTheDevice) continue;  // a table of its own
       html.element("dt", {}, fact.label).element("dd", {}, fact.text);
     }
     html.close().close();

@@ -19,13 +19,9 @@ constexpr std::size_t kMostGroups = 20;  // of a dimension at the selected point
 // and each recent failure.
 std::vector<std::int64_t> important_points(const DeviceView& view) {
   std::vector<std::int64_t> points;
-  if (!view.columns.empty()) points = {view.columns[view.chosen].point, view.columns.back().point};
+  if (!view.columns().empty())
+    points = {view.columns()[view.chosen].point, view.columns().back().point};
   return points;
-}
-
-tiles::Baseline baseline_of(const report::DeviceReport& report) {
-  return {.live_bytes = report.held().baseline_bytes,
-          .reserved_bytes = report.reserved.baseline_bytes};
 }
 
 // The column whose span contains the event; the last one that begins by then.
@@ -50,9 +46,11 @@ std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& 
   const auto categories =
       model::make_grouping(view.input.trace, view.device, view.input.lines, Dimension::kCategory);
   if (categories == nullptr) {
-    for (std::size_t group = 0; group < group_count; ++group) {
-      paints[group] =
-          groups.names[group].starts_with('[') ? Paint::kUnknown : page::paint_of_series(group);
+    for (const charts::GroupStyle& style : view.over_time.stack) {
+      const std::string& name = view.over_time.bands.names[style.group];
+      for (std::size_t group = 0; group < group_count; ++group) {
+        if (groups.names[group] == name) paints[group] = style.paint;
+      }
     }
     return paints;
   }
@@ -78,7 +76,7 @@ void add_table(DeviceView& view, Dimension by) {
   const model::Trace& trace = view.input.trace;
   const auto grouping = model::make_grouping(trace, view.device, view.input.lines, by);
   if (grouping == nullptr) return;
-  const std::vector<std::int64_t> points = tiles::points_of(view.columns);
+  const std::vector<std::int64_t> points = tiles::points_of(view.columns());
   tiles::Groups groups =
       tiles::largest(trace, view.device, tiles::groups_of(*grouping, view.device), points,
                      important_points(view), kMostGroups);
@@ -95,23 +93,13 @@ void add_table(DeviceView& view, Dimension by) {
 }
 
 // What the totals contain beyond the live set becomes a band of its own.
-void add_rest_of_total(BandTable& table, const std::vector<tiles::Column>& columns) {
-  std::vector<std::uint64_t> rest(columns.size());
-  bool is_needed = false;
-  for (std::size_t column = 0; column < columns.size(); ++column) {
-    std::uint64_t explained = 0;
-    for (std::size_t band = 0; band < table.bands.names.size(); ++band) {
-      explained += table.bands.of(band)[column];
-    }
-    const auto total =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, columns[column].live_bytes));
-    rest[column] = total > explained ? total - explained : 0;
-    is_needed = is_needed || rest[column] > 0;
-  }
-  if (!is_needed) return;
+void add_not_in_file(BandTable& table, const std::vector<std::int64_t>& bytes) {
+  if (std::ranges::none_of(bytes, [](std::int64_t each) { return each > 0; })) return;
   table.bands.names.emplace_back(kNotInFile);
-  table.bands.bytes.insert(table.bands.bytes.end(), rest.begin(), rest.end());
-  table.bands.counts.resize(table.bands.counts.size() + columns.size(), 0);
+  for (const std::int64_t each : bytes) {
+    table.bands.bytes.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(0, each)));
+  }
+  table.bands.counts.resize(table.bands.counts.size() + bytes.size(), 0);
   table.paints.push_back(Paint::kUnknown);
 }
 
@@ -140,21 +128,19 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
   const auto points = rows_of(input.report.tables.points, view.report);
   if (!points.empty()) view.point = points.front();
   if (view.device.events.size() == 0) return view;
-  view.axis = tiles::Axis::best(trace, view.device);
-  const tiles::Axis axis(trace, view.device, *view.axis);
-  view.columns =
-      tiles::columns(view.device, axis, baseline_of(view.report), 0, axis.end(), kWideColumns);
+  view.over_time = charts::timeline_data(trace, view.device, view.report, input.lines,
+                                         {.columns = kWideColumns});
   const std::int64_t event = view.point != nullptr && view.point->event
                                  ? static_cast<std::int64_t>(*view.point->event)
                                  : model::kBeforeFirst;
-  view.chosen = column_of(view.columns, event);
+  view.chosen = column_of(view.columns(), event);
   const bool has_categories = !rows_of(input.report.tables.by_category, view.report).empty();
   if (has_categories) add_table(view, Dimension::kCategory);
   for (const Dimension by :
-       {Dimension::kLine, Dimension::kLayer, Dimension::kOperator, Dimension::kTensor}) {
+       {Dimension::kLayer, Dimension::kLine, Dimension::kOperator, Dimension::kTensor}) {
     add_table(view, by);
   }
-  if (!view.tables.empty()) add_rest_of_total(view.tables.front(), view.columns);
+  if (!view.tables.empty()) add_not_in_file(view.tables.front(), view.over_time.not_in_bands);
   return view;
 }
 

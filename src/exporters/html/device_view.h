@@ -4,18 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "charts/timeline.h"
 #include "exporters/exporter.h"
 #include "model/groupings.h"
 #include "page/paint.h"
 #include "report/device_report.h"
 #include "report/tables.h"
-#include "tiles/axis.h"
 #include "tiles/bands.h"
-#include "tiles/columns.h"
 
 namespace plimsoll::exporters::html {
 
@@ -32,15 +30,16 @@ struct DeviceView {
   const report::DeviceReport& report;
   std::size_t number = 0;                      // of the device on the page, for ids
   const report::PointInTime* point = nullptr;  // of the tables; null: there is none
-  std::optional<tiles::AxisKind> axis = {};    // empty: no events, so there is no chart
-  std::vector<tiles::Column> columns = {};     // kWideColumns of them
+  charts::TimelineData over_time = {};         // kWideColumns columns; none if there are no events
   std::size_t chosen = 0;                      // the column that contains the point
-  // The first is the one that the chart stacks; it has a last band for memory that is in the
-  // totals but not in the file.
+  // By category, layer, line, operator and tensor, as far as these are known. The first has a last
+  // band for memory that is in the totals but not in the file.
   std::vector<BandTable> tables = {};
 
+  const std::vector<tiles::Column>& columns() const { return over_time.columns; }
   const BandTable* table(model::Dimension by) const;
-  // Of a group: that of its band, which is the paint of the category that fills most of it.
+  // Of a group: that of its band, which is the paint of the category that fills most of it. Without
+  // categories, the chart's bands have their paints in the chart.
   page::Paint paint_of(model::Dimension by, const std::string& key) const;
 };
 

@@ -92,7 +92,7 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
   };
   if (!devices.views.empty()) {
     const DeviceView& first = devices.views.front();
-    if (!first.columns.empty()) link("time-0", "Over time");
+    if (!first.columns().empty()) link("time-0", "Over time");
     if (first.point != nullptr && first.point->live_count > 0) link("contents-0", "What fills it");
     if (!rows_of(report.tables.steps, first.report).empty()) link("steps-0", "Steps");
     if (first.report.segments > 0) link("segments-0", "Segments");

@@ -5,9 +5,10 @@
   const root = document.documentElement;
   root.classList.add('scripted');
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+  const svgNames = document.querySelector('svg').namespaceURI;
   const make = (tag, attributes = {}, ...children) => {
-    const svg = tag === 'svg' || tag === 'rect';
-    const element = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+    const isSvg = tag === 'svg' || tag === 'rect';
+    const element = isSvg ? document.createElementNS(svgNames, tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
     element.append(...children);
     return element;
@@ -103,10 +104,20 @@
   };
   const undo = deltas => { let sum = 0; return deltas.map(delta => (sum += delta)); };
 
+  const breakable = text => {
+    const parts = [];
+    let begin = 0;
+    for (let at = 0; at + 1 < text.length; ++at) {
+      if (!'._/'.includes(text[at]) || at + 1 - begin < 12) continue;
+      parts.push(text.slice(begin, at + 1), make('wbr'));
+      begin = at + 1;
+    }
+    return [...parts, text.slice(begin)];
+  };
   const place = name => {
-    const parts = /^(.*:\d+) \((.*)\)$/s.exec(name);
-    if (!parts) return [name];
-    return [make('span', { class: 'place' }, parts[1]), make('span', { class: 'function' }, parts[2])];
+    const parts = /^(.*[0-9]) \((.*)\)$/s.exec(name);
+    if (!parts) return breakable(name);
+    return [make('span', { class: 'place' }, ...breakable(parts[1])), make('span', { class: 'function' }, parts[2])];
   };
   const bar = (share, paint) => {
     const svg = make('svg', { class: 'bar', viewBox: '0 0 100 7', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
@@ -159,7 +170,7 @@
         for (const row of rowsAt(table, i)) {
           const share = data.live[i] > 0 ? row.bytes / data.live[i] : 0;
           const key = make('th', { scope: 'row', class: 'key' }, swatch(row.paint));
-          key.append(...(table.by === 'line' ? place(row.name) : [row.name]));
+          key.append(...(table.by === 'line' ? place(row.name) : breakable(row.name)));
           const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
           body.append(make('tr', { 'data-key': row.name, 'data-bytes': String(row.bytes), class: row.isRest ? 'rest' : '' },
             key, bytes, make('td', { class: 'b' }, bar(share, row.paint)),
@@ -167,6 +178,8 @@
             make('td', { class: 'n count', 'data-value': String(row.count) }, count(row.count))));
         }
         element.tBodies[0].replaceWith(body);
+        const folded = element.closest('details');
+        if (folded) folded.open = true;
         all('thead th', element).forEach(head => head.removeAttribute('aria-sort'));
         fold(element);
       }

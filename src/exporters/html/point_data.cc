@@ -32,7 +32,7 @@ void write_deltas(JsonWriter& json, std::size_t count, ValueOf&& value_of) {
 void write_where(JsonWriter& json, const DeviceView& view) {
   const model::Trace& trace = view.input.trace;
   const model::DeviceTrace& device = view.device;
-  const auto& columns = view.columns;
+  const auto& columns = view.columns();
   const auto event_of = [&](std::size_t i) { return std::max<std::int64_t>(0, columns[i].point); };
   json.key("event");
   write_deltas(json, columns.size(), event_of);
@@ -112,7 +112,7 @@ std::string deflated(const std::string& text) {
 }  // namespace
 
 void write_points(Markup& html, const DeviceView& view) {
-  if (view.columns.empty() || view.tables.empty()) return;
+  if (view.columns().empty() || view.tables.empty()) return;
   std::string text;
   JsonWriter json([&](std::string_view piece) {
     text += piece;

@@ -38,8 +38,13 @@ void write_rank_chart(Markup& html, const comparison::RankComparison* comparison
 
 // Shared parts.
 void write_head(Markup& html, std::string_view title, std::string_view sub);
+std::string number_text(double value);  // of a coordinate: at most two decimals
 std::string swatch(page::Paint paint);
 std::string bar(double share, page::Paint paint);
+// A cell with a size and its exact bytes.
+void write_bytes(Markup& html, std::uint64_t bytes);
+// A long name that may be broken after each dot and underscore.
+void write_breakable(Markup& html, std::string_view text);
 // "blocks.py:57 (forward)" with the function set apart; other texts as they are.
 void write_place(Markup& html, std::string_view label);
 // An SVG of the page: `size` is "wide", "medium" or "narrow".

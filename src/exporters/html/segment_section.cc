@@ -11,7 +11,7 @@ namespace {
 void write_pinning(Markup& html, const report::DeviceReport& device) {
   const report::Fragmentation& where = device.fragmentation;
   if (where.pinning_lines.empty()) return;
-  html.open("div", {{"class", "scroll"}});
+  html.open("div", {{"class", "panel"}}).open("div", {{"class", "scroll"}});
   html.open("table", {{"data-table", "pinning"}, {"data-fold", ""}}).open("thead").open("tr");
   html.element("th", {{"scope", "col"}}, "pinned by");
   for (const char* const name : {"blocks", "their bytes", "pin"}) {
@@ -27,15 +27,11 @@ void write_pinning(Markup& html, const report::DeviceReport& device) {
     html.element("td", {{"class", "n"}, {"data-value", std::to_string(line.blocks)}},
                  base::format_count(line.blocks));
     for (const std::uint64_t bytes : {line.block_bytes, line.pinned_cached_bytes}) {
-      html.element("td",
-                   {{"class", "n"},
-                    {"data-value", std::to_string(bytes)},
-                    {"title", base::format_count(bytes) + " bytes"}},
-                   bytes_text(bytes));
+      write_bytes(html, bytes);
     }
     html.close();
   }
-  html.close().close().close();
+  html.close().close().close().close();
 }
 
 }  // namespace
@@ -50,7 +46,8 @@ void write_segments(Markup& html, const DeviceView& view) {
                  "; area is bytes, hatched is free but pinned by a live block, plain is free and "
                  "could be released");
   write_segment_chart(html, view);
-  html.open("dl", {{"class", "facts"}});
+  html.open("div", {{"class", "panels"}});
+  html.open("div", {{"class", "panel"}}).open("dl", {{"class", "facts"}});
   const auto fact = [&](const char* name, std::uint64_t bytes) {
     html.element("dt", {}, name)
         .element("dd",
@@ -63,9 +60,9 @@ void write_segments(Markup& html, const DeviceView& view) {
   fact("pinned", where.pinned_bytes);
   fact("could be released", where.releasable_bytes);
   fact("largest free block", where.largest_free_bytes);
-  html.close();
+  html.close().close();
   write_pinning(html, view.report);
-  html.close();
+  html.close().close();
 }
 
 }  // namespace plimsoll::exporters::html

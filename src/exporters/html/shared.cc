@@ -4,21 +4,22 @@
 #include <array>
 #include <charconv>
 
+#include "base/units.h"
 #include "exporters/html/sections.h"
+#include "exporters/words.h"
 #include "page/escape.h"
 
 namespace plimsoll::exporters::html {
-namespace {
-
 std::string number_text(double value) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
                                  std::chars_format::fixed, 2)
                        .ptr;
-  return {digits.data(), end};
+  std::string text(digits.data(), end);
+  while (text.ends_with('0')) text.pop_back();
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
-
-}  // namespace
 
 void write_head(Markup& html, std::string_view title, std::string_view sub) {
   html.open("div", {{"class", "head"}}).element("h2", {}, title);
@@ -27,9 +28,14 @@ void write_head(Markup& html, std::string_view title, std::string_view sub) {
 }
 
 std::string swatch(page::Paint paint) {
-  return "<svg class=\"sw\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect width=\"10\" "
-         "height=\"10\" class=\"p-" +
-         std::string(page::name_of(paint)) + "\"/></svg>";
+  std::string svg =
+      "<svg class=\"sw\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect "
+      "width=\"10\" height=\"10\" class=\"p-" +
+      std::string(page::name_of(paint)) + "\"/>";
+  if (page::is_hatched(paint)) {
+    svg += "<path d=\"M0 5L5 0M0 10L10 0M5 10L10 5\" class=\"s-background\" fill=\"none\"/>";
+  }
+  return svg + "</svg>";
 }
 
 std::string bar(double share, page::Paint paint) {
@@ -41,23 +47,45 @@ std::string bar(double share, page::Paint paint) {
          "\"/></svg>";
 }
 
+void write_bytes(Markup& html, std::uint64_t bytes) {
+  html.element("td",
+               {{"class", "n"},
+                {"data-value", std::to_string(bytes)},
+                {"title", base::format_count(bytes) + " bytes"}},
+               bytes_text(bytes));
+}
+
+void write_breakable(Markup& html, std::string_view text) {
+  constexpr std::size_t kLeast = 12;  // characters between two places to break
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at + 1 < text.size(); ++at) {
+    const bool is_place = text[at] == '.' || text[at] == '_' || text[at] == '/';
+    if (!is_place || at + 1 - begin < kLeast) continue;
+    html.text(text.substr(begin, at + 1 - begin)).empty("wbr", {});
+    begin = at + 1;
+  }
+  html.text(text.substr(begin));
+}
+
 void write_place(Markup& html, std::string_view label) {
   // The label ends with " (function)"; the file before it ends with ":line".
   const std::size_t open = label.rfind(" (");
   const bool is_place = open != std::string_view::npos && label.ends_with(')') && open > 0 &&
                         label[open - 1] >= '0' && label[open - 1] <= '9';
   if (!is_place) {
-    html.text(label);
+    write_breakable(html, label);
     return;
   }
-  html.element("span", {{"class", "place"}}, label.substr(0, open));
+  html.open("span", {{"class", "place"}});
+  write_breakable(html, label.substr(0, open));
+  html.close();
   html.element("span", {{"class", "function"}}, label.substr(open + 2, label.size() - open - 3));
 }
 
 std::string as_chart(std::string svg, std::string_view size, std::string_view more_markup) {
-  const std::string_view begin = "<svg ";
+  const std::string_view whole = "class=\"chart";
   const std::string_view end = "</svg>";
-  svg.insert(svg.find(begin) + begin.size(), "class=\"" + std::string(size) + "\" ");
+  svg.insert(svg.find(whole) + whole.size(), " " + std::string(size));
   svg.insert(svg.rfind(end), more_markup);
   return svg;
 }

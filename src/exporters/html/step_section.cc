@@ -11,14 +11,6 @@ namespace {
 
 constexpr std::size_t kMostSteps = 200;  // rows of the table; the chart shows all
 
-void write_number(Markup& html, std::uint64_t bytes) {
-  html.element("td",
-               {{"class", "n"},
-                {"data-value", std::to_string(bytes)},
-                {"title", base::format_count(bytes) + " bytes"}},
-               bytes_text(bytes));
-}
-
 void write_growth(Markup& html, const DeviceView& view) {
   const auto rows = rows_of(view.input.report.tables.growth, view.report);
   if (rows.empty()) return;
@@ -36,9 +28,9 @@ void write_growth(Markup& html, const DeviceView& view) {
     html.open("th", {{"scope", "row"}, {"class", "key"}});
     write_place(html, row->line);
     html.close();
-    write_number(html, static_cast<std::uint64_t>(std::max(0.0, row->bytes_per_step)));
-    write_number(html, static_cast<std::uint64_t>(std::max<std::int64_t>(0, row->grown_bytes)));
-    write_number(html, static_cast<std::uint64_t>(std::max<std::int64_t>(0, row->last_bytes)));
+    write_bytes(html, static_cast<std::uint64_t>(std::max(0.0, row->bytes_per_step)));
+    write_bytes(html, static_cast<std::uint64_t>(std::max<std::int64_t>(0, row->grown_bytes)));
+    write_bytes(html, static_cast<std::uint64_t>(std::max<std::int64_t>(0, row->last_bytes)));
     html.close();
   }
   html.close().close().close().close();
@@ -61,9 +53,9 @@ void write_step_table(Markup& html, const std::vector<const report::StepRow*>& r
                      {"data-bytes", std::to_string(row.peak_bytes)}});
     html.element("th", {{"scope", "row"}, {"data-value", std::to_string(row.step)}},
                  base::format_count(row.step) + (row.is_complete ? "" : ", unfinished"));
-    write_number(html, row.peak_bytes);
-    write_number(html, row.end_bytes);
-    write_number(html, row.allocated_bytes);
+    write_bytes(html, row.peak_bytes);
+    write_bytes(html, row.end_bytes);
+    write_bytes(html, row.allocated_bytes);
     html.element("td", {{"class", "n"}, {"data-value", std::to_string(row.allocations)}},
                  base::format_count(row.allocations));
     html.close();

@@ -39,7 +39,7 @@ std::string level(double share, const char* paint, bool is_light) {
   const double width = std::clamp(share, 0.0, 1.0) * 100;
   return "<svg viewBox=\"0 0 100 11\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect "
          "width=\"100\" height=\"11\" class=\"p-line\"/><rect width=\"" +
-         std::to_string(width) + "\" height=\"11\" class=\"p-" + paint + "\"" +
+         number_text(width) + "\" height=\"11\" class=\"p-" + paint + "\"" +
          (is_light ? " fill-opacity=\"0.5\"" : "") + "/></svg>";
 }
 
