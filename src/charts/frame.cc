@@ -15,7 +15,6 @@ using page::Drawing;
 using page::Paint;
 using page::Text;
 
-constexpr double kMargin = 12;  // left and right of title and legend
 constexpr double kTitleSize = 14;
 constexpr double kSubtitleSize = 12;
 constexpr double kLegendSize = 11.5;

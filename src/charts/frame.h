@@ -13,8 +13,12 @@
 
 namespace plimsoll::charts {
 
-inline constexpr double kAxisSize = 11;  // of the text on axes
-inline constexpr double kTooltipCharacters = 300;
+// Margins of charts, in pixels.
+inline constexpr double kMargin = 12;       // of title, legend and charts without a y axis
+inline constexpr double kRightMargin = 14;  // of charts with a y axis
+inline constexpr double kLeftMargin = 16;   // more than the labels of the y axis
+inline constexpr double kPeakMargin = 24;   // above the plot, for the label of the peak
+inline constexpr double kAxisSize = 11;     // of the text on axes
 
 // "optimizer_state" -> "optimizer state".
 std::string spaced(std::string_view name);

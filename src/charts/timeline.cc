@@ -16,20 +16,6 @@ using page::Paint;
 using page::Point;
 using page::Text;
 
-constexpr double kRight = 14;       // room right of the plot
-constexpr double kTop = 24;         // above the plot, for the label of the peak
-constexpr double kFailureRow = 16;  // more of it, if memory ran out
-constexpr double kBottom = 34;      // below the plot: ribbon and labels
-constexpr double kHeight = 320;     // of the whole drawing without its header
-constexpr double kHeadroom = 1.04;  // of the y axis above the highest line
-constexpr double kSeam = 0.75;      // between bands that are at least kSeamFrom high
-constexpr double kSeamFrom = 3;
-constexpr double kRibbon = 5;
-constexpr double kTruncatedStrip = 7;
-constexpr double kReservedShown = 2.5;  // times the peak: a higher line would flatten the bands
-constexpr double kLimitShown = 2;
-constexpr double kLeftMargin = 16;
-
 double reserved_peak(const TimelineData& data) {
   double most = 0;
   for (const tiles::Column& column : data.columns) {
@@ -93,6 +79,19 @@ class TimelinePainter {
   }
 
  private:
+  static constexpr double kFailureRow = 16;  // more of it, if memory ran out
+  static constexpr double kBottom = 34;      // below the plot: ribbon and labels
+  static constexpr double kHeight = 320;     // of the whole drawing without its header
+  static constexpr double kHeadroom = 1.04;  // of the y axis above the highest line
+  static constexpr double kSeam = 0.75;      // between bands that are at least kSeamFrom high
+  static constexpr double kSeamFrom = 3;
+  static constexpr double kRibbon = 5;
+  static constexpr double kTruncatedStrip = 7;
+  static constexpr double kReservedShown =
+      2.5;  // times the peak: a higher line would flatten the bands
+  static constexpr double kLimitShown = 2;
+  static constexpr double kSlackForPixels = 50;
+
   Drawing& drawing() { return chart_.drawing; }
   double x_of(double column) const {
     return plot_.x + plot_.width * column / static_cast<double>(data_.columns.size());
@@ -139,8 +138,14 @@ class TimelinePainter {
     drawing().height = options_.height > 0 ? options_.height : header + kHeight;
     const double labels = tick_label_width(page::byte_ticks(chart_.bytes_at_top));
     plot_.x = std::round(std::max(labels, 30.0) + kLeftMargin);
-    plot_.width = std::floor(std::max(drawing().width - kRight - plot_.x, 40.0));
-    plot_.y = std::round(header + kTop + (data_.failures.empty() ? 0 : kFailureRow));
+    plot_.width = std::floor(std::max(drawing().width - kRightMargin - plot_.x, 40.0));
+    // One pixel for each column is sharper than nearly one.
+    const auto columns = static_cast<double>(data_.columns.size());
+    if (columns <= plot_.width && plot_.width - columns < kSlackForPixels) {
+      plot_.x += plot_.width - columns;
+      plot_.width = columns;
+    }
+    plot_.y = std::round(header + kPeakMargin + (data_.failures.empty() ? 0 : kFailureRow));
     plot_.height = std::max(std::floor(drawing().height - kBottom - plot_.y), 20.0);
     drawing().height = std::max(drawing().height, plot_.bottom() + kBottom);
   }
@@ -267,8 +272,8 @@ class TimelinePainter {
   // Centered on x, but within the drawing.
   void add_label_inside(double x, const std::string& label) {
     const double half = page::text_width(label, {kAxisSize}) / 2;
-    const double inside = std::clamp(x, plot_.x + std::min(half - 6, 20.0),
-                                     std::max(drawing().width - half - 2, plot_.x));
+    const double least = plot_.x + std::min(half - 6, 20.0);
+    const double inside = std::clamp(x, least, std::max(drawing().width - half - 2, least));
     drawing().add(
         Text{inside, plot_.bottom() + 25, label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
   }
@@ -284,8 +289,7 @@ class TimelinePainter {
     const bool has_words = narrowest > room + page::text_width("step ", {kAxisSize});
     std::uint64_t every = 1;
     for (int i = 0; narrowest * static_cast<double>(every) < room; ++i) {
-      every *= i % 3 == 1 ? 5 : 2;
-      if (i % 3 == 1) every /= 2;
+      every = every * (i % 3 == 1 ? 5 : 4) / 2;
     }
     bool is_first = true;
     for (const AxisSpan& span : data_.steps) {
@@ -409,7 +413,7 @@ Chart timeline(const TimelineData& data, const ChartOptions& options) {
 }
 
 std::size_t timeline_columns(const ChartOptions& options) {
-  return static_cast<std::size_t>(std::clamp(options.width - 80, 100.0, 2048.0));
+  return static_cast<std::size_t>(std::clamp(std::floor(options.width) - 96, 100.0, 2048.0));
 }
 
 }  // namespace plimsoll::charts

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "charts/layers.h"
 #include "exporters/html/sections.h"
 #include "exporters/layer_tree.h"
 #include "exporters/point_text.h"
@@ -117,6 +118,10 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   html.open("div", {{"class", "panel"}, {"data-only-initial", ""}});
   html.open("div", {{"class", "head"}}).element("h3", {}, "By layer");
   html.element("span", {{"class", "sub"}}, "each with the layers inside it").close();
+  write_chart(html, "Layers", "l" + std::to_string(view.number), {{"every", 420, 0}},
+              [&](const charts::ChartOptions& options) {
+                return charts::layers(view.input.report, view.report.device, options);
+              });
   html.open("div", {{"class", "scroll"}}).open("table", {{"data-table", "layers"}});
   html.open("thead").open("tr").element("th", {{"scope", "col"}}, "layer");
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "bytes");

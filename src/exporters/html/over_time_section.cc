@@ -8,21 +8,18 @@
 #include "exporters/point_text.h"
 #include "exporters/words.h"
 #include "page/escape.h"
-#include "page/svg.h"
 
 namespace plimsoll::exporters::html {
 namespace {
 
-struct ChartSize {
-  const char* name;  // the class, of which the style sheet shows one
-  double width;
-  double height;
+struct TimelineSize {
+  ChartSize chart;
   std::size_t columns;  // a part of kWideColumns
   bool has_titles;      // narrow screens have no pointer
 };
-constexpr std::array kSizes = {ChartSize{"wide", 1360, 360, kWideColumns, true},
-                               ChartSize{"medium", 820, 330, kWideColumns / 2, true},
-                               ChartSize{"narrow", 400, 260, kWideColumns / 4, false}};
+constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 360}, kWideColumns, true},
+                               TimelineSize{{"medium", 820, 330}, kWideColumns / 2, true},
+                               TimelineSize{{"narrow", 400, 260}, kWideColumns / 4, false}};
 
 // What a column shows, for those who point at it without a script.
 std::string column_text(const charts::TimelineData& data, std::size_t at) {
@@ -95,31 +92,23 @@ void write_over_time(Markup& html, const DeviceView& view) {
                "each column shows the point with the most live bytes in it");
   write_legend(html, view.over_time);
   html.close().open("div", {{"class", "chart over-time"}});
-  for (const ChartSize& size : kSizes) {
-    const bool is_wide = size.columns == kWideColumns;
+  for (const TimelineSize& size : kSizes) {
     const charts::TimelineData data =
-        is_wide ? view.over_time
-                : charts::timeline_data(view.input.trace, view.device, view.report,
-                                        view.input.lines, {.columns = size.columns});
-    charts::ChartOptions size_of_chart;
-    size_of_chart.width = size.width;
-    size_of_chart.height = size.height;
-    const charts::Chart chart = charts::timeline(data, size_of_chart);
-    page::SvgOptions options;
-    options.colors = page::SvgColors::kOfStylesheet;
-    options.title = "Memory over time on " + device_name(view.report);
-    options.description = chart.description;
-    options.id_prefix = "t" + std::to_string(view.number) + size.name;
-    html.raw(as_chart(page::to_svg(chart.drawing, options), size.name,
-                      column_overlay(data, chart, size.has_titles)));
+        size.columns == kWideColumns
+            ? view.over_time
+            : charts::timeline_data(view.input.trace, view.device, view.report, view.input.lines,
+                                    {.columns = size.columns});
+    charts::ChartOptions options;
+    options.width = size.chart.width;
+    options.height = size.chart.height;
+    const charts::Chart chart = charts::timeline(data, options);
+    html.raw(chart_svg(chart, size.chart.name, "Memory over time on " + device_name(view.report),
+                       "t" + std::to_string(view.number),
+                       column_overlay(data, chart, size.has_titles)));
   }
   html.close();
   write_point(html, view);
   html.close();
 }
-void write_step_chart(Markup&, const DeviceView&) {}
-void write_segment_chart(Markup&, const DeviceView&) {}
-void write_rank_chart(Markup&, const comparison::RankComparison*,
-                      const std::vector<report::Report>&) {}
 
 }  // namespace plimsoll::exporters::html

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "charts/ranks.h"
 #include "exporters/html/sections.h"
 #include "exporters/verdict.h"
 #include "exporters/words.h"
@@ -13,6 +14,7 @@ namespace {
 
 struct RankLine {
   std::string name;
+  std::optional<std::int64_t> number = {};
   const report::Report* report = nullptr;
   const report::DeviceReport* device = nullptr;
   std::optional<std::int64_t> difference_bytes = {};
@@ -31,6 +33,7 @@ std::vector<RankLine> lines_of(const comparison::RankComparison* comparison,
   }
   for (const comparison::RankRow& rank : comparison->ranks) {
     lines.push_back({.name = "rank " + std::to_string(rank.number),
+                     .number = rank.number,
                      .report = &reports[rank.report],
                      .device = rank.device,
                      .difference_bytes = rank.difference_bytes,
@@ -84,7 +87,15 @@ void write_ranks(Markup& html, const comparison::RankComparison* comparison,
   write_head(
       html, comparison != nullptr ? "Ranks" : "Recordings",
       comparison != nullptr ? "the peak of each step, compared with the median of that step" : "");
-  write_rank_chart(html, comparison, reports);
+  std::vector<charts::RankSteps> steps;
+  for (std::size_t at = 0; at < lines.size(); ++at) {
+    if (lines[at].device == nullptr) continue;
+    steps.push_back({lines[at].number.value_or(static_cast<std::int64_t>(at)), lines[at].report,
+                     lines[at].device->device});
+  }
+  write_chart(html, "Peak of each step on each rank", "r",
+              {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},
+              [&](const charts::ChartOptions& options) { return charts::ranks(steps, options); });
   html.open("div", {{"class", "scroll"}});
   html.open("table", {{"data-table", "ranks"}, {"data-fold", ""}}).open("thead").open("tr");
   html.element("th", {{"scope", "col"}, {"data-sort", "text"}},

@@ -2,11 +2,13 @@
 // for it, or one sentence that says why.
 #pragma once
 
+#include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "comparison/ranks.h"
+#include "charts/chart.h"
 #include "exporters/html/device_view.h"
 #include "exporters/html/markup.h"
 #include "report/report.h"
@@ -30,12 +32,6 @@ void write_input_notes(Markup& html, const report::Report& report);
 // The data for the script: the tables of write_contents() at every column.
 void write_points(Markup& html, const DeviceView& view);
 
-// The charts in these sections, each in several widths of which the style sheet shows one.
-void write_step_chart(Markup& html, const DeviceView& view);
-void write_segment_chart(Markup& html, const DeviceView& view);
-void write_rank_chart(Markup& html, const comparison::RankComparison* comparison,
-                      const std::vector<report::Report>& reports);
-
 // Shared parts.
 void write_head(Markup& html, std::string_view title, std::string_view sub);
 std::string number_text(double value);  // of a coordinate: at most two decimals
@@ -47,7 +43,18 @@ void write_bytes(Markup& html, std::uint64_t bytes);
 void write_breakable(Markup& html, std::string_view text);
 // "blocks.py:57 (forward)" with the function set apart; other texts as they are.
 void write_place(Markup& html, std::string_view label);
-// An SVG of the page: `size` is "wide", "medium" or "narrow".
-std::string as_chart(std::string svg, std::string_view size, std::string_view more_markup = {});
+// A chart in several widths, of which the style sheet shows the one that fits. `id` is distinct on
+// the page.
+struct ChartSize {
+  const char* name;  // the class
+  double width;
+  double height;  // 0: what suits the chart
+};
+void write_chart(Markup& html, std::string_view title, const std::string& id,
+                 std::initializer_list<ChartSize> sizes,
+                 const std::function<charts::Chart(const charts::ChartOptions&)>& make);
+// One SVG; `more` is added on top of it.
+std::string chart_svg(const charts::Chart& chart, std::string_view size, std::string_view title,
+                      const std::string& id, std::string_view more = {});
 
 }  // namespace plimsoll::exporters::html

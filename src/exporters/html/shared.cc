@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "exporters/html/sections.h"
 #include "exporters/words.h"
-#include "page/escape.h"
+#include "page/svg.h"
 
 namespace plimsoll::exporters::html {
 std::string number_text(double value) {
@@ -82,12 +82,31 @@ void write_place(Markup& html, std::string_view label) {
   html.element("span", {{"class", "function"}}, label.substr(open + 2, label.size() - open - 3));
 }
 
-std::string as_chart(std::string svg, std::string_view size, std::string_view more_markup) {
+std::string chart_svg(const charts::Chart& chart, std::string_view size, std::string_view title,
+                      const std::string& id, std::string_view more) {
+  page::SvgOptions options;
+  options.colors = page::SvgColors::kOfStylesheet;
+  options.title = title;
+  options.description = chart.description;
+  options.id_prefix = id + std::string(size);
+  std::string svg = page::to_svg(chart.drawing, options);
   const std::string_view whole = "class=\"chart";
-  const std::string_view end = "</svg>";
   svg.insert(svg.find(whole) + whole.size(), " " + std::string(size));
-  svg.insert(svg.rfind(end), more_markup);
+  svg.insert(svg.rfind("</svg>"), more);
   return svg;
+}
+
+void write_chart(Markup& html, std::string_view title, const std::string& id,
+                 std::initializer_list<ChartSize> sizes,
+                 const std::function<charts::Chart(const charts::ChartOptions&)>& make) {
+  html.open("div", {{"class", "chart"}});
+  for (const ChartSize& size : sizes) {
+    charts::ChartOptions options;
+    options.width = size.width;
+    options.height = size.height;
+    html.raw(chart_svg(make(options), size.name, title, id));
+  }
+  html.close();
 }
 
 }  // namespace plimsoll::exporters::html

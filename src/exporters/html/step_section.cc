@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "charts/steps.h"
 #include "exporters/html/sections.h"
 #include "exporters/point_text.h"
 #include "exporters/words.h"
@@ -76,7 +77,11 @@ void write_steps(Markup& html, const DeviceView& view) {
   if (rows.empty()) return;
   html.open("section", {{"data-section", "steps"}, {"id", "steps-" + std::to_string(view.number)}});
   write_head(html, "Steps", "from the bytes live at each step's end up to its peak");
-  write_step_chart(html, view);
+  write_chart(html, "Floor and peak of each step", "p" + std::to_string(view.number),
+              {{"wide", 1360, 190}, {"medium", 820, 180}, {"narrow", 400, 170}},
+              [&](const charts::ChartOptions& options) {
+                return charts::steps(view.input.report, view.report.device, options);
+              });
   write_growth(html, view);
   write_step_table(html, rows);
   html.close();
