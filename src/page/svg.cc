@@ -14,6 +14,7 @@
 namespace plimsoll::page {
 namespace {
 
+constexpr std::size_t kLongestKey = 300;  // characters
 constexpr std::string_view kSans =
     "Inter, ui-sans-serif, system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Noto Sans', "
     "sans-serif";
@@ -170,7 +171,9 @@ class SvgWriter {
   // An element that is filled, then once more with its hatch, which has the hint if there is one.
   void add_filled(const std::string& element, const Fill& fill, const Stroke& outline,
                   const Hint& hint) {
-    const std::string key = hint.key.empty() ? "" : " data-key=\"" + escape_html(hint.key) + "\"";
+    const std::string key =
+        hint.key.empty() ? ""
+                         : " data-key=\"" + escape_html(shortened(hint.key, kLongestKey)) + "\"";
     const std::string tooltip =
         hint.tooltip.empty() ? "" : "<title>" + escape_html(hint.tooltip) + "</title>";
     const std::string name = element.substr(1, element.find(' ') - 1);

@@ -9,6 +9,7 @@
 #include "exporters/layer_tree.h"
 #include "exporters/point_text.h"
 #include "exporters/words.h"
+#include "page/escape.h"
 #include "report/rest_row.h"
 
 namespace plimsoll::exporters::html {
@@ -53,9 +54,9 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   const bool is_rest = report::groups_in_rest(key).has_value();
   const std::uint64_t total = point.live_bytes + older_bytes(point);
   const double share = total == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(total);
-  html.open(
-      "tr",
-      {{"data-key", key}, {"data-bytes", std::to_string(bytes)}, {"class", is_rest ? "rest" : ""}});
+  html.open("tr", {{"data-key", page::shortened(key, kLongestName)},
+                   {"data-bytes", std::to_string(bytes)},
+                   {"class", is_rest ? "rest" : ""}});
   html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint));
   if (is_place) {
     write_place(html, key);

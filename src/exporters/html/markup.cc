@@ -12,7 +12,7 @@ void Markup::tag(std::string_view name, Attributes attributes) {
     out_ += ' ';
     out_ += key;
     out_ += "=\"";
-    out_ += page::escape_html(value);
+    out_ += page::escape_html(page::shortened(value, kLongestText));
     out_ += '"';
   }
   out_ += '>';
@@ -31,7 +31,7 @@ Markup& Markup::close() {
 }
 
 Markup& Markup::text(std::string_view text) {
-  out_ += page::escape_html(text);
+  out_ += page::escape_html(page::shortened(text, kLongestText));
   return *this;
 }
 

@@ -1,8 +1,8 @@
-// Markup: HTML with every element closed and every text escaped. Elements are written in order;
-// close() ends the innermost open one.
+// Markup: HTML with every element closed, and every text escaped and of a limited length. Elements
+// are written in order; close() ends the innermost open one.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -10,6 +10,10 @@
 #include <vector>
 
 namespace plimsoll::exporters::html {
+
+// Names and sentences from a recording may have any length. Longer ones are cut off with "…".
+inline constexpr std::size_t kLongestName = 300;  // characters
+inline constexpr std::size_t kLongestText = 3000;
 
 using Attribute = std::pair<std::string_view, std::string>;  // name, value; the value is escaped
 using Attributes = std::initializer_list<Attribute>;

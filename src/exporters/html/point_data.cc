@@ -10,6 +10,7 @@
 #include "exporters/html/encoding.h"
 #include "exporters/html/sections.h"
 #include "model/steps.h"
+#include "page/escape.h"
 
 namespace plimsoll::exporters::html {
 namespace {
@@ -80,7 +81,9 @@ void write_table(JsonWriter& json, const BandTable& table) {
   json.string(model::to_string(table.by));
   json.key("names");
   json.begin_array();
-  for (const std::string& name : table.bands.names) json.string(name);
+  for (const std::string& name : table.bands.names) {
+    json.string(page::shortened(name, kLongestName));
+  }
   json.end_array();
   json.key("paints");
   json.begin_array();

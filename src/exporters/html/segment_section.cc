@@ -5,6 +5,7 @@
 #include "charts/segments.h"
 #include "exporters/html/sections.h"
 #include "exporters/words.h"
+#include "page/escape.h"
 
 namespace plimsoll::exporters::html {
 namespace {
@@ -19,8 +20,8 @@ void write_pinning(Markup& html, const std::vector<report::PinningLine>& lines) 
   }
   html.close().close().open("tbody");
   for (const report::PinningLine& line : lines) {
-    html.open("tr",
-              {{"data-key", line.line}, {"data-bytes", std::to_string(line.pinned_cached_bytes)}});
+    html.open("tr", {{"data-key", page::shortened(line.line, kLongestName)},
+                     {"data-bytes", std::to_string(line.pinned_cached_bytes)}});
     html.open("th", {{"scope", "row"}, {"class", "key"}});
     write_place(html, line.line);
     html.close();

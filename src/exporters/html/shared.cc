@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "exporters/html/sections.h"
 #include "exporters/words.h"
+#include "page/escape.h"
 #include "page/svg.h"
 
 namespace plimsoll::exporters::html {
@@ -55,19 +56,22 @@ void write_bytes(Markup& html, std::uint64_t bytes) {
                bytes_text(bytes));
 }
 
-void write_breakable(Markup& html, std::string_view text) {
+void write_breakable(Markup& html, std::string_view whole) {
+  const std::string text = page::shortened(whole, kLongestName);
   constexpr std::size_t kLeast = 12;  // characters between two places to break
   std::size_t begin = 0;
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
     const bool is_place = text[at] == '.' || text[at] == '_' || text[at] == '/';
     if (!is_place || at + 1 - begin < kLeast) continue;
-    html.text(text.substr(begin, at + 1 - begin)).empty("wbr", {});
+    html.text(std::string_view(text).substr(begin, at + 1 - begin)).empty("wbr", {});
     begin = at + 1;
   }
-  html.text(text.substr(begin));
+  html.text(std::string_view(text).substr(begin));
 }
 
-void write_place(Markup& html, std::string_view label) {
+void write_place(Markup& html, std::string_view whole) {
+  const std::string text = page::shortened(whole, kLongestName);
+  const std::string_view label = text;
   // The label ends with " (function)"; the file before it ends with ":line".
   const std::size_t open = label.rfind(" (");
   const bool is_place = open != std::string_view::npos && label.ends_with(')') && open > 0 &&

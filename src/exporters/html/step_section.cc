@@ -6,6 +6,7 @@
 #include "exporters/html/sections.h"
 #include "exporters/point_text.h"
 #include "exporters/words.h"
+#include "page/escape.h"
 
 namespace plimsoll::exporters::html {
 namespace {
@@ -25,7 +26,8 @@ void write_growth(Markup& html, const DeviceView& view) {
   html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "at the end");
   html.close().close().open("tbody");
   for (const report::GrowthRow* row : rows) {
-    html.open("tr", {{"data-key", row->line}, {"data-bytes", std::to_string(row->grown_bytes)}});
+    html.open("tr", {{"data-key", page::shortened(row->line, kLongestName)},
+                     {"data-bytes", std::to_string(row->grown_bytes)}});
     html.open("th", {{"scope", "row"}, {"class", "key"}});
     write_place(html, row->line);
     html.close();
