@@ -23,6 +23,10 @@ std::vector<const Row*> rows_of(const std::vector<Row>& rows, const report::Devi
 // The running total minus the allocations in the file: memory from before the recording.
 std::uint64_t older_bytes(const report::PointInTime& point);
 
+// "at its peak, event 120 of 9,153 (0.9 ms), in step 3, in forward of UNet.up.1 (aten::cat)".
+std::string point_place(const report::DeviceReport& device, const report::PointInTime& point);
+// "20.8 GiB allocated in 76 allocations".
+std::string point_bytes(const report::DeviceReport& device, const report::PointInTime& point);
 // "What fills cuda:0 at its peak, event 120 of 9,153 (0.9 ms), in step 3, forward of UNet.up.1:
 // 20.8 GiB in 76 allocations"
 std::string point_heading(const report::DeviceReport& device, const report::PointInTime& point);

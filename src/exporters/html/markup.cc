@@ -12,7 +12,7 @@ void Markup::tag(std::string_view name, Attributes attributes) {
     out_ += ' ';
     out_ += key;
     out_ += "=\"";
-    out_ += page::escape_html(page::shortened(value, kLongestText));
+    out_ += page::escape_html(key == "src" ? value : page::shortened(value, kLongestText));
     out_ += '"';
   }
   out_ += '>';

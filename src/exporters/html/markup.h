@@ -20,6 +20,7 @@ using Attributes = std::initializer_list<Attribute>;
 
 class Markup {
  public:
+  // Attributes are cut off as texts are, except data in "src".
   Markup& open(std::string_view tag, Attributes attributes = {});
   Markup& close();
   Markup& text(std::string_view text);

@@ -75,8 +75,9 @@ void write_point(Markup& html, const DeviceView& view) {
   html.open("p", {{"class", "point"}});
   if (view.point != nullptr) {
     const std::uint64_t bytes = view.point->live_bytes + older_bytes(*view.point);
-    html.element("b", {{"data-bytes", std::to_string(bytes)}}, bytes_text(bytes));
-    html.element("span", {}, point_heading(view.report, *view.point));
+    html.element("b", {{"data-bytes", std::to_string(bytes)}},
+                 point_bytes(view.report, *view.point));
+    html.element("span", {}, point_place(view.report, *view.point));
   }
   html.close();
 }
