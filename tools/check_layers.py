@@ -33,12 +33,15 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "tiles": {"base", "model"},
     "report": {"base"},
     "page": {"base"},
+    "charts": {"base", "model", "report", "tiles", "page"},
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},
     "simulator": {"base", "model", "report"},
     "exporters": {"base", "model", "report"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
+    "exporters/svg": {"base", "model", "report", "exporters", "charts", "page"},
+    "exporters/png": {"base", "model", "report", "exporters", "charts", "page"},
     "exporters/terminal": {"base", "comparison", "exporters", "report", "text"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
@@ -71,6 +74,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {
         "base", "report", "comparison", "exporters/terminal", "engine", "alerts", "logs", "top",
         "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
+        "charts", "model", "page", "tiles",  # plots
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},
