@@ -105,7 +105,7 @@ double tick_label_width(const std::vector<page::Tick>& ticks) {
   return width;
 }
 
-void add_byte_axis(Drawing& drawing, const Plot& plot, const std::vector<page::Tick>& ticks,
+void add_byte_axis(Drawing& drawing, const PlotArea& plot, const std::vector<page::Tick>& ticks,
                    double bytes_at_top) {
   for (const page::Tick& tick : ticks) {
     if (tick.value > bytes_at_top) break;

@@ -39,7 +39,7 @@ double add_header(page::Drawing& drawing, const ChartOptions& options,
                   const std::vector<LegendEntry>& legend);
 
 // A rectangle of the drawing.
-struct Plot {
+struct PlotArea {
   double x = 0, y = 0, width = 0, height = 0;
 
   double right() const { return x + width; }
@@ -49,8 +49,8 @@ struct Plot {
 // The width that the labels of the ticks need.
 double tick_label_width(const std::vector<page::Tick>& ticks);
 // Grid lines and labels; bytes_at_top belongs to the top of the plot.
-void add_byte_axis(page::Drawing& drawing, const Plot& plot, const std::vector<page::Tick>& ticks,
-                   double bytes_at_top);
+void add_byte_axis(page::Drawing& drawing, const PlotArea& plot,
+                   const std::vector<page::Tick>& ticks, double bytes_at_top);
 
 // Text on a plate of the background, so that it is legible on top of lines.
 void add_plated(page::Drawing& drawing, const page::Text& text);

@@ -232,7 +232,7 @@ class LayersPainter {
   std::vector<Node> nodes_;
   const ChartOptions& options_;
   Chart chart_;
-  Plot plot_;
+  PlotArea plot_;
   double total_ = 0;
   std::size_t rows_ = 0;
 };

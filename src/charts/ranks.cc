@@ -261,7 +261,7 @@ class RanksPainter {
 
   const ChartOptions& options_;
   Chart chart_;
-  Plot plot_;
+  PlotArea plot_;
   Grid grid_;
   double scale_ = 1;  // the deviation of the full color
   double row_height_ = 0;

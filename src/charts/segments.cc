@@ -57,7 +57,7 @@ void keep_largest(SegmentsData& data, std::size_t keep) {
     }
     bytes[std::min(i, keep)] += data.group_bytes[order[i]];
   }
-  names.emplace_back(kEverythingElse);
+  names.emplace_back(tiles::kEverythingElse);
   for (std::uint32_t& group : data.groups.of) group = renamed[group];
   data.groups.names = std::move(names);
   data.group_bytes = std::move(bytes);
@@ -269,7 +269,7 @@ class SegmentsPainter {
   const SegmentsData& data_;
   const ChartOptions& options_;
   Chart chart_;
-  Plot plot_;
+  PlotArea plot_;
   std::vector<Fill> fills_;  // by group
   double per_byte_ = 0;
   std::size_t rows_ = 0;

@@ -263,7 +263,7 @@ class StepsPainter {
   std::optional<Slope> slope_;
   const ChartOptions& options_;
   Chart chart_;
-  Plot plot_;
+  PlotArea plot_;
   std::vector<Bar> bars_;
   std::size_t per_bar_ = 1;  // rows
   double pitch_ = 0;

@@ -396,7 +396,7 @@ class TimelinePainter {
   const TimelineData& data_;
   const ChartOptions& options_;
   Chart chart_;
-  Plot plot_;
+  PlotArea plot_;
   double peak_ = 0;
   double reserved_ = 0;
   bool shows_reserved_ = false;
