@@ -11,24 +11,6 @@
 namespace plimsoll::tiles {
 namespace {
 
-// Calls visit(row, first, end) for each lifetime that is live at the points [first, end), if any.
-template <typename Visit>
-void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_t> points,
-                   Visit&& visit) {
-  PLIMSOLL_DCHECK(std::ranges::is_sorted(points));
-  const PointRanks ranks(points, device.events.size());
-  const model::Liveness liveness = model::held(device);
-  const model::Lifetimes& lifetimes = device.lifetimes;
-  for (std::size_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint32_t died = model::death(lifetimes, row, liveness);
-    if (died == model::kBeforeRecording) continue;
-    const std::uint32_t born = lifetimes.alloc[row];
-    const std::uint32_t first = born == model::kNone ? 0 : ranks.of(born);
-    const std::uint32_t end = ranks.of(died);
-    if (first < end) visit(row, first, end);
-  }
-}
-
 // From the changes at each point to the sums up to it. They wrap in between: a hostile file may
 // have any size.
 void add_up(std::vector<std::uint64_t>& cells, std::size_t width) {

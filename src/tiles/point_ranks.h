@@ -8,7 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "model/ids.h"
+#include "base/check.h"
+#include "model/live_set.h"
+#include "model/trace.h"
 
 namespace plimsoll::tiles {
 
@@ -45,5 +47,23 @@ class PointRanks {
   unsigned shift_ = 0;
   std::vector<std::uint32_t> table_;  // ranks of the events 0, 2^shift, 2 * 2^shift, ...
 };
+
+// Calls visit(row, first, end) for each lifetime that is live at the points [first, end), if any.
+template <typename Visit>
+void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_t> points,
+                   Visit&& visit) {
+  PLIMSOLL_DCHECK(std::ranges::is_sorted(points));
+  const PointRanks ranks(points, device.events.size());
+  const model::Liveness liveness = model::held(device);
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  for (std::size_t row = 0; row < lifetimes.size(); ++row) {
+    const std::uint32_t died = model::death(lifetimes, row, liveness);
+    if (died == model::kBeforeRecording) continue;
+    const std::uint32_t born = lifetimes.alloc[row];
+    const std::uint32_t first = born == model::kNone ? 0 : ranks.of(born);
+    const std::uint32_t end = ranks.of(died);
+    if (first < end) visit(row, first, end);
+  }
+}
 
 }  // namespace plimsoll::tiles
