@@ -83,6 +83,7 @@ class SegmentsPainter {
     const double header = add_header(drawing, options_, legend());
     plot_ = {kMargin, header + 6, drawing.width - 2 * kMargin, 0};
     choose_scale();
+    choose_thinnest();
     plot_.height = kRow * static_cast<double>(rows_);
     drawing.height = std::max(plot_.bottom() + 8, options_.height);
     for (const SegmentParts& segment : data_.segments) add_segment(segment);
@@ -97,8 +98,12 @@ class SegmentsPainter {
  private:
   static constexpr double kBar = 14;
   static constexpr double kRow = 18;
-  static constexpr double kGap = 2;         // between segments
-  static constexpr double kThinnest = 0.8;  // parts of a segment that are narrower are drawn as one
+  static constexpr double kGap = 2;  // between segments
+  // Parts of a segment that are narrower are drawn as one: at first, and until there are few
+  // enough.
+  static constexpr double kThinnest = 0.8;
+  static constexpr std::size_t kMostParts = 2'000;   // drawn, on a wide chart
+  static constexpr std::size_t kMostOutlines = 500;  // that have a tooltip
   static constexpr std::size_t kFewestRows = 4;
   static constexpr std::size_t kMostRows = 26;  // unless a height is chosen
 
@@ -172,6 +177,33 @@ class SegmentsPainter {
     }
   }
 
+  // The end of the run of parts that begins at `first` and is drawn as one; `bytes` are theirs.
+  std::size_t end_of_run(const SegmentParts& segment, std::size_t first,
+                         std::uint64_t& bytes) const {
+    bytes = segment.parts[first].size_bytes;
+    std::size_t end = first + 1;
+    while (end < segment.parts.size() && width_of(bytes) < thinnest_) {
+      bytes += segment.parts[end++].size_bytes;
+    }
+    return end;
+  }
+
+  // So that the size of a drawing does not depend on the number of blocks.
+  void choose_thinnest() {
+    const auto most = static_cast<std::size_t>(
+        std::max(static_cast<double>(kMostParts) * std::min(1.0, plot_.width / 1200), 200.0));
+    for (;; thinnest_ *= 2) {
+      std::size_t count = 0;
+      for (const SegmentParts& segment : data_.segments) {
+        std::uint64_t bytes = 0;
+        for (std::size_t i = 0; i < segment.parts.size(); ++count) {
+          i = end_of_run(segment, i, bytes);
+        }
+      }
+      if (count <= std::max(most, data_.segments.size())) return;
+    }
+  }
+
   void add_segment(const SegmentParts& segment) {
     wrap(width_of(segment.segment.size_bytes));
     const std::string name = "segment of " +
@@ -181,11 +213,8 @@ class SegmentsPainter {
     piece_begin_ = at_;
     for (std::size_t i = 0; i < segment.parts.size();) {
       // A run of parts too thin to see has the color of the kind with the most bytes.
-      std::uint64_t bytes = segment.parts[i].size_bytes;
-      std::size_t end = i + 1;
-      while (end < segment.parts.size() && width_of(bytes) < kThinnest) {
-        bytes += segment.parts[end++].size_bytes;
-      }
+      std::uint64_t bytes = 0;
+      const std::size_t end = end_of_run(segment, i, bytes);
       const SegmentPart& shown = *std::max_element(
           segment.parts.begin() + static_cast<std::ptrdiff_t>(i),
           segment.parts.begin() + static_cast<std::ptrdiff_t>(end),
@@ -220,8 +249,10 @@ class SegmentsPainter {
 
   void outline(const std::string& name) {
     if (at_ <= piece_begin_) return;
+    page::Hint hint;
+    if (data_.segments.size() <= kMostOutlines) hint.tooltip = name;
     chart_.drawing.add(page::Rect{
-        plot_.x + piece_begin_, y(), at_ - piece_begin_, kBar, {}, {Paint::kFaint, 0.75}, {name}});
+        plot_.x + piece_begin_, y(), at_ - piece_begin_, kBar, {}, {Paint::kFaint, 0.75}, hint});
   }
 
   double y() const { return plot_.y + kRow * static_cast<double>(std::min(row_, rows_ - 1)) + 2; }
@@ -272,6 +303,7 @@ class SegmentsPainter {
   PlotArea plot_;
   std::vector<Fill> fills_;  // by group
   double per_byte_ = 0;
+  double thinnest_ = kThinnest;
   std::size_t rows_ = 0;
   double at_ = 0;  // in the current row
   std::size_t row_ = 0;

@@ -15,10 +15,10 @@ namespace {
 struct TimelineSize {
   ChartSize chart;
   std::size_t columns;  // a part of kWideColumns
-  bool has_titles;      // narrow screens have no pointer
+  bool has_titles;      // others have a script, or no pointer
 };
 constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 360}, kWideColumns, true},
-                               TimelineSize{{"medium", 820, 330}, kWideColumns / 2, true},
+                               TimelineSize{{"medium", 820, 330}, kWideColumns / 2, false},
                                TimelineSize{{"narrow", 400, 260}, kWideColumns / 4, false}};
 
 // What a column shows, for those who point at it without a script.

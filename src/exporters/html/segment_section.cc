@@ -54,7 +54,7 @@ void write_segments(Markup& html, const DeviceView& view) {
                  "; area is bytes, hatched is free but pinned by a live block, plain is free and "
                  "could be released");
   write_chart(html, "Segments", "s" + std::to_string(view.number),
-              {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},
+              {{"broad", 1360, 0}, {"narrow", 400, 0}},
               [&](const charts::ChartOptions& options) { return charts::segments(data, options); });
   html.open("div", {{"class", "panels"}});
   html.open("div", {{"class", "panel"}}).open("dl", {{"class", "facts"}});
