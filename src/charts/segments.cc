@@ -1,6 +1,7 @@
 #include "charts/segments.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -75,6 +76,7 @@ class SegmentsPainter {
       if (fills_.size() <= style.group) fills_.resize(style.group + 1);
       fills_[style.group] = style.fill();
     }
+    choose_shown();
   }
 
   Chart paint() {
@@ -86,7 +88,7 @@ class SegmentsPainter {
     choose_thinnest();
     plot_.height = kRow * static_cast<double>(rows_);
     drawing.height = std::max(plot_.bottom() + 8, options_.height);
-    for (const SegmentParts& segment : data_.segments) add_segment(segment);
+    for (const SegmentParts* const segment : shown_) add_segment(*segment);
     chart_.x = plot_.x;
     chart_.y = plot_.y;
     chart_.width = plot_.width;
@@ -103,7 +105,7 @@ class SegmentsPainter {
   // enough.
   static constexpr double kThinnest = 0.8;
   static constexpr std::size_t kMostParts = 2'000;   // drawn, on a wide chart
-  static constexpr std::size_t kMostOutlines = 500;  // that have a tooltip
+  static constexpr std::size_t kMostSegments = 600;  // all others are one
   static constexpr std::size_t kFewestRows = 4;
   static constexpr std::size_t kMostRows = 26;  // unless a height is chosen
 
@@ -129,6 +131,33 @@ class SegmentsPainter {
 
   double width_of(std::uint64_t bytes) const { return static_cast<double>(bytes) * per_byte_; }
 
+  // A chart of many segments ends with the sum of the smaller ones.
+  void choose_shown() {
+    const double share = std::clamp(options_.width / 1200, 0.25, 1.0);
+    const auto most = static_cast<std::size_t>(static_cast<double>(kMostSegments) * share);
+    for (const SegmentParts& segment : data_.segments) {
+      if (data_.segments.size() > most + 1 && shown_.size() == most) break;
+      shown_.push_back(&segment);
+    }
+    rest_count_ = data_.segments.size() - shown_.size();
+    if (rest_count_ == 0) return;
+    std::array<std::uint64_t, 4> bytes{};  // by kind
+    for (std::size_t at = shown_.size(); at < data_.segments.size(); ++at) {
+      const SegmentParts& segment = data_.segments[at];
+      rest_.segment.size_bytes += segment.segment.size_bytes;
+      for (const SegmentPart& part : segment.parts) {
+        bytes[static_cast<std::size_t>(part.kind)] += part.size_bytes;
+      }
+      rest_.block_bytes += segment.block_bytes;
+      rest_.pinned_bytes += segment.pinned_bytes;
+    }
+    for (std::size_t kind = 0; kind < bytes.size(); ++kind) {
+      if (bytes[kind] == 0) continue;
+      rest_.parts.push_back({.size_bytes = bytes[kind], .kind = static_cast<RangeKind>(kind)});
+    }
+    shown_.push_back(&rest_);
+  }
+
   // Where the next segment begins: in the next row, if it does not fit in this one but in a row.
   void wrap(double width) {
     if (at_ > 0 && at_ + width > plot_.width + 0.01 && width <= plot_.width) next_row();
@@ -142,8 +171,8 @@ class SegmentsPainter {
     per_byte_ = per_byte;
     at_ = 0;
     row_ = 0;
-    for (const SegmentParts& segment : data_.segments) {
-      double width = width_of(segment.segment.size_bytes);
+    for (const SegmentParts* const segment : shown_) {
+      double width = width_of(segment->segment.size_bytes);
       wrap(width);
       while (at_ + width > plot_.width + 0.01) {
         width -= plot_.width - at_;
@@ -159,7 +188,7 @@ class SegmentsPainter {
 
   // The largest scale with at most as many rows as there is room for.
   void choose_scale() {
-    std::size_t most = std::clamp((data_.segments.size() + 7) / 8, kFewestRows, kMostRows);
+    std::size_t most = std::clamp((shown_.size() + 7) / 8, kFewestRows, kMostRows);
     if (options_.height > 0) {
       most = static_cast<std::size_t>(std::max((options_.height - plot_.y - 8) / kRow, 1.0));
     }
@@ -194,22 +223,24 @@ class SegmentsPainter {
         std::max(static_cast<double>(kMostParts) * std::min(1.0, plot_.width / 1200), 200.0));
     for (;; thinnest_ *= 2) {
       std::size_t count = 0;
-      for (const SegmentParts& segment : data_.segments) {
+      for (const SegmentParts* const segment : shown_) {
         std::uint64_t bytes = 0;
-        for (std::size_t i = 0; i < segment.parts.size(); ++count) {
-          i = end_of_run(segment, i, bytes);
+        for (std::size_t i = 0; i < segment->parts.size(); ++count) {
+          i = end_of_run(*segment, i, bytes);
         }
       }
-      if (count <= std::max(most, data_.segments.size())) return;
+      if (count <= std::max(most, shown_.size())) return;
     }
   }
 
   void add_segment(const SegmentParts& segment) {
     wrap(width_of(segment.segment.size_bytes));
-    const std::string name = "segment of " +
-                             bytes_text(static_cast<double>(segment.segment.size_bytes)) +
-                             ": blocks " + bytes_text(static_cast<double>(segment.block_bytes)) +
-                             ", pinned " + bytes_text(static_cast<double>(segment.pinned_bytes));
+    const bool is_rest = &segment == &rest_;
+    const std::string name =
+        (is_rest ? base::counted(rest_count_, "smaller segment") + ", " : "segment of ") +
+        bytes_text(static_cast<double>(segment.segment.size_bytes)) + ": blocks " +
+        bytes_text(static_cast<double>(segment.block_bytes)) + ", pinned " +
+        bytes_text(static_cast<double>(segment.pinned_bytes));
     piece_begin_ = at_;
     for (std::size_t i = 0; i < segment.parts.size();) {
       // A run of parts too thin to see has the color of the kind with the most bytes.
@@ -249,10 +280,8 @@ class SegmentsPainter {
 
   void outline(const std::string& name) {
     if (at_ <= piece_begin_) return;
-    page::Hint hint;
-    if (data_.segments.size() <= kMostOutlines) hint.tooltip = name;
     chart_.drawing.add(page::Rect{
-        plot_.x + piece_begin_, y(), at_ - piece_begin_, kBar, {}, {Paint::kFaint, 0.75}, hint});
+        plot_.x + piece_begin_, y(), at_ - piece_begin_, kBar, {}, {Paint::kFaint, 0.75}, {name}});
   }
 
   double y() const { return plot_.y + kRow * static_cast<double>(std::min(row_, rows_ - 1)) + 2; }
@@ -284,7 +313,7 @@ class SegmentsPainter {
       case RangeKind::kBlock:
         break;
     }
-    if (part.lifetime == model::kNone) return "block: " + size;
+    if (part.lifetime == model::kNone) return "blocks: " + size;
     return short_name(data_.groups.names[data_.groups.of[part.lifetime]]) + ": " + size;
   }
 
@@ -302,6 +331,9 @@ class SegmentsPainter {
   Chart chart_;
   PlotArea plot_;
   std::vector<Fill> fills_;  // by group
+  std::vector<const SegmentParts*> shown_;
+  SegmentParts rest_;  // the sum of the others
+  std::size_t rest_count_ = 0;
   double per_byte_ = 0;
   double thinnest_ = kThinnest;
   std::size_t rows_ = 0;
