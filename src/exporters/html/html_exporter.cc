@@ -142,6 +142,7 @@ std::string document(const std::string& title, const std::string& body) {
               {"content", "default-src 'none'; style-src " + hash_source(css) + "; script-src " +
                               hash_source(kScript) + "; base-uri 'none'; form-action 'none'"}});
   html.empty("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
+  html.raw(std::string(kGenerator) + PLIMSOLL_VERSION "\">");
   html.empty("meta", {{"name", "color-scheme"}, {"content", "light dark"}});
   html.element("title", {}, title);
   html.open("style").raw(css).close().close();

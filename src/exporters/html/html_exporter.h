@@ -12,6 +12,8 @@
 
 namespace plimsoll::exporters::html {
 
+inline constexpr const char* kGenerator = "<meta name=\"generator\" content=\"Plimsoll ";
+
 struct PageOptions {
   std::string device;  // only this one, as in Question::device; empty: all
 };
