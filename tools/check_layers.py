@@ -30,6 +30,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "readers": {"base", "model"},
     "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h"},
     "readers/*": {"base", "model", "readers"},
+    "tiles": {"base", "model"},
     "report": {"base"},
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},

@@ -81,7 +81,7 @@ class LayerTimeline {
 
  private:
   std::uint64_t segment_sign(std::size_t row) const {
-    return kSigns[static_cast<std::size_t>(events_.action[row])].reserved;
+    return model::kSigns[static_cast<std::size_t>(events_.action[row])].reserved;
   }
 
   void born(std::uint32_t lifetime, std::uint32_t event) {

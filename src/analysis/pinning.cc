@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/release_units.h"
+#include "model/segment_release.h"
 #include "plimsoll/caching_allocator.h"
 
 namespace plimsoll::analysis {
@@ -14,6 +15,7 @@ namespace {
 
 using base::ReleaseUnit;
 using model::FreeGap;
+using model::FreeKind;
 using model::HeapLayout;
 using model::PlacedBlock;
 using model::SegmentRange;
@@ -23,17 +25,8 @@ constexpr std::size_t kSegmentsKept = 8;
 constexpr std::size_t kPinsKept = 3;
 constexpr std::size_t kLinesKept = 10;
 
-// The default pool is (0, 0); old files do not name it.
-bool is_private(const model::Trace& trace, model::PoolId pool) {
-  return trace.pools[pool.index()] != model::Pool{};
-}
 bool is_same_pool(const model::Trace& trace, model::PoolId a, model::PoolId b) {
   return trace.pools[a.index()] == trace.pools[b.index()];
-}
-
-std::uint64_t page_bytes(const SegmentRange& segment) {
-  if (!segment.is_expandable) return std::max<std::uint64_t>(segment.size_bytes, 1);
-  return caching_allocator::page_bytes(segment.type == SegmentType::kSmall);
 }
 
 class Account {
@@ -75,19 +68,18 @@ class Account {
     add_units(segment, gaps, serves, row);
     found_.cached_bytes += row.cached_bytes;
     found_.largest_free_bytes = std::max(found_.largest_free_bytes, row.largest_free_bytes);
-    const bool is_reachable = request_ && (!is_private(trace_, segment.pool) ||
+    const bool is_reachable = request_ && (!model::is_private(trace_, segment.pool) ||
                                            is_same_pool(trace_, segment.pool, request_->pool));
     if (is_reachable) found_.reachable_bytes += row.cached_bytes;
-    if (is_private(trace_, segment.pool) && !is_reachable) note_pool(segment.pool);
+    if (model::is_private(trace_, segment.pool) && !is_reachable) note_pool(segment.pool);
     if (row.pinned_bytes > 0) found_.segments.push_back(std::move(row));
   }
 
   void add_units(const SegmentRange& segment, std::span<const FreeGap> gaps, bool serves,
                  report::SegmentFragmentation& row) {
-    base::ReleaseUnits units(segment.address, segment.end(), page_bytes(segment));
-    const bool is_of_pool = is_private(trace_, segment.pool);
+    base::ReleaseUnits units = model::release_units(segment);
     const auto visit = [&](const ReleaseUnit& unit) {
-      (is_of_pool && unit.is_free()) ? add_private(unit) : add_unit(unit, row);
+      add_unit(unit, model::kind_of(trace_, segment, unit), row);
     };
     pins_.clear();
     for (const FreeGap& gap : gaps) {
@@ -98,18 +90,15 @@ class Account {
     keep_largest_pins(row);
   }
 
-  void add_private(const ReleaseUnit& unit) { found_.private_bytes += unit.free_bytes; }
-
   void note_pool(model::PoolId pool) {
     auto& pools = found_.private_pools;
     if (std::ranges::find(pools, pool) == pools.end()) pools.push_back(pool);
   }
 
-  void add_unit(const ReleaseUnit& unit, report::SegmentFragmentation& row) {
-    if (unit.is_free()) {
-      found_.releasable_bytes += unit.free_bytes;
-      return;
-    }
+  void add_unit(const ReleaseUnit& unit, FreeKind kind, report::SegmentFragmentation& row) {
+    if (kind == FreeKind::kPrivate) found_.private_bytes += unit.free_bytes;
+    if (kind == FreeKind::kReleasable) found_.releasable_bytes += unit.free_bytes;
+    if (kind != FreeKind::kPinned) return;
     found_.pinned_bytes += unit.free_bytes;
     found_.stranded_bytes += unit.stranded_bytes;
     row.pinned_bytes += unit.free_bytes;

@@ -1,8 +1,7 @@
 // Which cached bytes could be returned to the driver, and which live blocks pin the others. Used at
 // the end of the recording and at each out-of-memory event.
 //
-// Memory is returned in units (base/release_units.h). Small requests have pages of 2 MiB, large
-// ones of 20 MiB; a mapped range starts on a page.
+// Memory is returned in units (model/segment_release.h).
 //
 // A gap is stranded with respect to a request if it is pinned and cannot serve it: too small, or of
 // another stream, pool, or segment type (requests up to 1 MiB are served from small segments, all

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/event_signs.h"
 #include "model/events.h"
 #include "model/trace.h"
 #include "plimsoll/caching_allocator.h"
@@ -36,53 +37,9 @@ inline Totals baseline_totals(const report::Timeline& timeline) {
   return totals;
 }
 
-// How an action changes each total, in multiples of the size: +1, -1 or 0. A table, because the
-// order of allocs and frees is unpredictable, and a mispredicted branch costs more than four
-// multiplications.
-struct Signs {
-  std::uint64_t allocated = 0;  // requested_allocated and allocated_rounded
-  std::uint64_t active = 0;
-  std::uint64_t reserved = 0;
-};
-
-constexpr Signs signs_of(model::Action action) {
-  using model::Action;
-  constexpr std::uint64_t kPlus = 1;
-  constexpr std::uint64_t kMinus = ~std::uint64_t{0};  // -1, modulo 2^64
-  switch (action) {
-    case Action::kAlloc:
-      return {.allocated = kPlus, .active = kPlus};
-    case Action::kFreeRequested:
-      return {.allocated = kMinus};
-    case Action::kFreeCompleted:
-      return {.active = kMinus};
-    case Action::kFree:
-      return {.allocated = kMinus, .active = kMinus};
-    case Action::kSegmentAlloc:
-    case Action::kSegmentMap:
-      return {.reserved = kPlus};
-    case Action::kSegmentFree:
-    case Action::kSegmentUnmap:
-      return {.reserved = kMinus};
-    case Action::kSnapshot:
-    case Action::kOom:
-    case Action::kAnnotate:
-    case Action::kUnknown:
-      break;
-  }
-  return {};
-}
-
-inline constexpr std::size_t kActionCount = static_cast<std::size_t>(model::Action::kUnknown) + 1;
-inline constexpr auto kSigns = [] {
-  std::array<Signs, kActionCount> signs{};
-  for (std::size_t i = 0; i < kActionCount; ++i) signs[i] = signs_of(static_cast<model::Action>(i));
-  return signs;
-}();
-
 inline void apply(model::Action action, std::uint64_t size_bytes, std::uint64_t block_bytes,
                   Totals& totals) {
-  const Signs& signs = kSigns[static_cast<std::size_t>(action)];
+  const model::Signs& signs = model::kSigns[static_cast<std::size_t>(action)];
   of(totals, Series::kRequestedAllocated) += signs.allocated * size_bytes;
   of(totals, Series::kRequestedActive) += signs.active * size_bytes;
   of(totals, Series::kAllocatedRounded) += signs.allocated * block_bytes;

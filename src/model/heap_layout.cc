@@ -16,7 +16,18 @@ PlacedBlock placed(const Trace& trace, const DeviceTrace& device, std::uint32_t 
   const std::uint64_t size =
       is_known ? trace.block_bytes(device, lifetime) : caching_allocator::block_bytes(requested);
   return PlacedBlock{trace.address(device, lifetime), size, requested,
-                     trace.stack(device, lifetime)};
+                     trace.stack(device, lifetime), lifetime};
+}
+
+// By row of Trace::blocks.
+std::vector<std::uint32_t> lifetimes_of_blocks(const Trace& trace, const DeviceTrace& device) {
+  std::vector<std::uint32_t> of_block(trace.blocks.size(), kNone);
+  if (!device.lifetimes.block.present()) return of_block;
+  for (std::uint32_t row = 0; row < device.lifetimes.size(); ++row) {
+    const std::uint32_t block = device.lifetimes.block[row];
+    if (block != kNone) of_block[block] = row;
+  }
+  return of_block;
 }
 
 // Adds gaps that the allocator would not have split off to the block before them.
@@ -64,11 +75,13 @@ std::vector<FreeGap> HeapLayout::gaps() const {
 
 HeapLayout final_layout(const Trace& trace, const DeviceTrace& device) {
   HeapLayout layout{final_segments(trace, device), {}};
+  const std::vector<std::uint32_t> lifetimes = lifetimes_of_blocks(trace, device);
   for (const Segment& s : trace.segments.span(device.first_segment, device.segment_count)) {
-    for (const Block& block : trace.blocks.span(s.first_block, s.block_count)) {
+    for (std::uint32_t b = s.first_block; b < s.first_block + s.block_count; ++b) {
+      const Block& block = trace.blocks[b];
       if (block.state == BlockState::kInactive) continue;
       layout.blocks.push_back(
-          PlacedBlock{block.address, block.size, block.requested_size, block.stack});
+          PlacedBlock{block.address, block.size, block.requested_size, block.stack, lifetimes[b]});
     }
   }
   std::ranges::sort(layout.blocks, {}, &PlacedBlock::address);

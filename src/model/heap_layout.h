@@ -6,7 +6,9 @@
 // after a block are counted as part of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -20,8 +22,12 @@ struct PlacedBlock {
   std::uint64_t size_bytes = 0;  // after rounding
   std::uint64_t requested_bytes = 0;
   StackId stack;
+  std::uint32_t lifetime = kNone;  // row of the device's lifetimes, if known
 
-  std::uint64_t end() const { return address + size_bytes; }
+  // The last address if a hostile file states a size beyond it.
+  std::uint64_t end() const {
+    return address + std::min(size_bytes, std::numeric_limits<std::uint64_t>::max() - address);
+  }
 };
 
 struct FreeGap {

@@ -42,11 +42,19 @@ class Axis {
   std::uint32_t first_event(double position) const;
 
  private:
+  double step_position(std::uint32_t event) const;
+  // Of the events so far, in nanoseconds; 0 if no times are known.
+  std::int64_t latest_ns(std::uint32_t event) const {
+    if (!has_times_) return 0;
+    return latest_ns_.empty() ? device_.events.time_ns[event] : latest_ns_[event];
+  }
+
   const model::DeviceTrace& device_;
   AxisKind kind_;
   double end_ = 0;
-  std::vector<model::StepEnd> ends_;      // kStep
-  std::vector<std::int64_t> latest_ns_;   // kTime and kStep: running maximum; empty: as recorded
+  std::vector<model::StepEnd> ends_;     // kStep
+  std::vector<std::int64_t> latest_ns_;  // kTime and kStep: running maximum; empty: as recorded
+  bool has_times_ = false;               // kTime and kStep
 };
 
 }  // namespace plimsoll::tiles

@@ -24,7 +24,7 @@ Groups groups_of(model::Grouping& grouping, const model::DeviceTrace& device);
 struct Bands {
   std::vector<std::string> names;
   std::size_t points = 0;
-  std::vector<std::uint64_t> bytes;  // band by band
+  std::vector<std::uint64_t> bytes;   // band by band
   std::vector<std::uint64_t> counts;  // live allocations, likewise
 
   std::span<const std::uint64_t> of(std::size_t band) const {

@@ -14,6 +14,7 @@ enum class RangeKind : std::uint8_t {
   kBlock,       // active: allocated, or waiting for a stream
   kPinned,      // free, but a block keeps its segment (or page) from being released
   kReleasable,  // empty_cache() would return it to the driver
+  kPrivate,     // of a private pool: only the end of its CUDA graph or MemPool returns it
 };
 
 struct SegmentPart {
@@ -29,10 +30,11 @@ struct SegmentParts {
   std::uint64_t block_bytes = 0;
   std::uint64_t pinned_bytes = 0;
   std::uint64_t releasable_bytes = 0;
+  std::uint64_t private_bytes = 0;
 };
 
-// By address. Empty if the device has no segments at that point. The sums equal those of the
-// report's fragmentation at the same point.
+// By address. Empty if the device has no segments at that point, or if they are unknown. The sums
+// equal those of the report's fragmentation at the same point.
 std::vector<SegmentParts> segments(const model::Trace& trace, const model::DeviceTrace& device,
                                    std::int64_t point);
 

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "analysis/composition/event_point.h"
-#include "analysis/composition/grouping.h"
-#include "analysis/composition/live_allocations.h"
-#include "analysis/composition/names.h"
-#include "model/categories.h"
+#include "analysis/composition/live_groups.h"
+#include "model/group_names.h"
+#include "model/live_allocations.h"
 #include "model/live_set.h"
 #include "model/steps.h"
 
@@ -40,10 +39,10 @@ void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32
 // Bytes whose category is inferred only from size and count; nullopt if no category is inferred.
 std::optional<std::uint64_t> inferred_by_size(const Trace& trace,
                                               std::span<const LiveAllocation> live) {
-  if (!trace.has_inferred_roles || !has_categories(trace, live)) return std::nullopt;
+  if (!trace.has_inferred_roles || !model::has_categories(trace, live)) return std::nullopt;
   std::uint64_t bytes = 0;
   for (const LiveAllocation& allocation : live) {
-    if (allocation.born == model::kNone && has_category(trace, allocation)) {
+    if (allocation.born == model::kNone && model::is_known_category(trace, allocation.category)) {
       bytes += allocation.size_bytes;
     }
   }
@@ -74,49 +73,41 @@ PointInTime moment_row(const PassContext& context, std::size_t d, const EventPoi
 // The tables of one device at its point in time.
 class DeviceTables {
  public:
-  DeviceTables(PassContext& context, const Grouping& grouping)
-      : context_(context), trace_(context.trace), grouping_(grouping) {}
+  DeviceTables(PassContext& context, const LiveGroups& groups)
+      : context_(context), trace_(context.trace), groups_(groups) {}
 
   void fill(report::Tables& tables) {
-    by_line(tables.by_line);
+    const auto group = [&](model::Dimension dimension, Table& out) {
+      groups_.group_by(context_.lines, dimension, out);
+    };
+    group(model::Dimension::kLine, tables.by_line);
     by_stack(tables.by_stack);
     by_library(tables.by_library);
-    by_operator(tables.by_operator);
-    grouping_.group(
-        kSizeClasses, [](const auto& live) { return size_class(live.size_bytes); }, size_class_name,
-        tables.by_size);
-    grouping_.group(
-        trace_.streams.size(), [](const auto& live) { return live.stream.value; },
-        [&](auto id) { return "stream " + std::to_string(trace_.streams[id]); }, tables.by_stream);
-    if (trace_.pools.size() > 1) {
-      grouping_.group(
-          trace_.pools.size(), [](const auto& live) { return live.pool.value; },
-          [&](auto id) { return pool_name(trace_, model::PoolId{id}); }, tables.by_pool);
-    }
-    fill_native_tables(grouping_, tables);
+    group(model::Dimension::kOperator, tables.by_operator);
+    groups_.group(
+        model::kSizeClasses, [](const auto& live) { return model::size_class(live.size_bytes); },
+        model::size_class_name, tables.by_size);
+    group(model::Dimension::kStream, tables.by_stream);
+    group(model::Dimension::kPool, tables.by_pool);
+    fill_native_tables(groups_, context_.lines, tables);
   }
 
  private:
-  void by_line(Table& out) {
-    grouping_.group(
-        context_.lines.line_count() + 1, [](const auto& live) { return live.line.value; },
-        [&](auto id) { return line_name(model::LineId{id}); }, out);
-  }
-
   // The stack "none" has two meanings here; the id past the last one means "before recording".
   void by_stack(Table& out) {
     const auto stack_count = static_cast<std::uint32_t>(trace_.stacks.stack_count());
-    const model::LineId before = before_recording(context_.lines);
-    grouping_.describe_groups(
+    const model::LineId before = model::before_recording(context_.lines);
+    groups_.describe_groups(
         stack_count + 1,
         [&](const LiveAllocation& live) {
           return live.line == before ? stack_count : live.stack.value;
         },
         [&](std::uint32_t id, GroupRow& row) {
-          row.key = line_name(id == stack_count ? before : context_.lines.line(model::StackId{id}));
+          row.key = model::line_name(
+              context_.lines, id == stack_count ? before : context_.lines.line(model::StackId{id}));
           if (id == stack_count) return;
           for (const model::FrameId frame : trace_.stacks.frames(model::StackId{id})) {
-            row.stack.push_back(frame_name(trace_, frame));
+            row.stack.push_back(model::frame_name(trace_, frame));
           }
         },
         out);
@@ -135,32 +126,14 @@ class DeviceTables {
       if (is_new) names.push_back(name);
       of_stack[row] = place->second;
     }
-    grouping_.group(
+    groups_.group(
         names.size(), [&](const auto& live) { return of_stack[live.stack.index()]; },
         [&](auto id) { return std::string(names[id].empty() ? "[unknown]" : names[id]); }, out);
   }
 
-  void by_operator(Table& out) {
-    OperatorIds operators(trace_);
-    std::vector<std::uint32_t> ids;
-    ids.reserve(grouping_.live().size());
-    for (const LiveAllocation& live : grouping_.live()) {
-      ids.push_back(operators.id(grouping_.birth(live).op, live.stack));
-    }
-    std::size_t next = 0;
-    grouping_.group(
-        operators.size(), [&](const auto&) { return ids[next++]; },
-        [&](auto id) { return operators.name(id); }, out);
-  }
-
-  std::string line_name(model::LineId line) const {
-    if (line == before_recording(context_.lines)) return "[allocated before recording]";
-    return context_.lines.label(line);
-  }
-
   PassContext& context_;
   const Trace& trace_;
-  const Grouping& grouping_;
+  const LiveGroups& groups_;
 };
 
 class CompositionPass final : public Pass {
@@ -188,12 +161,12 @@ class CompositionPass final : public Pass {
     for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
       const auto& point = (*points)[d];
       if (!point || context.progress.interrupted()) continue;
-      const auto live =
-          live_allocations(context.trace, context.trace.devices[d], context.lines, point->event);
+      const auto live = model::live_allocations(context.trace, context.trace.devices[d],
+                                                context.lines, point->event);
       const PointInTime row = moment_row(context, d, *point, live);
-      const Grouping grouping(context.trace, context.trace.devices[d], row, live,
+      const LiveGroups groups(context.trace, context.trace.devices[d], row, live,
                               context.options.top);
-      DeviceTables(context, grouping).fill(tables);
+      DeviceTables(context, groups).fill(tables);
       tables.points.push_back(row);
     }
     return {};

@@ -1,12 +1,12 @@
-#include "analysis/composition/names.h"
+#include "model/group_names.h"
 
 #include <array>
 #include <bit>
 #include <utility>
 
-#include "model/user_line.h"
+#include "model/live_allocations.h"
 
-namespace plimsoll::analysis::composition {
+namespace plimsoll::model {
 namespace {
 
 // 2^exponent bytes: "512 B", "1 KiB", "16 EiB".
@@ -26,22 +26,26 @@ std::string size_class_name(std::uint32_t size_class) {
   return power_of_two(size_class - 1) + " \u2013 " + power_of_two(size_class);
 }
 
-std::string pool_name(const model::Trace& trace, model::PoolId pool) {
-  if (pool == model::PoolId{}) return "[pool not recorded]";
-  const model::Pool& ids = trace.pools[pool.index()];
-  if (ids == model::Pool{}) return "default pool";
+std::string pool_name(const Trace& trace, PoolId pool) {
+  if (pool == PoolId{}) return "[pool not recorded]";
+  const Pool& ids = trace.pools[pool.index()];
+  if (ids == Pool{}) return "default pool";
   return "pool (" + std::to_string(ids.first) + ", " + std::to_string(ids.second) + ")";
 }
 
-std::string frame_name(const model::Trace& trace, model::FrameId frame) {
-  const model::Frame& row = trace.stacks.frame(frame);
+std::string frame_name(const Trace& trace, FrameId frame) {
+  const Frame& row = trace.stacks.frame(frame);
   std::string name(trace.strings[row.file]);
   if (!name.empty()) {
-    if (row.line != model::kUnknownLine) name += ":" + std::to_string(row.line);
+    if (row.line != kUnknownLine) name += ":" + std::to_string(row.line);
     name += " ";
   }
   name += trace.strings[row.function];
   return name;
+}
+
+std::string line_name(const UserLines& lines, LineId line) {
+  return line == before_recording(lines) ? kAllocatedBefore : lines.label(line);
 }
 
 std::uint32_t OperatorIds::intern(std::string name) {
@@ -51,18 +55,18 @@ std::uint32_t OperatorIds::intern(std::string name) {
   return place->second;
 }
 
-std::uint32_t OperatorIds::id(model::StringId op, model::StackId stack) {
-  if (op != model::StringId{}) {
-    const auto known = by_word_.find(op.value);
-    if (known != by_word_.end()) return known->second;
-    return by_word_[op.value] = intern(std::string(trace_.strings[op]));
+std::uint32_t OperatorIds::id(StringId op, StackId stack) {
+  if (op != StringId{}) {
+    std::uint32_t& known = by_word_[op.index()];
+    if (known == kNone) known = intern(std::string(trace_.strings[op]));
+    return known;
   }
   std::uint32_t& known = by_stack_[stack.index()];
-  if (known == model::kNone) {
-    std::string name = model::operator_of(trace_, stack);
+  if (known == kNone) {
+    std::string name = operator_of(trace_, stack);
     known = intern(name.empty() ? "[unknown]" : std::move(name));
   }
   return known;
 }
 
-}  // namespace plimsoll::analysis::composition
+}  // namespace plimsoll::model

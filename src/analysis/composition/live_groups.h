@@ -1,5 +1,5 @@
 // The live allocations of one device at one point in time, grouped by a table's key: one row per
-// group, and one row for the rest.
+// group, and one row for the rest. Groups that charts have too are those of model/groupings.h.
 #pragma once
 
 #include <cstddef>
@@ -7,27 +7,44 @@
 #include <span>
 #include <vector>
 
-#include "analysis/composition/live_allocations.h"
 #include "analysis/groups.h"
+#include "model/groupings.h"
+#include "model/live_allocations.h"
 #include "model/trace.h"
 #include "report/tables.h"
 
 namespace plimsoll::analysis::composition {
 
-class Grouping {
+using model::LiveAllocation;
+
+class LiveGroups {
  public:
-  Grouping(const model::Trace& trace, const model::DeviceTrace& device,
-           const report::PointInTime& point, std::span<const LiveAllocation> live, std::size_t top)
+  LiveGroups(const model::Trace& trace, const model::DeviceTrace& device,
+             const report::PointInTime& point, std::span<const LiveAllocation> live,
+             std::size_t top)
       : trace_(trace), device_(device), point_(point), live_(live), top_(top) {}
 
   const model::Trace& trace() const { return trace_; }
   const model::DeviceTrace& device() const { return device_; }
   std::span<const LiveAllocation> live() const { return live_; }
   // The same point in time, but only these allocations; shares stay those of everything live.
-  Grouping only(std::span<const LiveAllocation> live) const {
+  LiveGroups only(std::span<const LiveAllocation> live) const {
     return {trace_, device_, point_, live, top_};
   }
 
+  // No rows if the recording does not have this information.
+  void group_by(const model::UserLines& lines, model::Dimension dimension,
+                std::vector<report::GroupRow>& out) const {
+    const auto grouping = model::make_grouping(trace_, device_, lines, dimension);
+    if (!grouping) return;
+    std::vector<std::uint32_t> ids;
+    ids.reserve(live_.size());
+    for (const LiveAllocation& live : live_) ids.push_back(grouping->group(live.lifetime));
+    std::size_t next = 0;
+    group(
+        grouping->size(), [&](const LiveAllocation&) { return ids[next++]; },
+        [&](std::uint32_t id) { return grouping->name(id); }, out);
+  }
   // `id_of` returns a number below `id_count` for each allocation, in order; `name_of` its key.
   template <typename IdOf, typename NameOf>
   void group(std::size_t id_count, IdOf&& id_of, NameOf&& name_of,
@@ -44,11 +61,6 @@ class Grouping {
     append_rows(groups.take(), top_, point_, describe, out);
   }
 
-  // The site of the allocation; an empty site if that was before the recording.
-  const model::Site& birth(const LiveAllocation& live) const {
-    return trace_.birth(device_, live.lifetime);
-  }
-
  private:
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
@@ -59,6 +71,7 @@ class Grouping {
 
 // The tables that only some files can fill: by category, layer, phase, step, dtype, region and
 // tensor, and the reasons for unknown memory.
-void fill_native_tables(const Grouping& grouping, report::Tables& tables);
+void fill_native_tables(const LiveGroups& groups, const model::UserLines& lines,
+                        report::Tables& tables);
 
 }  // namespace plimsoll::analysis::composition

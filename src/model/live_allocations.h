@@ -1,0 +1,56 @@
+// The allocations live at a point in time, each with the keys by which tables group them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/trace.h"
+#include "model/user_line.h"
+
+namespace plimsoll::model {
+
+struct LiveAllocation {
+  std::uint64_t size_bytes = 0;  // as counted by the tables
+  std::uint32_t lifetime = 0;    // row of the device's lifetimes
+  std::uint32_t born = kNone;    // event of the device; kNone: before the recording
+  LineId line;  // one past the last line: allocated before recording, place unknown
+  StackId stack;
+  StreamId stream;
+  PoolId pool;
+  StringId category;  // 0: none
+};
+
+// The keys of any allocation of a device. Keeps references to all three.
+class AllocationKeys {
+ public:
+  AllocationKeys(const Trace& trace, const DeviceTrace& device, const UserLines& lines)
+      : trace_(trace), device_(device), lines_(lines) {}
+
+  // Where it was allocated. An allocation known only by its free has no stack: that of the free
+  // would be misleading.
+  StackId stack(std::size_t lifetime) const;
+  LineId line(std::size_t lifetime) const;
+  PoolId pool(std::size_t lifetime) const;
+  StreamId stream(std::size_t lifetime) const { return trace_.stream(device_, lifetime); }
+  LiveAllocation all(std::uint32_t lifetime) const;
+
+ private:
+  const Trace& trace_;
+  const DeviceTrace& device_;
+  const UserLines& lines_;
+};
+
+// Live after `event`.
+std::vector<LiveAllocation> live_allocations(const Trace& trace, const DeviceTrace& device,
+                                             const UserLines& lines, std::int64_t event);
+
+bool is_known_category(const Trace& trace, StringId category);
+// Of at least one of them.
+bool has_categories(const Trace& trace, std::span<const LiveAllocation> live);
+
+inline LineId before_recording(const UserLines& lines) {
+  return LineId{static_cast<std::uint32_t>(lines.line_count())};
+}
+
+}  // namespace plimsoll::model

@@ -1,0 +1,41 @@
+// Whether the free memory of a segment could be returned to the driver. The units in which it is
+// returned are those of base/release_units.h. Small requests have pages of 2 MiB, large ones of
+// 20 MiB; a mapped range starts on a page.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/release_units.h"
+#include "model/segment_history.h"
+#include "model/trace.h"
+#include "plimsoll/caching_allocator.h"
+
+namespace plimsoll::model {
+
+enum class FreeKind : std::uint8_t {
+  kPinned,      // a block keeps its unit
+  kReleasable,  // empty_cache() would return it
+  // Of a private pool: empty_cache() cannot return it while the CUDA graph or the MemPool exists.
+  kPrivate,
+};
+
+// The default pool is (0, 0); old files do not name it.
+inline bool is_private(const Trace& trace, PoolId pool) {
+  return trace.pools[pool.index()] != Pool{};
+}
+
+inline base::ReleaseUnits release_units(const SegmentRange& segment) {
+  const std::uint64_t unit_bytes =
+      segment.is_expandable ? caching_allocator::page_bytes(segment.type == SegmentType::kSmall)
+                            : std::max<std::uint64_t>(segment.size_bytes, 1);
+  return {segment.address, segment.end(), unit_bytes};
+}
+
+inline FreeKind kind_of(const Trace& trace, const SegmentRange& segment,
+                        const base::ReleaseUnit& unit) {
+  if (!unit.is_free()) return FreeKind::kPinned;
+  return is_private(trace, segment.pool) ? FreeKind::kPrivate : FreeKind::kReleasable;
+}
+
+}  // namespace plimsoll::model
