@@ -38,7 +38,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters": {"base", "model", "report"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
-    "exporters/terminal": {"base", "comparison", "exporters", "report", "text"},
+    "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
