@@ -48,7 +48,7 @@ function(plimsoll_library name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/plimsoll-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT cpp)
 endfunction()
 
-plimsoll_library(record EXPORT record MODULES base format record LIBS Threads::Threads LDLIBS -pthread)
+plimsoll_library(record EXPORT record MODULES base format record page LIBS Threads::Threads LDLIBS -pthread)
 plimsoll_library(
   monitor EXPORT record MODULES probes alerts text_log tensorboard live nvtx monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
 )
@@ -59,7 +59,7 @@ if(PLIMSOLL_ENGINE)
   get_property(all_modules GLOBAL PROPERTY PLIMSOLL_MODULES)
   foreach(module ${all_modules})
     get_target_property(type plimsoll_${module} TYPE)
-    if(type STREQUAL STATIC_LIBRARY AND NOT module MATCHES "^(base|format|record|probes|alerts|text_log|tensorboard|live|nvtx|monitor|config|logs|top|nsys|cli)$")
+    if(type STREQUAL STATIC_LIBRARY AND NOT module MATCHES "^(base|format|record|page|probes|alerts|text_log|tensorboard|live|nvtx|monitor|config|logs|top|nsys|cli)$")
       list(APPEND engine_modules ${module})
     endif()
   endforeach()

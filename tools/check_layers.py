@@ -32,6 +32,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "readers/*": {"base", "model", "readers"},
     "tiles": {"base", "model"},
     "report": {"base"},
+    "page": {"base"},
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},
     "simulator": {"base", "model", "report"},

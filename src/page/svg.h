@@ -1,0 +1,39 @@
+// Drawings as SVG: a file of its own with the colors of one theme, or a part of an HTML page whose
+// stylesheet has the colors. Neither has style attributes, so a strict Content-Security-Policy
+// holds; all text from the drawing is escaped.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "page/drawing.h"
+#include "page/paint.h"
+
+namespace plimsoll::page {
+
+enum class SvgColors : std::uint8_t {
+  kOfTheme,  // in the attributes; the background is painted
+  // Classes: "p-activation" is filled, "s-activation" is stroked, "mono" is text in the monospaced
+  // font. The background is not painted.
+  kOfStylesheet,
+};
+
+struct SvgOptions {
+  SvgColors colors = SvgColors::kOfTheme;
+  Theme theme = Theme::kPrint;
+  std::string title = {};        // the accessible name; empty: none
+  std::string description = {};  // what it shows, for those who do not see it
+  // Begins the ids of hatches, which must be distinct in one page.
+  std::string id_prefix = "h";
+};
+
+std::string to_svg(const Drawing& drawing, const SvgOptions& options);
+
+// The theme as custom properties, to be put into a rule: "--background:#fbfaf7;--ink:#1b1f24;...".
+std::string css_of_paints(Theme theme);
+// The classes, which refer to these properties: ".p-ink{fill:var(--ink)}.s-ink{stroke:...}...".
+std::string css_of_classes();
+
+std::string css_color(Color color);  // "#0b5fa5"
+
+}  // namespace plimsoll::page
