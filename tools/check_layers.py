@@ -52,7 +52,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/recorder_c.h",
     },
     "text_log": {"base", "sample", "plimsoll/process_rank.h"},
-    "tensorboard": {"base", "sample"},
+    "tensorboard": {"base", "page", "sample"},
     "live": {"base", "sample", "probes"},
     "nvtx": {"base"},
     "monitor": {

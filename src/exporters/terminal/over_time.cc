@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/categories.h"
 #include "base/units.h"
 #include "exporters/terminal/point_text.h"
 #include "exporters/terminal/words.h"
@@ -25,21 +26,9 @@ namespace {
 constexpr std::size_t kRows = 8;
 constexpr std::size_t kLabelGap = 2;  // between two labels of the horizontal axis
 
-struct CategoryColor {
-  std::string_view name;
-  std::uint8_t color;  // of the terminal's 256; medium tones, which both black and white set off
-};
-
-// Bottom up: what stays is low and cool, what comes and goes is high and warm.
-constexpr std::array kCategoryColors = {
-    CategoryColor{"parameter", 32},       CategoryColor{"buffer", 74},
-    CategoryColor{"optimizer_state", 97}, CategoryColor{"gradient", 36},
-    CategoryColor{"other", 245},          CategoryColor{"workspace", 101},
-    CategoryColor{"communication", 30},   CategoryColor{"input", 142},
-    CategoryColor{"activation", 172},     CategoryColor{"activation_gradient", 167},
-    CategoryColor{"temporary", 169},      CategoryColor{"optimizer_scratch", 140},
-    CategoryColor{"unknown", 241},
-};
+// Of the terminal's 256, in base::kStackOrder: medium tones, which both black and white set off.
+constexpr std::array<std::uint8_t, base::kStackOrder.size()> kColors = {
+    32, 74, 97, 36, 245, 101, 30, 142, 172, 167, 169, 140, 241};
 
 struct NamedBand {
   std::string_view name;
@@ -72,11 +61,12 @@ std::vector<NamedBand> category_bands(const model::Trace& trace, const model::De
   if (grouping == nullptr) return named;
   const tiles::Bands bands =
       tiles::bands(trace, device, tiles::groups_of(*grouping, device), tiles::points_of(columns));
-  for (const CategoryColor& category : kCategoryColors) {
-    const auto found = std::ranges::find(bands.names, category.name);
+  for (std::size_t at = 0; at < kColors.size(); ++at) {
+    const std::string_view name = base::name_of(base::kStackOrder[at]);
+    const auto found = std::ranges::find(bands.names, name);
     if (found == bands.names.end()) continue;
     const auto bytes = bands.of(static_cast<std::size_t>(found - bands.names.begin()));
-    named.push_back({category.name, {category.color, {bytes.begin(), bytes.end()}}});
+    named.push_back({name, {kColors[at], {bytes.begin(), bytes.end()}}});
   }
   return named;
 }
