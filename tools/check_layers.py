@@ -33,12 +33,19 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "tiles": {"base", "model"},
     "report": {"base"},
     "page": {"base"},
+    "charts": {"base", "model", "report", "tiles", "page"},
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},
     "simulator": {"base", "model", "report"},
-    "exporters": {"base", "model", "report"},
+    "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
+    "exporters/html": {
+        "base", "charts", "comparison", "exporters", "model", "page", "report", "tiles",
+        "plimsoll/version.h",
+    },
+    "exporters/svg": {"base", "model", "report", "exporters", "charts", "page"},
+    "exporters/png": {"base", "model", "report", "exporters", "charts", "page"},
     "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
@@ -69,8 +76,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
-        "base", "report", "comparison", "exporters/terminal", "engine", "alerts", "logs", "top",
-        "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
+        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal", "engine",
+        "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
+        "charts", "model", "page", "tiles",  # plots
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},

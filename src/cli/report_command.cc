@@ -10,6 +10,7 @@
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
+#include "cli/report_page.h"
 #include "cli/terminal.h"
 #include "comparison/ranks.h"
 #include "engine/session_state.h"
@@ -50,6 +51,14 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
                       std::string("--brief prints no tables: leave out ") + option);
   }
   question.has_chart = can_draw_pages() && !arguments.has("--no-chart");
+  for (const char* const option : {"--json", "--by", "--brief"}) {
+    if (!arguments.has("--html") || !arguments.has(option)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      std::string("--html writes a page with all tables: leave out ") + option);
+  }
+  if (arguments.has("--force") && !arguments.has("--html")) {
+    return make_error(ErrorCode::kInvalidArgument, "--force is for --html, which writes a file");
+  }
   question.text.color = chosen_color(arguments);
   question.text.width = output_width(kWidestTables);
   PLIMSOLL_TRY_ASSIGN(question.text.top, chosen_top(arguments, kRowsShown));
@@ -149,6 +158,7 @@ std::string ranks_text(const comparison::RankComparison& comparison,
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
   if (!question) return complain(question.error());
+  if (arguments.has("--html")) return write_report_page(arguments, question->ask);
   Sequence sequence(*question);
   std::vector<Answer> ranks;  // collected until all files are read
   int exit_code = kFine;
@@ -216,6 +226,10 @@ Command report_command() {
       {"--json", "", "",
        "Print one JSON object, described by `plimsoll schema`; for several files an array of "
        "them."},
+      {"--html", "", "PATH",
+       "Write the report as one HTML page with charts, for any browser, also without a network; "
+       "several files become one page. - is standard output."},
+      {"--force", "", "", "Replace the page if it exists."},
       fail_on_option(report::kFindingIds),
       color_option(),
   };
@@ -223,6 +237,7 @@ Command report_command() {
       {"examples",
        {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
         {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
+        {"plimsoll report snapshot.pickle --html report.html", "as a page"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},

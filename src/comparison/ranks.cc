@@ -32,18 +32,6 @@ struct Rank {
 
 std::string name_of(const Rank& rank) { return "rank " + std::to_string(rank.row.number); }
 
-const DeviceReport* main_device(const Report& report) {
-  const auto weight = [](const DeviceReport& device) {
-    return std::pair(device.device_type != "cpu", device.held().peak_bytes);
-  };
-  const DeviceReport* best = nullptr;
-  for (const DeviceReport& device : report.devices) {
-    if (!report::has_content(device)) continue;
-    if (best == nullptr || weight(device) > weight(*best)) best = &device;
-  }
-  return best;
-}
-
 const Oom* first_oom(const Report& report) {
   const Oom* first = nullptr;
   for (const DeviceReport& device : report.devices) {
@@ -66,7 +54,7 @@ Rank rank_of(const Report& report, std::size_t index) {
   Rank rank;
   rank.row.number = *report.source.rank;
   rank.row.report = index;
-  rank.row.device = main_device(report);
+  rank.row.device = report::main_device(report);
   rank.row.first_oom = first_oom(report);
   if (rank.row.device == nullptr) return rank;
   rank.row.peak_bytes = rank.row.device->held().peak_bytes;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "report/device_report.h"
 #include "report/report.h"
@@ -37,6 +38,19 @@ inline bool is_minor(const Report& report, const DeviceReport& device) {
   const std::int64_t peak = device.held().peak_bytes;
   if (!is_host(device)) return peak < most / kFactorOfGpu;
   return most > 0 && (peak <= most || (peak < kSmallOnHost && peak / kFactorOfHost <= most));
+}
+
+// The device with the highest peak, the CPU only as a last resort; nullptr: nothing was recorded.
+inline const DeviceReport* main_device(const Report& report) {
+  const auto weight = [](const DeviceReport& device) {
+    return std::pair(device.device_type != "cpu", device.held().peak_bytes);
+  };
+  const DeviceReport* best = nullptr;
+  for (const DeviceReport& device : report.devices) {
+    if (!has_content(device)) continue;
+    if (best == nullptr || weight(device) > weight(*best)) best = &device;
+  }
+  return best;
 }
 
 // nullptr if the report has no device with this number.

@@ -11,8 +11,6 @@
 namespace plimsoll::tiles {
 namespace {
 
-constexpr const char* kRestName = "[everything else]";
-
 // Calls visit(row, first, end) for each lifetime that is live at the points [first, end), if any.
 template <typename Visit>
 void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_t> points,
@@ -63,7 +61,7 @@ Groups keep_only(Groups groups, const std::vector<bool>& is_kept) {
     place[group] = static_cast<std::uint32_t>(out.names.size());
     out.names.push_back(std::move(groups.names[group]));
   }
-  out.names.emplace_back(kRestName);
+  out.names.emplace_back(kEverythingElse);
   for (std::uint32_t& group : groups.of) group = place[group];
   out.of = std::move(groups.of);
   return out;

@@ -10,8 +10,8 @@
 
 #include "base/categories.h"
 #include "base/units.h"
-#include "exporters/terminal/point_text.h"
-#include "exporters/terminal/words.h"
+#include "exporters/terminal/report.h"
+#include "exporters/words.h"
 #include "model/groupings.h"
 #include "model/steps.h"
 #include "text/block_chart.h"
@@ -225,7 +225,7 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
   std::size_t label_width = 0;
   for (const std::string& label : labels) label_width = std::max(label_width, label.size());
   label_width += 2;  // the indent of tables
-  const std::size_t count = options.width - label_width - 2;
+  const std::size_t count = std::max(options.width, kNarrowestReport) - label_width - 2;
 
   const tiles::Axis axis(trace, *recorded, axis_of(trace, *recorded));
   const std::vector<tiles::Column> columns = tiles::columns(

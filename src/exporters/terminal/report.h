@@ -33,14 +33,7 @@ struct TextOptions {
 
 std::string to_text(const report::Report& report, const TextOptions& options);
 
-// The one sentence for a report without findings.
-std::string calm_text(const report::Report& report, const TextOptions& options);
-
-// For a finding: its color; its severity in capitals; and the next step with the bytes it saves,
-// empty if there is none.
 text::Style severity_style(const report::Finding& finding);
-std::string severity_mark(const report::Finding& finding);
-std::string step_text(const report::Finding& finding);
 
 // Only the findings, separated by empty lines.
 std::string findings_text(const std::vector<report::Finding>& findings, const TextOptions& options);

@@ -1,0 +1,64 @@
+// What the charts share: title, legend, axes, labels.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "charts/chart.h"
+#include "page/drawing.h"
+#include "page/text_width.h"
+#include "page/ticks.h"
+
+namespace plimsoll::charts {
+
+// Margins of charts, in pixels.
+inline constexpr double kMargin = 12;       // of title, legend and charts without a y axis
+inline constexpr double kRightMargin = 14;  // of charts with a y axis
+inline constexpr double kLeftMargin = 16;   // more than the labels of the y axis
+inline constexpr double kPeakMargin = 24;   // above the plot, for the label of the peak
+inline constexpr double kAxisSize = 11;     // of the text on axes
+
+// "optimizer_state" -> "optimizer state".
+std::string spaced(std::string_view name);
+// A name of any length for a legend or tooltip.
+std::string short_name(std::string_view name);
+// One decimal, as everywhere; of unsigned numbers beyond int64 the largest one.
+std::string bytes_text(double bytes);
+
+struct LegendEntry {
+  std::string label;
+  page::Fill fill = {};      // a square
+  page::Stroke stroke = {};  // or a line
+  bool begins_row = false;   // of entries about something else
+};
+
+// Draws title, subtitle and legend; returns the y below them.
+double add_header(page::Drawing& drawing, const ChartOptions& options,
+                  const std::vector<LegendEntry>& legend);
+
+// A rectangle of the drawing.
+struct PlotArea {
+  double x = 0, y = 0, width = 0, height = 0;
+
+  double right() const { return x + width; }
+  double bottom() const { return y + height; }
+};
+
+// The width that the labels of the ticks need.
+double tick_label_width(const std::vector<page::Tick>& ticks);
+// Grid lines and labels; bytes_at_top belongs to the top of the plot.
+void add_byte_axis(page::Drawing& drawing, const PlotArea& plot,
+                   const std::vector<page::Tick>& ticks, double bytes_at_top);
+
+// Text on a plate of the background, so that it is legible on top of lines.
+void add_plated(page::Drawing& drawing, const page::Text& text);
+inline page::Font font_of(const page::Text& text) {
+  return {text.size, text.is_bold, text.is_mono};
+}
+
+// A drawing that only says why there is no chart.
+Chart message_chart(const std::string& message, const ChartOptions& options);
+
+}  // namespace plimsoll::charts

@@ -1,0 +1,258 @@
+#include "charts/plots.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "base/path_text.h"
+#include "base/units.h"
+#include "charts/frame.h"
+#include "charts/grouping.h"
+#include "charts/layers.h"
+#include "charts/ranks.h"
+#include "charts/segments.h"
+#include "charts/steps.h"
+#include "charts/timeline.h"
+#include "report/devices.h"
+
+namespace plimsoll::charts {
+namespace {
+
+using model::Dimension;
+using report::DeviceReport;
+using report::PointInTime;
+
+constexpr std::string_view kDot = " \xC2\xB7 ";
+
+std::string file_name(const std::string& path) {
+  const auto end = std::find_if(path.rbegin(), path.rend(), base::is_separator).base();
+  return std::string(end, path.end());
+}
+
+std::string joined_by_dots(std::initializer_list<std::string> parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : std::string(kDot)) + part;
+  return out;
+}
+
+Error missing(std::string sentence) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(sentence));
+}
+
+// One plot: its recording, and what all plots do with it.
+class PlotMaker {
+ public:
+  PlotMaker(const PlotInput& input, const PlotOptions& options)
+      : input_(input), options_(options) {}
+
+  const model::DeviceTrace& device() const { return input_.trace.devices[input_.device]; }
+  const DeviceReport& device_report() const { return input_.report.devices[input_.device]; }
+  std::string device_name() const { return model::to_string(device().device); }
+
+  const PointInTime* point() const {
+    const auto& points = input_.report.tables.points;
+    const auto found = std::ranges::find(points, device().device.ordinal, &PointInTime::device);
+    return found == points.end() ? nullptr : &*found;
+  }
+
+  ChartOptions chart_options(const std::string& figures, const std::string& subtitle) const {
+    ChartOptions chart;
+    chart.width = options_.width;
+    chart.height = options_.height;
+    chart.title =
+        options_.title.empty()
+            ? joined_by_dots({file_name(input_.report.source.path), device_name(), figures})
+            : options_.title;
+    chart.subtitle = subtitle;
+    chart.has_legend = true;
+    return chart;
+  }
+
+  // The sentence if blocks or bands cannot be grouped by it.
+  Status check_dimension() const {
+    if (!options_.by) return {};
+    if (groups_by(input_.trace, device(), input_.lines, *options_.by)) return {};
+    return missing(std::string("the recording has no data by ") + model::to_string(*options_.by) +
+                   "; choose another --by, such as line");
+  }
+
+ private:
+  const PlotInput& input_;
+  const PlotOptions& options_;
+};
+
+std::string time_text(const PointInTime& point) {
+  if (point.name == "peak") return "at the peak";
+  if (point.name == "start") return "at the start";
+  if (point.name == "end") return "at the end";
+  if (point.name.starts_with("oom")) return "when memory ran out";
+  return "at " + point.name;
+}
+
+const char* axis_problem(tiles::AxisKind axis) {
+  return axis == tiles::AxisKind::kStep
+             ? "no steps are marked, so there is no --axis step; use time or event, or mark steps "
+               "with plimsoll.step()"
+             : "the times of the events are unknown, so there is no --axis time; use event";
+}
+
+}  // namespace
+
+std::span<const char* const> timeline_needs() {
+  static constexpr std::array kNames = {"timeline", "composition", "oom", "device"};
+  return kNames;
+}
+std::span<const char* const> layers_needs() {
+  static constexpr std::array kNames = {"timeline", "composition", "layers"};
+  return kNames;
+}
+std::span<const char* const> segments_needs() {
+  static constexpr std::array kNames = {"timeline", "composition"};
+  return kNames;
+}
+std::span<const char* const> steps_needs() {
+  static constexpr std::array kNames = {"timeline", "composition", "steps", "growth", "oom"};
+  return kNames;
+}
+
+Result<Plot> plot_timeline(const PlotInput& input, const PlotOptions& options) {
+  const PlotMaker maker(input, options);
+  const model::DeviceTrace& device = maker.device();
+  if (device.events.size() == 0) {
+    return missing("no memory events of " + maker.device_name() +
+                   " were recorded, so its memory over time is unknown; plimsoll run records them");
+  }
+  PLIMSOLL_TRY(maker.check_dimension());
+  if (options.axis && !tiles::Axis::is_known(input.trace, device, *options.axis)) {
+    return missing(axis_problem(*options.axis));
+  }
+  ChartOptions chart;
+  chart.width = options.width;
+  TimelineQuestion question;
+  question.by = options.by;
+  question.axis = options.axis;
+  question.columns = timeline_columns(chart);
+  const TimelineData data =
+      timeline_data(input.trace, device, maker.device_report(), input.lines, question);
+  chart = maker.chart_options("peak " + bytes_text(data.most_bytes()),
+                              std::string("live bytes by ") + model::to_string(data.by) +
+                                  "; each column shows the point with the most live bytes in it");
+  return Plot{timeline(data, chart), chart.title};
+}
+
+Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options) {
+  const PlotMaker maker(input, options);
+  const std::int32_t ordinal = maker.device().device.ordinal;
+  if (!input.trace.has_layers()) {
+    return missing("the recording has no layers; plimsoll run and plimsoll.record() record them");
+  }
+  const PointInTime* point = maker.point();
+  const auto& rows = input.report.tables.folded_layers;
+  const bool has_bytes = std::ranges::any_of(rows, [&](const report::FoldedLayerRow& row) {
+    return row.device == ordinal && row.inclusive.bytes > 0;
+  });
+  if (point == nullptr || !has_bytes) {
+    return missing("no memory is live on " + maker.device_name() +
+                   (point == nullptr ? "" : " " + time_text(*point)) + "; choose another --at");
+  }
+  const std::string bytes = bytes_text(static_cast<double>(point->live_bytes));
+  const ChartOptions chart =
+      maker.chart_options(bytes + " live " + time_text(*point),
+                          "live bytes by layer; a box contains the layers below it");
+  return Plot{layers(input.report, ordinal, chart), chart.title};
+}
+
+Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options) {
+  const PlotMaker maker(input, options);
+  PLIMSOLL_TRY(maker.check_dimension());
+  const PointInTime* point = maker.point();
+  if (report::is_host(maker.device_report())) {
+    return missing(maker.device_name() +
+                   " has no segments: only the caching allocator of a GPU has them; choose a GPU "
+                   "with --device");
+  }
+  const std::int64_t event = point != nullptr && point->event
+                                 ? static_cast<std::int64_t>(*point->event)
+                                 : std::int64_t{-1};
+  const SegmentsData data =
+      segments_data(input.trace, maker.device(), input.lines, event, options.by);
+  if (data.segments.empty()) {
+    return missing("no segments of " + maker.device_name() + " are known" +
+                   (point == nullptr ? "" : " " + time_text(*point)) +
+                   "; snapshots of torch.cuda.memory and recordings of plimsoll run have them");
+  }
+  const ChartOptions chart = maker.chart_options(
+      bytes_text(static_cast<double>(data.reserved_bytes)) + " reserved" +
+          (point == nullptr ? "" : " " + time_text(*point)),
+      base::counted(data.segments.size(), "segment") + "; the area of a box is bytes");
+  return Plot{segments(data, chart), chart.title};
+}
+
+Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options) {
+  const PlotMaker maker(input, options);
+  const std::int32_t ordinal = maker.device().device.ordinal;
+  const auto& rows = input.report.tables.steps;
+  const auto is_complete = [&](const report::StepRow& row) {
+    return row.device == ordinal && row.is_complete;
+  };
+  const auto count = static_cast<std::uint64_t>(std::ranges::count_if(rows, is_complete));
+  if (count == 0) {
+    return missing("no steps are marked on " + maker.device_name() +
+                   "; plimsoll run marks a step at each optimizer step, plimsoll.step() elsewhere");
+  }
+  const ChartOptions chart = maker.chart_options(
+      base::counted(count, "step"), "from the bytes live at the end of each step up to its peak");
+  return Plot{steps(input.report, ordinal, chart), chart.title};
+}
+
+Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options) {
+  std::vector<RankSteps> rows;
+  std::set<std::int64_t> seen;
+  for (const report::Report& report : reports) {
+    const std::string& path = report.source.path;
+    if (!report.source.rank) {
+      return missing(path +
+                     ": the rank of the process is unknown; plimsoll run records it under "
+                     "torchrun");
+    }
+    if (!seen.insert(*report.source.rank).second) {
+      return missing(path + ": another file is also of rank " +
+                     std::to_string(*report.source.rank) + "; give one file for each rank");
+    }
+    if (const DeviceReport* device = report::main_device(report)) {
+      rows.push_back({*report.source.rank, &report, device->device});
+    }
+  }
+  if (rows.size() < 2) {
+    return missing("a plot of ranks needs recordings of 2 ranks or more; got " +
+                   std::to_string(rows.size()));
+  }
+  const bool has_steps = std::ranges::any_of(
+      reports, [](const report::Report& report) { return !report.tables.steps.empty(); });
+  if (!has_steps) {
+    return missing("no steps are marked in any of the " + std::to_string(rows.size()) +
+                   " recordings; mark them with plimsoll.step()");
+  }
+  std::ranges::sort(rows, {}, &RankSteps::rank);
+  ChartOptions chart;
+  chart.width = options.width;
+  chart.height = options.height;
+  chart.title = options.title.empty() ? joined_by_dots({file_name(rows.front().report->source.path),
+                                                        base::counted(rows.size(), "rank")})
+                                      : options.title;
+  chart.subtitle = "peak of each step: its deviation from the median of the ranks";
+  chart.has_legend = true;
+  return Plot{ranks(rows, chart), chart.title};
+}
+
+Plot timeline_or_reason(const PlotInput& input, const PlotOptions& options) {
+  Result<Plot> plot = plot_timeline(input, options);
+  if (plot) return std::move(plot).value();
+  ChartOptions chart;
+  chart.width = options.width;
+  chart.title = file_name(input.report.source.path);
+  return Plot{message_chart(plot.error().message, chart), chart.title};
+}
+
+}  // namespace plimsoll::charts

@@ -1,0 +1,59 @@
+// Charts as pictures of their own, for papers and READMEs: with title and legend. If a recording
+// lacks what a chart shows, the result is an error that says why and what records it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "charts/chart.h"
+#include "model/groupings.h"
+#include "model/trace.h"
+#include "model/user_line.h"
+#include "plimsoll/result.h"
+#include "report/report.h"
+#include "tiles/axis.h"
+
+namespace plimsoll::charts {
+
+// One device of a recording. `device` is the row in the trace and in the report.
+struct PlotInput {
+  const model::Trace& trace;
+  const report::Report& report;
+  const model::UserLines& lines;
+  std::size_t device = 0;
+};
+
+struct PlotOptions {
+  double width = 960;
+  double height = 0;                         // 0: what suits the chart
+  std::string title = {};                    // empty: from the recording
+  std::optional<model::Dimension> by = {};   // of the timeline, and of blocks in segments
+  std::optional<tiles::AxisKind> axis = {};  // of the timeline
+};
+
+struct Plot {
+  Chart chart;
+  std::string title;
+};
+
+// The analyses whose results a plot needs.
+std::span<const char* const> timeline_needs();
+std::span<const char* const> layers_needs();
+std::span<const char* const> segments_needs();
+std::span<const char* const> steps_needs();
+
+Result<Plot> plot_timeline(const PlotInput& input, const PlotOptions& options);
+Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options);
+Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options);
+Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options);
+// Of the main device of each report. The reports must be of different ranks.
+Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options);
+
+// What every recording has: if there is no timeline, the reason as a picture.
+Plot timeline_or_reason(const PlotInput& input, const PlotOptions& options);
+
+}  // namespace plimsoll::charts

@@ -1,0 +1,279 @@
+#include "charts/ranks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/units.h"
+#include "charts/frame.h"
+#include "report/devices.h"
+
+namespace plimsoll::charts {
+namespace {
+
+using page::Anchor;
+using page::Drawing;
+using page::Paint;
+using page::Text;
+
+struct Cell {
+  bool has_value = false;
+  double bytes = 0;
+};
+
+struct Row {
+  std::int64_t rank = 0;
+  std::vector<Cell> cells;  // by column
+  double peak_bytes = 0;
+  bool has_failed = false;
+  std::size_t end = 0;  // after the last cell
+};
+
+struct Grid {
+  std::vector<std::uint64_t> steps;  // the first step of each column
+  std::vector<Row> rows;
+  std::vector<double> medians;  // by column
+  std::uint64_t steps_each = 1;
+};
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Columns of one step, or of several with their highest peak.
+Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns) {
+  Grid grid;
+  std::map<std::uint64_t, std::size_t> columns;
+  for (const RankSteps& each : ranks) {
+    for (const report::StepRow& row : each.report->tables.steps) {
+      if (row.device == each.device) columns.emplace(row.step, 0);
+    }
+  }
+  if (columns.empty()) return grid;
+  grid.steps_each = (columns.size() + most_columns - 1) / most_columns;
+  std::size_t index = 0;
+  for (auto& [step, column] : columns) {
+    column = index++ / grid.steps_each;
+    if (column == grid.steps.size()) grid.steps.push_back(step);
+  }
+  for (const RankSteps& each : ranks) {
+    Row row{each.rank, std::vector<Cell>(grid.steps.size())};
+    for (const report::StepRow& step : each.report->tables.steps) {
+      if (step.device != each.device) continue;
+      const std::size_t column = columns[step.step];
+      Cell& cell = row.cells[column];
+      cell.bytes = std::max(cell.has_value ? cell.bytes : 0, static_cast<double>(step.peak_bytes));
+      cell.has_value = true;
+      row.end = std::max(row.end, column + 1);
+      row.peak_bytes = std::max(row.peak_bytes, cell.bytes);
+    }
+    const report::DeviceReport* device = report::find_device(*each.report, each.device);
+    row.has_failed = device != nullptr && !device->ooms.empty();
+    grid.rows.push_back(std::move(row));
+  }
+  for (std::size_t column = 0; column < grid.steps.size(); ++column) {
+    std::vector<double> values;
+    for (const Row& row : grid.rows) {
+      if (row.cells[column].has_value) values.push_back(row.cells[column].bytes);
+    }
+    grid.medians.push_back(median_of(std::move(values)));
+  }
+  return grid;
+}
+
+class RanksPainter {
+ public:
+  RanksPainter(const std::vector<RankSteps>& ranks, const ChartOptions& options)
+      : options_(options) {
+    double label_width = 0;
+    double bytes_width = 0;
+    for (const RankSteps& each : ranks) {
+      label_width = std::max(label_width, page::text_width(label_of(each.rank), {kAxisSize}));
+      bytes_width = std::max(bytes_width, page::text_width("1023.9 MiB", {kAxisSize}));
+    }
+    plot_.x = std::round(kMargin + label_width + 8);
+    plot_.width =
+        std::floor(std::max(std::max(options.width, 200.0) - plot_.x - bytes_width - 24, 60.0));
+    grid_ = grid_of(ranks, static_cast<std::size_t>(plot_.width / kNarrowestCell));
+    scale_ = kLeastScale;
+    for (const Row& row : grid_.rows) {
+      for (std::size_t i = 0; i < row.cells.size(); ++i) {
+        if (row.cells[i].has_value) {
+          scale_ = std::max(scale_, std::fabs(row.cells[i].bytes - grid_.medians[i]));
+        }
+      }
+    }
+  }
+
+  bool is_empty() const { return grid_.steps.empty(); }
+
+  Chart paint() {
+    Drawing& drawing = chart_.drawing;
+    drawing.width = std::max(options_.width, 200.0);
+    const double header = add_header(drawing, options_, legend());
+    plot_.y = header + 18;
+    const auto rows = static_cast<double>(grid_.rows.size());
+    const double room = options_.height > 0 ? options_.height - plot_.y - kBottom : kHeight;
+    row_height_ = std::clamp(room / rows, kShortestRow, kTallestRow);
+    plot_.height = row_height_ * rows;
+    drawing.height = std::max(plot_.bottom() + kBottom, options_.height);
+    pitch_ = std::min(plot_.width / static_cast<double>(grid_.steps.size()), kWidestCell);
+    const double peaks_x = x_of(grid_.steps.size()) + 10;
+    drawing.add(Text{peaks_x, plot_.y - 5, "peak", kAxisSize, Paint::kFaint});
+    for (std::size_t i = 0; i < grid_.rows.size(); ++i) add_row(i, peaks_x);
+    add_labels();
+    chart_.x = plot_.x;
+    chart_.y = plot_.y;
+    chart_.width = plot_.width;
+    chart_.height = plot_.height;
+    describe();
+    return std::move(chart_);
+  }
+
+ private:
+  static constexpr double kTallestRow = 22;
+  static constexpr double kShortestRow = 3;
+  static constexpr double kHeight = 420;  // of the rows, if there are many
+  static constexpr double kBottom = 26;
+  static constexpr double kWidestCell = 60;
+  static constexpr double kNarrowestCell = 3;
+  static constexpr double kLevels = 16;            // of each of the two colors
+  static constexpr std::size_t kMostCells = 4000;  // with a shape and a tooltip each
+  static constexpr double kLeastScale = 1 << 20;   // smaller deviations are not made visible
+
+  static std::string label_of(std::int64_t rank) { return "rank " + std::to_string(rank); }
+  double x_of(std::size_t column) const { return plot_.x + pitch_ * static_cast<double>(column); }
+
+  std::vector<LegendEntry> legend() const {
+    const std::string most = bytes_text(scale_);
+    return {{most + " below the median of the step", {Paint::kLow}},
+            {"at the median", {Paint::kGrid}},
+            {most + " above", {Paint::kHigh}}};
+  }
+
+  bool is_dense() const { return grid_.rows.size() * grid_.steps.size() > kMostCells; }
+
+  void add_row(std::size_t index, double peaks_x) {
+    const Row& row = grid_.rows[index];
+    const double y = plot_.y + row_height_ * static_cast<double>(index);
+    const double gap = row_height_ > 8 ? 2 : row_height_ > 4 ? 1 : 0;
+    const double cell_gap = is_dense() ? 0 : pitch_ > 8 ? 1.5 : pitch_ > 4 ? 0.5 : 0;
+    for (std::size_t i = 0; i < row.cells.size();) {
+      const std::size_t end = is_dense() ? end_of_run(row, i) : i + 1;
+      if (row.cells[i].has_value) {
+        const double width = pitch_ * static_cast<double>(end - i) - cell_gap;
+        add_cell(row, i, {x_of(i), y, width, row_height_ - gap, {}});
+      }
+      i = end;
+    }
+    const double middle = y + (row_height_ - gap) / 2;
+    if (row.has_failed) add_cross(x_of(row.end) - cell_gap / 2 - std::min(pitch_ / 2, 8.0), middle);
+    if (!is_labelled(index)) return;
+    chart_.drawing.add(
+        Text{plot_.x - 8, middle + 4, label_of(row.rank), kAxisSize, Paint::kFaint, Anchor::kEnd});
+    chart_.drawing.add(
+        Text{peaks_x, middle + 4, bytes_text(row.peak_bytes), kAxisSize, Paint::kMuted});
+  }
+
+  double deviation(const Row& row, std::size_t column) const {
+    return row.cells[column].bytes - grid_.medians[column];
+  }
+  // -kLevels to kLevels.
+  double level(const Row& row, std::size_t column) const {
+    return std::round(std::clamp(deviation(row, column) / scale_, -1.0, 1.0) * kLevels);
+  }
+  // After the neighbors of the same color, which thousands of cells share.
+  std::size_t end_of_run(const Row& row, std::size_t begin) const {
+    std::size_t end = begin + 1;
+    while (end < row.cells.size() && row.cells[end].has_value == row.cells[begin].has_value &&
+           (!row.cells[begin].has_value || level(row, end) == level(row, begin))) {
+      ++end;
+    }
+    return end;
+  }
+
+  void add_cell(const Row& row, std::size_t column, page::Rect cell) {
+    cell.fill = {Paint::kGrid};
+    const double color = level(row, column);
+    if (color != 0) chart_.drawing.add(cell);
+    if (color != 0) {
+      cell.fill = {color < 0 ? Paint::kLow : Paint::kHigh, std::fabs(color) / kLevels};
+    }
+    if (!is_dense()) {
+      const double bytes = deviation(row, column);
+      cell.hint.tooltip = label_of(row.rank) + ", " + column_name(column) + ": " +
+                          bytes_text(row.cells[column].bytes) + ", " + (bytes < 0 ? "" : "+") +
+                          bytes_text(bytes) + " from the median";
+    }
+    chart_.drawing.add(std::move(cell));
+  }
+
+  std::string column_name(std::size_t column) const {
+    const std::uint64_t first = grid_.steps[column];
+    if (grid_.steps_each == 1) return "step " + std::to_string(first);
+    return base::format_count(grid_.steps_each) + " steps from " + std::to_string(first);
+  }
+
+  // Labels of rows that are lower than text: every second, fourth, ...
+  bool is_labelled(std::size_t row) const {
+    std::size_t every = 1;
+    while (row_height_ * static_cast<double>(every) < 13) every *= 2;
+    return row % every == 0;
+  }
+
+  void add_cross(double x, double y) {
+    const double size = std::clamp(row_height_ / 4, 2.0, 4.5);
+    for (const double side : {-1.0, 1.0}) {
+      chart_.drawing.line({x - size * side, y - size}, {x + size * side, y + size},
+                          {Paint::kInk, 1.75});
+    }
+  }
+
+  void add_labels() {
+    const double widest =
+        page::text_width("step " + std::to_string(grid_.steps.back()), {kAxisSize}) + 12;
+    const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(widest / pitch_)));
+    for (std::size_t i = 0; i < grid_.steps.size(); i += every) {
+      const std::string label = (i == 0 ? "step " : "") + std::to_string(grid_.steps[i]);
+      const double left = x_of(i);
+      chart_.drawing.add(pitch_ > widest
+                             ? Text{left + pitch_ / 2, plot_.bottom() + 15, label, kAxisSize,
+                                    Paint::kFaint, Anchor::kMiddle}
+                             : Text{left, plot_.bottom() + 15, label, kAxisSize, Paint::kFaint});
+    }
+  }
+
+  void describe() {
+    const auto highest = std::ranges::max_element(grid_.rows, {}, &Row::peak_bytes);
+    chart_.description = base::counted(grid_.rows.size(), "rank") + "; the highest peak is " +
+                         bytes_text(highest->peak_bytes) + ", of " + label_of(highest->rank) + ".";
+    for (const Row& row : grid_.rows) {
+      if (row.has_failed) chart_.description += " Memory ran out on " + label_of(row.rank) + ".";
+    }
+  }
+
+  const ChartOptions& options_;
+  Chart chart_;
+  PlotArea plot_;
+  Grid grid_;
+  double scale_ = 1;  // the deviation of the full color
+  double row_height_ = 0;
+  double pitch_ = 0;
+};
+
+}  // namespace
+
+Chart ranks(const std::vector<RankSteps>& ranks, const ChartOptions& options) {
+  RanksPainter painter(ranks, options);
+  if (painter.is_empty()) return message_chart("No steps are marked on any rank.", options);
+  return painter.paint();
+}
+
+}  // namespace plimsoll::charts

@@ -1,0 +1,71 @@
+// Memory over time as stacked bands: every column shows a live set that occurred, to the byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "charts/chart.h"
+#include "charts/grouping.h"
+#include "model/groupings.h"
+#include "model/trace.h"
+#include "model/user_line.h"
+#include "report/device_report.h"
+#include "tiles/axis.h"
+#include "tiles/bands.h"
+#include "tiles/columns.h"
+
+namespace plimsoll::charts {
+
+struct TimelineQuestion {
+  std::optional<model::Dimension> by = {};   // nullopt: the default
+  std::optional<tiles::AxisKind> axis = {};  // nullopt: the best
+  std::size_t columns = 880;
+  std::size_t most_groups = 8;  // of groups that are no categories; the rest is one more
+};
+
+// A part of the x axis, in columns (0 at the left edge).
+struct AxisSpan {
+  double begin = 0;
+  double end = 0;
+  std::string label;
+};
+
+struct TimelineData {
+  tiles::AxisKind axis = tiles::AxisKind::kEvent;
+  double end = 0;  // of the axis
+  model::Dimension by = model::Dimension::kCategory;
+  std::vector<tiles::Column> columns;
+  tiles::Bands bands;                      // at the points of the columns
+  std::vector<GroupStyle> stack;           // from the bottom up
+  std::vector<std::int64_t> not_in_bands;  // by column: live bytes that no allocation explains
+  std::size_t peak_column = 0;
+  std::string peak_place;  // "step 2", "event 2,026"
+  struct Failure {
+    double column = 0;
+    std::uint64_t requested_bytes = 0;
+  };
+  std::vector<Failure> failures;
+  std::vector<AxisSpan> steps;   // of a step axis
+  std::vector<AxisSpan> phases;  // labels are names of phases; empty: unknown
+  std::optional<std::uint64_t> limit_bytes;
+  std::string limit_name;  // "device", "limit"
+  bool is_truncated = false;
+
+  double most_bytes() const;  // live, in any column
+};
+
+// `report` is the device's. The grouping and the axis must be known. Columns without events at
+// either end of the axis still show the state.
+TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& device,
+                           const report::DeviceReport& report, const model::UserLines& lines,
+                           const TimelineQuestion& question);
+
+Chart timeline(const TimelineData& data, const ChartOptions& options);
+
+// The number of columns that a chart of this width shows, one for each pixel.
+std::size_t timeline_columns(const ChartOptions& options);
+
+}  // namespace plimsoll::charts

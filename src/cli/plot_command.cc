@@ -1,0 +1,270 @@
+// plimsoll plot: a chart of a recording as SVG or PNG.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "charts/plots.h"
+#include "cli/commands.h"
+#include "cli/common_options.h"
+#include "cli/exit_code.h"
+#include "cli/interruption.h"
+#include "cli/output_file.h"
+#include "cli/progress_bar.h"
+#include "cli/terminal.h"
+#include "engine/parse_options.h"
+#include "engine/session_state.h"
+#include "model/groupings.h"
+#include "page/png.h"
+#include "page/svg.h"
+#include "plimsoll/session.h"
+#include "report/devices.h"
+#include "tiles/axis.h"
+
+namespace plimsoll::cli {
+namespace {
+
+using charts::Plot;
+using charts::PlotInput;
+using charts::PlotOptions;
+
+// A kind of plot, and the options that have a meaning for it.
+struct PlotKind {
+  std::string_view name;
+  std::span<const char* const> (*needs)();
+  Result<Plot> (*plot)(const PlotInput&, const PlotOptions&);  // null: of several recordings
+  bool has_by = false;
+  bool has_at = false;
+  bool has_axis = false;
+};
+
+constexpr std::array<PlotKind, 5> kPlotKinds = {{
+    {"timeline", charts::timeline_needs, charts::plot_timeline, true, false, true},
+    {"layers", charts::layers_needs, charts::plot_layers, false, true, false},
+    {"segments", charts::segments_needs, charts::plot_segments, true, true, false},
+    {"steps", charts::steps_needs, charts::plot_steps, false, false, false},
+    {"ranks", charts::steps_needs, nullptr, false, false, false},
+}};
+constexpr std::array<std::string_view, 7> kPlotGroupings = {
+    "category", "layer", "line", "operator", "phase", "stream", "pool"};
+constexpr double kLeastPixels = 200;
+constexpr double kMostPixels = 8000;
+constexpr double kPngScale = 2;
+
+Error plot_error(std::string message) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Result<double> chosen_pixels(const Arguments& arguments, const std::string& option,
+                             double if_not_given) {
+  if (!arguments.has(option)) return if_not_given;
+  const std::string text = arguments.value(option);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < kLeastPixels ||
+      value > kMostPixels) {
+    return plot_error(option + " " + text + " is not a number of pixels from 200 to 8000");
+  }
+  return static_cast<double>(value);
+}
+
+// Options without a meaning for the plot are errors, not ignored.
+Status check_options(const Arguments& arguments, const PlotKind& kind) {
+  const std::array<std::pair<const char*, bool>, 4> known = {{{"--by", kind.has_by},
+                                                              {"--at", kind.has_at},
+                                                              {"--axis", kind.has_axis},
+                                                              {"--device", kind.plot != nullptr}}};
+  for (const auto& [option, has_meaning] : known) {
+    if (has_meaning || !arguments.has(option)) continue;
+    return plot_error(std::string(option) + " has no meaning for --what " + std::string(kind.name) +
+                      ": leave it out");
+  }
+  const std::size_t files = arguments.values("FILE").size();
+  if (kind.plot != nullptr && files > 1) {
+    return plot_error("--what " + std::string(kind.name) + " plots one recording; got " +
+                      std::to_string(files) + " files");
+  }
+  if (kind.plot == nullptr && files < 2) {
+    return plot_error("--what ranks compares the recordings of several ranks; got 1 file");
+  }
+  return {};
+}
+
+Result<PlotOptions> plot_options(const Arguments& arguments) {
+  PlotOptions options;
+  PLIMSOLL_TRY_ASSIGN(options.width, chosen_pixels(arguments, "--width", options.width));
+  PLIMSOLL_TRY_ASSIGN(options.height, chosen_pixels(arguments, "--height", options.height));
+  options.title = arguments.value("--title");
+  // Both are checked as choices.
+  if (arguments.has("--by")) options.by = model::dimension_named(arguments.value("--by"));
+  if (arguments.has("--axis")) options.axis = tiles::axis_named(arguments.value("--axis"));
+  return options;
+}
+
+page::Theme chosen_theme(const Arguments& arguments) {
+  const std::string name = arguments.value("--theme", "print");
+  if (name == "dark") return page::Theme::kDark;
+  return name == "light" ? page::Theme::kLight : page::Theme::kPrint;
+}
+
+ProgressCallback progress_of(ProgressBar& bar) {
+  return [&bar](std::string_view stage, std::uint64_t done, std::uint64_t total) {
+    return bar.advance(stage, done, total);
+  };
+}
+
+Question question_for(const Arguments& arguments, const PlotKind& kind) {
+  Question question;
+  question.device = arguments.value("--device");
+  question.at = arguments.value("--at", "peak");
+  const auto needs = kind.needs();
+  question.analyses.assign(needs.begin(), needs.end());
+  return question;
+}
+
+// The row of the device in the trace, which is also its row in the report.
+Result<std::size_t> chosen_device(const Arguments& arguments, const model::Trace& trace,
+                                  const report::Report& report) {
+  if (arguments.has("--device")) {
+    PLIMSOLL_TRY_ASSIGN(const model::Device device,
+                        engine::parse_device(arguments.value("--device"), trace));
+    const auto found = std::ranges::find(trace.devices, device, &model::DeviceTrace::device);
+    return static_cast<std::size_t>(found - trace.devices.begin());
+  }
+  const report::DeviceReport* device = report::main_device(report);
+  if (device == nullptr) return plot_error("the recording has no memory events and no memory");
+  return static_cast<std::size_t>(device - report.devices.data());
+}
+
+Result<Plot> plot_of(const std::string& path, const Arguments& arguments, const PlotKind& kind,
+                     const PlotOptions& options) {
+  ProgressBar bar(path);
+  const ProgressCallback progress = progress_of(bar);
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
+  PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question_for(arguments, kind), progress));
+  const model::Trace& trace = session.state().trace;
+  const auto device = chosen_device(arguments, trace, report.value());
+  if (!device) return plot_error(path + ": " + device.error().message);
+  auto plot = kind.plot({trace, report.value(), session.state().lines, *device}, options);
+  if (!plot) return make_error(plot.error().code, path + ": " + plot.error().message);
+  return plot;
+}
+
+// One recording after the other, so that only their reports are in memory.
+Result<Plot> plot_of_ranks(const Arguments& arguments, const PlotKind& kind,
+                           const PlotOptions& options) {
+  std::vector<report::Report> reports;
+  for (const std::string& path : arguments.values("FILE")) {
+    ProgressBar bar(path);
+    const ProgressCallback progress = progress_of(bar);
+    PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
+    PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question_for(arguments, kind), progress));
+    reports.push_back(report.value());
+  }
+  return charts::plot_ranks(reports, options);
+}
+
+std::string file_of(const Plot& plot, page::Theme theme, bool is_svg) {
+  if (!is_svg) return page::to_png(plot.chart.drawing, theme, kPngScale);
+  page::SvgOptions options;
+  options.theme = theme;
+  options.title = plot.title;
+  options.description = plot.chart.description;
+  return page::to_svg(plot.chart.drawing, options);
+}
+
+Status write_plot(const Arguments& arguments) {
+  const PlotKind& kind = *std::ranges::find(kPlotKinds, arguments.value("--what", "timeline"),
+                                            &PlotKind::name);  // checked as a choice
+  PLIMSOLL_TRY(check_options(arguments, kind));
+  PLIMSOLL_TRY_ASSIGN(const PlotOptions options, plot_options(arguments));
+  const std::string path = arguments.value("--output");
+  const bool is_svg = path.ends_with(".svg");
+  if (!is_svg && !path.ends_with(".png")) {
+    return plot_error("-o " + path + ": the name must end in .svg or .png");
+  }
+  const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
+  PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing));
+  PLIMSOLL_TRY_ASSIGN(const Plot plot,
+                      kind.plot == nullptr
+                          ? plot_of_ranks(arguments, kind, options)
+                          : plot_of(arguments.value("FILE"), arguments, kind, options));
+  if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
+  output.write(file_of(plot, chosen_theme(arguments), is_svg));
+  PLIMSOLL_TRY(output.finish());
+  return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(output.size_bytes())) +
+               ")\n");
+}
+
+int run_plot(const Arguments& arguments) {
+  const Status status = write_plot(arguments);
+  return status ? kFine : complain(status.error());
+}
+
+template <typename Names>
+std::vector<std::string> texts(const Names& names) {
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+Command plot_command() {
+  Command command;
+  command.name = "plot";
+  command.summary = "Draw a chart of a recording as SVG or PNG";
+  command.description =
+      "Draws memory over time, or what it consists of at one point in time, for papers, READMEs "
+      "and issues. SVG is sharp at any size; PNG is for places that show no SVG.";
+  command.positionals = {recording_positional("The recording; for --what ranks those of all ranks.",
+                                              Count::kOneOrMore)};
+  std::vector<std::string> kinds;
+  for (const PlotKind& kind : kPlotKinds) kinds.emplace_back(kind.name);
+  Option output{"--output", "-o", "PATH",
+                "Output file, whose name ends in .svg or .png. It appears when it is complete."};
+  output.is_required = true;
+  command.options = {
+      {"--what", "", "CHART",
+       "What to draw (default timeline): memory over time; the layers at a point in time; the "
+       "segments of the allocator and what pins them; floor and peak of each step; the ranks of a "
+       "run, step by step.",
+       kinds},
+      output,
+      {"--theme", "", "THEME", "Colors (default print: on white).", {"print", "dark", "light"}},
+      {"--width", "", "PX",
+       "Width, 200 to 8000 (default 960). A PNG has twice as many pixels, for sharp screens."},
+      {"--height", "", "PX", "Height, likewise. Default: what suits the chart."},
+      {"--at", "", "POINT", "Point in time of layers and segments; as in plimsoll report."},
+      {"--by", "", "GROUP",
+       "What the colors of timeline and segments stand for. Default: category if known, else line.",
+       texts(kPlotGroupings)},
+      {"--axis",
+       "",
+       "AXIS",
+       "x axis of the timeline. Default: step if steps are marked, else event.",
+       {"step", "time", "event"}},
+      {"--device", "", "DEVICE",
+       "The device: 0, cuda:1, cpu. Default: the one with the highest peak, a GPU if there is "
+       "one."},
+      {"--title", "", "TEXT", "Title. Default: the recording's name, the device and its peak."},
+      {"--force", "", "", "Replace the output if it exists."},
+  };
+  command.sections = {
+      {"examples",
+       {{"plimsoll plot run.plim -o memory.svg", "memory over time"},
+        {"plimsoll plot run.plim --what layers --at end -o layers.png", "layers at the end"},
+        {"plimsoll plot snapshot.pickle --what segments --by line -o segments.svg",
+         "which line pins which segment"},
+        {"plimsoll plot plimsoll-*-rank* --what ranks -o ranks.svg", "the ranks of a run"}}}};
+  command.run = run_plot;
+  return command;
+}
+
+}  // namespace plimsoll::cli
