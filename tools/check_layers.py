@@ -46,7 +46,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     },
     "exporters/svg": {"base", "model", "report", "exporters", "charts", "page"},
     "exporters/png": {"base", "model", "report", "exporters", "charts", "page"},
-    "exporters/terminal": {"base", "comparison", "exporters", "report", "text"},
+    "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
@@ -59,7 +59,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/recorder_c.h",
     },
     "text_log": {"base", "sample", "plimsoll/process_rank.h"},
-    "tensorboard": {"base", "sample"},
+    "tensorboard": {"base", "page", "sample"},
     "live": {"base", "sample", "probes"},
     "nvtx": {"base"},
     "monitor": {

@@ -16,6 +16,7 @@
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "exporters/terminal/brief.h"
+#include "exporters/terminal/over_time.h"
 #include "exporters/terminal/ranks.h"
 #include "exporters/terminal/report.h"
 #include "plimsoll/session.h"
@@ -33,6 +34,7 @@ struct ReportQuestion {
   exporters::terminal::TextOptions text;
   bool is_json = false;
   bool is_brief = false;
+  bool has_chart = false;
 };
 
 Result<ReportQuestion> make_question(const Arguments& arguments) {
@@ -48,6 +50,7 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
     return make_error(ErrorCode::kInvalidArgument,
                       std::string("--brief prints no tables: leave out ") + option);
   }
+  question.has_chart = can_draw_pages() && !arguments.has("--no-chart");
   for (const char* const option : {"--json", "--by", "--brief"}) {
     if (!arguments.has("--html") || !arguments.has(option)) continue;
     return make_error(ErrorCode::kInvalidArgument,
@@ -98,6 +101,12 @@ Result<Answer> answer(const std::string& path, const ReportQuestion& question,
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
     engine::SourceLines sources(session.state().trace, session.state().lines);
     how.source_of = [&](const std::string& line) { return sources.text_of(line); };
+    if (question.has_chart) {
+      how.chart_of = [&](const report::DeviceReport& device) {
+        return exporters::terminal::over_time_text(session.state().trace, session.state().lines,
+                                                   device, {how.width, how.color});
+      };
+    }
     answer.text = exporters::terminal::to_text(answer.report, how);
   }
   if (is_to_fail_on(answer.report.findings, arguments)) answer.exit_code = kFindingToFailOn;
@@ -211,6 +220,8 @@ Command report_command() {
       {"--brief", "", "",
        "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
+      {"--no-chart", "", "",
+       "Leave out the chart of memory over time, which is printed only on a terminal."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",
        "Print one JSON object, described by `plimsoll schema`; for several files an array of "

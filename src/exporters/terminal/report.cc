@@ -60,6 +60,8 @@ std::string devices_text(const report::Report& report, const TextOptions& option
       small_ones += "\n" + text::wrap(small_text(device), 2, options.width) + "\n";
       continue;
     }
+    const std::string chart = options.chart_of ? options.chart_of(device) : std::string();
+    if (!chart.empty()) out += "\n" + chart;
     out += "\n" + device_text(device, options.width, options.color);
     auto heading = Heading::kSentence;
     for (const TableKind kind : tables) {

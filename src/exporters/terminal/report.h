@@ -27,6 +27,8 @@ struct TextOptions {
   std::optional<std::int64_t> elapsed_ns;  // how long it took; empty: not shown
   // As in TableOptions. The text also depends on its result.
   std::function<std::string(const std::string& line)> source_of = nullptr;
+  // A device's memory over time (over_time.h); null: not shown.
+  std::function<std::string(const report::DeviceReport& device)> chart_of = nullptr;
 };
 
 std::string to_text(const report::Report& report, const TextOptions& options);
