@@ -56,9 +56,18 @@ class Path {
  public:
   void move(double x, double y) { go('m', x, y); }
   void line(double x, double y) { go('l', x, y); }
+  // Equal neighbors of a row of steps are one line.
   void horizontal(double x) {
     const std::int64_t to = hundredths(x);
-    if (to != x_) step('h', to - x_);
+    const bool goes_on = run_ != 0 && (run_ > 0) == (to > x_);
+    if (to != x_ && goes_on) {
+      data_.resize(run_begin_);
+      run_ += to - x_;
+    } else if (to != x_) {
+      run_begin_ = data_.size();
+      run_ = to - x_;
+    }
+    if (to != x_) write('h', run_);
     x_ = to;
   }
   void vertical(double y) {
@@ -66,7 +75,10 @@ class Path {
     if (to != y_) step('v', to - y_);
     y_ = to;
   }
-  void close() { data_ += 'z'; }
+  void close() {
+    data_ += 'z';
+    run_ = 0;
+  }
   const std::string& data() const { return data_; }
 
   // After a 'z' the next relative coordinates count from where the closed part began.
@@ -86,6 +98,10 @@ class Path {
     y_ = to_y;
   }
   void step(char command, std::int64_t by) {
+    run_ = 0;
+    write(command, by);
+  }
+  void write(char command, std::int64_t by) {
     data_ += command;
     append_hundredths(data_, by);
   }
@@ -93,6 +109,8 @@ class Path {
   std::string data_;
   std::int64_t x_ = 0;
   std::int64_t y_ = 0;
+  std::int64_t run_ = 0;  // of the horizontal line that ends the path; 0: it ends otherwise
+  std::size_t run_begin_ = 0;
 };
 
 class SvgWriter {
