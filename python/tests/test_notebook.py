@@ -47,9 +47,8 @@ def test_a_page_is_in_a_frame_that_cannot_reach_the_notebook() -> None:
 
 def test_show_displays_the_page_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     displayed: list[Page] = []
-    shell = types.ModuleType("IPython")
-    shell.get_ipython = object  # type: ignore[attr-defined]
-    shell.display = types.SimpleNamespace(display=displayed.append)  # type: ignore[attr-defined]
+    shown = types.SimpleNamespace(display=displayed.append)
+    shell = types.SimpleNamespace(get_ipython=object, display=shown)
     monkeypatch.setitem(sys.modules, "IPython", shell)
     plimsoll.open(COMPAT).show(height=400)
     (page,) = displayed

@@ -52,6 +52,9 @@ std::vector<Node> tree_of(const report::Report& report, std::int32_t device) {
     by_path.emplace(path, at);
   }
   for (const auto& [parent, child] : edges) nodes[parent].children.push_back(child);
+  // What belongs to no layer comes last.
+  std::ranges::stable_partition(
+      root.children, [&](std::size_t child) { return !nodes[child].row->layer.empty(); });
   nodes.push_back(std::move(root));
   return nodes;
 }

@@ -157,9 +157,10 @@ Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options) {
                    (point == nullptr ? "" : " " + time_text(*point)) + "; choose another --at");
   }
   const std::string bytes = bytes_text(static_cast<double>(point->live_bytes));
-  const ChartOptions chart =
-      maker.chart_options(bytes + " live " + time_text(*point),
-                          "live bytes by layer; a box contains the layers below it");
+  const ChartOptions chart = maker.chart_options(
+      bytes + " live " + time_text(*point),
+      "live bytes by layer; a box contains those below it, its stripe shows the phase "
+      "that allocated them");
   return Plot{layers(input.report, ordinal, chart), chart.title};
 }
 

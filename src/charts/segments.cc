@@ -100,7 +100,8 @@ class SegmentsPainter {
  private:
   static constexpr double kBar = 14;
   static constexpr double kRow = 18;
-  static constexpr double kGap = 2;  // between segments
+  static constexpr double kRounding = 0.02;  // of positions
+  static constexpr double kGap = 2;          // between segments
   // Parts of a segment that are narrower are drawn as one: at first, and until there are few
   // enough.
   static constexpr double kThinnest = 0.8;
@@ -160,7 +161,7 @@ class SegmentsPainter {
 
   // Where the next segment begins: in the next row, if it does not fit in this one but in a row.
   void wrap(double width) {
-    if (at_ > 0 && at_ + width > plot_.width + 0.01 && width <= plot_.width) next_row();
+    if (at_ > 0 && at_ + width > plot_.width + kRounding && width <= plot_.width) next_row();
   }
   void next_row() {
     at_ = 0;
@@ -174,7 +175,7 @@ class SegmentsPainter {
     for (const SegmentParts* const segment : shown_) {
       double width = width_of(segment->segment.size_bytes);
       wrap(width);
-      while (at_ + width > plot_.width + 0.01) {
+      while (at_ + width > plot_.width + kRounding) {
         width -= plot_.width - at_;
         next_row();
       }
@@ -262,8 +263,8 @@ class SegmentsPainter {
   void add_part(const SegmentPart& part, std::uint64_t bytes, std::size_t parts,
                 const std::string& segment) {
     double width = width_of(bytes);
-    while (width > 1e-9) {
-      if (plot_.width - at_ <= 1e-6) {
+    while (width > kRounding) {
+      if (plot_.width - at_ <= kRounding) {
         outline(segment);
         next_row();
         piece_begin_ = 0;

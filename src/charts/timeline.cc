@@ -63,7 +63,12 @@ class TimelinePainter {
   Chart paint() {
     place();
     const std::vector<page::Tick> ticks = page::byte_ticks(chart_.bytes_at_top);
-    add_byte_axis(drawing(), plot_, ticks, chart_.bytes_at_top);
+    PlotArea axis = plot_;
+    if (data_.is_truncated) {  // its strip is between the labels and the bands
+      axis.x -= kTruncatedStrip;
+      axis.width += kTruncatedStrip;
+    }
+    add_byte_axis(drawing(), axis, ticks, chart_.bytes_at_top);
     add_bands();
     add_truncation();
     add_lines();
@@ -99,6 +104,8 @@ class TimelinePainter {
   double y_of(double bytes) const {
     return plot_.bottom() - plot_.height * bytes / chart_.bytes_at_top;
   }
+  double ticks_y() const { return plot_.bottom() + (data_.phases.empty() ? 1 : kRibbon + 3); }
+  double label_y() const { return ticks_y() + 16; }
   std::int64_t peak_bytes() const { return data_.columns[data_.peak_column].live_bytes; }
 
   std::vector<LegendEntry> legend() const {
@@ -110,22 +117,23 @@ class TimelinePainter {
       }
     }
     if (has_unexplained_) entries.push_back({"in no known allocation", unexplained()});
-    if (shows_reserved_) entries.push_back({"reserved", {}, {Paint::kMuted, 1, 3, 3}});
-    if (reserved_ > 0 && !shows_reserved_) {
-      entries.push_back({"reserved: up to " + bytes_text(reserved_) + ", above the chart",
-                         {},
-                         {Paint::kMuted, 1, 3, 3}});
+    const std::size_t bands = entries.size();
+    const page::Stroke dashes = {Paint::kMuted, 1, 3, 3};
+    if (shows_reserved_) {
+      entries.push_back({"reserved", {}, dashes});
+    } else if (reserved_ > 0) {
+      entries.push_back(
+          {"reserved: up to " + bytes_text(reserved_) + ", above the chart", {}, dashes});
     }
-    if (data_.is_truncated) {
-      entries.push_back({"earlier events are lost", truncated()});
-    }
+    if (data_.is_truncated) entries.push_back({"earlier events are lost", truncated()});
     bool is_first = true;
     for (const char* const phase : {"forward", "backward", "optimizer", "data"}) {
       if (std::ranges::find(data_.phases, phase, &AxisSpan::label) == data_.phases.end()) continue;
-      const std::string label = is_first ? std::string("strip below: ") + phase : phase;
-      entries.push_back({label, {paint_of_phase(phase)}, {}, is_first});
+      const std::string label = is_first ? std::string("in the strip: ") + phase : phase;
+      entries.push_back({label, {paint_of_phase(phase)}});
       is_first = false;
     }
+    if (entries.size() > bands) entries[bands].begins_row = true;
     return entries;
   }
 
@@ -138,6 +146,7 @@ class TimelinePainter {
     drawing().height = options_.height > 0 ? options_.height : header + kHeight;
     const double labels = tick_label_width(page::byte_ticks(chart_.bytes_at_top));
     plot_.x = std::round(std::max(labels, 30.0) + kLeftMargin);
+    if (data_.is_truncated) plot_.x += kTruncatedStrip;
     plot_.width = std::floor(std::max(drawing().width - kRightMargin - plot_.x, 40.0));
     // One pixel for each column is sharper than nearly one.
     const auto columns = static_cast<double>(data_.columns.size());
@@ -263,7 +272,7 @@ class TimelinePainter {
     const double per_unit = static_cast<double>(data_.columns.size()) / data_.end;
     for (const page::Tick& tick : ticks) {
       const double x = std::floor(x_of(tick.value * per_unit)) + 0.5;
-      drawing().line({x, plot_.bottom() + 9}, {x, plot_.bottom() + 13}, {Paint::kFaint});
+      drawing().line({x, ticks_y()}, {x, ticks_y() + 4}, {Paint::kFaint});
       const std::string label = has_times ? tick.label : "event " + tick.label;
       add_label_inside(x, label);
     }
@@ -272,10 +281,9 @@ class TimelinePainter {
   // Centered on x, but within the drawing.
   void add_label_inside(double x, const std::string& label) {
     const double half = page::text_width(label, {kAxisSize}) / 2;
-    const double least = plot_.x + std::min(half - 6, 20.0);
+    const double least = half + 2;
     const double inside = std::clamp(x, least, std::max(drawing().width - half - 2, least));
-    drawing().add(
-        Text{inside, plot_.bottom() + 25, label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
+    drawing().add(Text{inside, label_y(), label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
   }
 
   // As many labels as there is room for: every step, every second, fifth, tenth...
@@ -299,15 +307,14 @@ class TimelinePainter {
       const double end = x_of(span.end);
       if (every == 1 || is_labelled) {
         const double x = std::floor(begin) + 0.5;
-        drawing().line({x, plot_.bottom() + 2}, {x, plot_.bottom() + 13}, {Paint::kLine});
+        drawing().line({x, plot_.bottom() + 2}, {x, ticks_y() + 5}, {Paint::kLine});
       }
       if (is_rest) {
         add_rest_label(begin, end);
       } else if (is_labelled) {
         const bool says_step = has_words || (is_first && every > 1);
-        drawing().add(Text{(begin + end) / 2, plot_.bottom() + 25,
-                           (says_step ? "step " : "") + span.label, kAxisSize, Paint::kFaint,
-                           Anchor::kMiddle});
+        drawing().add(Text{(begin + end) / 2, label_y(), (says_step ? "step " : "") + span.label,
+                           kAxisSize, Paint::kFaint, Anchor::kMiddle});
         is_first = false;
       }
     }
@@ -316,8 +323,8 @@ class TimelinePainter {
   void add_rest_label(double begin, double end) {
     for (const char* const label : {"after the last step", "after", "\xE2\x80\xA6"}) {
       if (page::text_width(label, {kAxisSize}) > end - begin - 4) continue;
-      drawing().add(Text{(begin + end) / 2, plot_.bottom() + 25, label, kAxisSize, Paint::kFaint,
-                         Anchor::kMiddle});
+      drawing().add(
+          Text{(begin + end) / 2, label_y(), label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
       return;
     }
   }

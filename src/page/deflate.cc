@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <queue>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,10 @@ constexpr std::array<std::uint8_t, 30> kDistanceBits = {0, 0, 0,  0,  1,  1,  2,
                                                         4, 4, 5,  5,  6,  6,  7,  7,  8,  8,
                                                         9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
 
+// The order in which the lengths of the code for lengths are written.
+constexpr std::array<std::uint8_t, 19> kCodeLengthOrder = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+                                                           11, 4,  12, 3, 13, 2, 14, 1, 15};
+
 class BitWriter {
  public:
   // The lowest bit first.
@@ -40,12 +46,6 @@ class BitWriter {
       pending_count_ -= 8;
     }
   }
-  // Huffman codes have their highest bit first.
-  void code(std::uint32_t value, unsigned count) {
-    std::uint32_t reversed = 0;
-    for (unsigned i = 0; i < count; ++i) reversed |= (value >> i & 1) << (count - 1 - i);
-    bits(reversed, count);
-  }
   std::string finish() {
     if (pending_count_ > 0) bits(0, 8 - pending_count_);
     return std::move(out_);
@@ -57,32 +57,85 @@ class BitWriter {
   unsigned pending_count_ = 0;
 };
 
-void write_symbol(BitWriter& out, std::uint32_t symbol) {
-  if (symbol < 144) return out.code(0x30 + symbol, 8);
-  if (symbol < 256) return out.code(0x190 + symbol - 144, 9);
-  if (symbol < 280) return out.code(symbol - 256, 7);
-  out.code(0xC0 + symbol - 280, 8);
-}
+// A Huffman code for symbols with these counts, none longer than `longest` bits.
+class Huffman {
+ public:
+  Huffman(std::vector<std::uint32_t> counts, unsigned longest) {
+    // Each round makes rare symbols less rare, until no code is too long.
+    while (!set_lengths(counts, longest)) {
+      for (std::uint32_t& count : counts) count = count == 0 ? 0 : count / 2 + 1;
+    }
+    set_codes(longest);
+  }
+
+  void write(BitWriter& out, std::size_t symbol) const {
+    out.bits(codes_[symbol], lengths_[symbol]);
+  }
+  const std::vector<unsigned>& lengths() const { return lengths_; }
+
+ private:
+  bool set_lengths(const std::vector<std::uint32_t>& counts, unsigned longest) {
+    struct Node {
+      std::uint64_t count;
+      std::size_t parent;
+    };
+    std::vector<Node> nodes;
+    using Entry = std::pair<std::uint64_t, std::size_t>;  // count and node
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+    std::vector<std::size_t> leaf_of(counts.size(), counts.size());
+    for (std::size_t symbol = 0; symbol < counts.size(); ++symbol) {
+      if (counts[symbol] == 0) continue;
+      leaf_of[symbol] = nodes.size();
+      queue.emplace(counts[symbol], nodes.size());
+      nodes.push_back({counts[symbol], 0});
+    }
+    lengths_.assign(counts.size(), 0);
+    while (queue.size() > 1) {
+      const auto [low, a] = queue.top();
+      queue.pop();
+      const auto [high, b] = queue.top();
+      queue.pop();
+      nodes[a].parent = nodes[b].parent = nodes.size();
+      queue.emplace(low + high, nodes.size());
+      nodes.push_back({low + high, 0});
+    }
+    for (std::size_t symbol = 0; symbol < counts.size(); ++symbol) {
+      if (leaf_of[symbol] == counts.size()) continue;
+      std::size_t node = leaf_of[symbol];
+      for (; nodes[node].parent != 0; node = nodes[node].parent) ++lengths_[symbol];
+      if (lengths_[symbol] == 0) lengths_[symbol] = 1;  // the only symbol
+      if (lengths_[symbol] > longest) return false;
+    }
+    return true;
+  }
+  // RFC 1951, 3.2.2; the highest bit comes first.
+  void set_codes(unsigned longest) {
+    codes_.assign(lengths_.size(), 0);
+    std::uint32_t code = 0;
+    for (unsigned length = 1; length <= longest; ++length, code <<= 1) {
+      for (std::size_t symbol = 0; symbol < lengths_.size(); ++symbol) {
+        if (lengths_[symbol] != length) continue;
+        for (unsigned i = 0; i < length; ++i) {
+          codes_[symbol] |= (code >> i & 1) << (length - 1 - i);
+        }
+        ++code;
+      }
+    }
+  }
+
+  std::vector<unsigned> lengths_;
+  std::vector<std::uint32_t> codes_;
+};
+
+// A byte, or a repetition of earlier bytes.
+struct Token {
+  std::uint16_t length = 0;  // 0: a byte
+  std::uint16_t value = 0;   // the byte, or the distance
+};
 
 template <typename Table>
-std::uint32_t code_in(const Table& least, std::size_t value) {
-  return static_cast<std::uint32_t>(std::ranges::upper_bound(least, value) - least.begin() - 1);
-}
-
-void write_match(BitWriter& out, std::size_t length, std::size_t distance) {
-  const std::uint32_t length_code = code_in(kLengths, length);
-  write_symbol(out, 257 + length_code);
-  out.bits(static_cast<std::uint32_t>(length - kLengths[length_code]), kLengthBits[length_code]);
-  const std::uint32_t distance_code = code_in(kDistances, distance);
-  out.code(distance_code, 5);
-  out.bits(static_cast<std::uint32_t>(distance - kDistances[distance_code]),
-           kDistanceBits[distance_code]);
-}
-
-std::uint32_t slot_of(std::string_view bytes, std::size_t at) {
-  std::uint32_t four = 0;
-  std::memcpy(&four, bytes.data() + at, sizeof four);
-  return four * 2654435761u >> (32 - kTableBits);
+std::size_t code_in(const Table& least, std::size_t value) {
+  return static_cast<std::size_t>(std::ranges::upper_bound(least, value) - least.begin() - 1);
 }
 
 std::size_t match_length(std::string_view bytes, std::size_t from, std::size_t at) {
@@ -92,32 +145,114 @@ std::size_t match_length(std::string_view bytes, std::size_t from, std::size_t a
   return length;
 }
 
-void write_block(BitWriter& out, std::string_view bytes) {
-  out.bits(1, 1);  // the last block
-  out.bits(1, 2);  // fixed codes
-  std::vector<std::size_t> last(std::size_t{1} << kTableBits, bytes.size());
-  for (std::size_t at = 0; at < bytes.size();) {
-    std::size_t length = 0;
-    std::size_t from = bytes.size();
-    if (at + kShortestMatch <= bytes.size()) {
-      std::size_t& place = last[slot_of(bytes, at)];
-      from = place;
-      place = at;
-      if (from < at && at - from <= kWindow) length = match_length(bytes, from, at);
-      // A repeated byte is a match with the one before, whose distance takes the fewest bits.
-      if (at > 0 && match_length(bytes, at - 1, at) >= std::max(length, kShortestMatch)) {
-        from = at - 1;
-        length = match_length(bytes, from, at);
-      }
+// Finds earlier places with the same four bytes, the nearest first.
+class Matcher {
+ public:
+  explicit Matcher(std::string_view bytes)
+      : bytes_(bytes), last_(std::size_t{1} << kTableBits, kNowhere), before_(kWindow, kNowhere) {}
+
+  void add(std::size_t at) {
+    if (at + kShortestMatch > bytes_.size()) return;
+    std::size_t& last = last_[slot_of(at)];
+    before_[at % kWindow] = last;
+    last = at;
+  }
+  // Of the longest match at a place that is not added yet: its length and the place.
+  std::pair<std::size_t, std::size_t> longest(std::size_t at) const {
+    std::pair<std::size_t, std::size_t> best = {0, 0};
+    if (at + kShortestMatch > bytes_.size()) return best;
+    std::size_t from = last_[slot_of(at)];
+    for (int tries = 0; tries < kTries && from != kNowhere && at - from < kWindow; ++tries) {
+      const std::size_t length = match_length(bytes_, from, at);
+      if (length > best.first) best = {length, from};
+      if (length == kLongestMatch) break;
+      const std::size_t next = before_[from % kWindow];
+      if (next != kNowhere && next >= from) break;  // overwritten by a later place
+      from = next;
     }
-    if (length < kShortestMatch) {
-      write_symbol(out, static_cast<unsigned char>(bytes[at++]));
+    return best.first < kShortestMatch ? std::pair<std::size_t, std::size_t>{0, 0} : best;
+  }
+
+ private:
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+  static constexpr int kTries = 16;
+
+  std::size_t slot_of(std::size_t at) const {
+    std::uint32_t four = 0;
+    std::memcpy(&four, bytes_.data() + at, sizeof four);
+    return four * 2654435761u >> (32 - kTableBits);
+  }
+
+  std::string_view bytes_;
+  std::vector<std::size_t> last_;    // by slot
+  std::vector<std::size_t> before_;  // by place: the one before with the same slot
+};
+
+std::vector<Token> tokens_of(std::string_view bytes) {
+  std::vector<Token> tokens;
+  Matcher matcher(bytes);
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto [length, from] = matcher.longest(at);
+    if (length == 0) {
+      tokens.push_back({0, static_cast<unsigned char>(bytes[at])});
+      matcher.add(at++);
       continue;
     }
-    write_match(out, length, at - from);
+    tokens.push_back({static_cast<std::uint16_t>(length), static_cast<std::uint16_t>(at - from)});
+    // Long runs need no entry for each of their bytes; the last ones make the next match near.
+    for (std::size_t i = 0; i < length; ++i) {
+      if (i < 32 || i + 8 >= length) matcher.add(at + i);
+    }
     at += length;
   }
-  write_symbol(out, 256);
+  return tokens;
+}
+
+constexpr std::size_t kEndOfBlock = 256;
+constexpr std::size_t kSymbols = 286;
+
+// The lengths of both codes, themselves in a Huffman code: RFC 1951, 3.2.7, without its
+// repetitions.
+void write_codes(BitWriter& out, const Huffman& symbols, const Huffman& distances) {
+  std::vector<unsigned> lengths = symbols.lengths();
+  lengths.insert(lengths.end(), distances.lengths().begin(), distances.lengths().end());
+  std::vector<std::uint32_t> counts(kCodeLengthOrder.size(), 0);
+  for (const unsigned length : lengths) ++counts[length];
+  const Huffman code(std::move(counts), 7);
+  out.bits(static_cast<std::uint32_t>(symbols.lengths().size() - 257), 5);
+  out.bits(static_cast<std::uint32_t>(distances.lengths().size() - 1), 5);
+  out.bits(static_cast<std::uint32_t>(kCodeLengthOrder.size() - 4), 4);
+  for (const std::uint8_t length : kCodeLengthOrder) out.bits(code.lengths()[length], 3);
+  for (const unsigned length : lengths) code.write(out, length);
+}
+
+void write_block(BitWriter& out, const std::vector<Token>& tokens) {
+  std::vector<std::uint32_t> symbol_counts(kSymbols, 0);
+  std::vector<std::uint32_t> distance_counts(kDistances.size(), 0);
+  symbol_counts[kEndOfBlock] = 1;
+  distance_counts[0] = distance_counts[1] = 1;  // a code of one symbol would be incomplete
+  for (const Token& token : tokens) {
+    ++symbol_counts[token.length == 0 ? token.value : 257 + code_in(kLengths, token.length)];
+    if (token.length != 0) ++distance_counts[code_in(kDistances, token.value)];
+  }
+  const Huffman symbols(std::move(symbol_counts), 15);
+  const Huffman distances(std::move(distance_counts), 15);
+  out.bits(1, 1);  // the last block
+  out.bits(2, 2);  // its own codes
+  write_codes(out, symbols, distances);
+  for (const Token& token : tokens) {
+    if (token.length == 0) {
+      symbols.write(out, token.value);
+      continue;
+    }
+    const std::size_t length = code_in(kLengths, token.length);
+    symbols.write(out, 257 + length);
+    out.bits(token.length - std::uint32_t{kLengths[length]}, kLengthBits[length]);
+    const std::size_t distance = code_in(kDistances, token.value);
+    distances.write(out, distance);
+    out.bits(token.value - std::uint32_t{kDistances[distance]}, kDistanceBits[distance]);
+  }
+  symbols.write(out, kEndOfBlock);
 }
 
 void append_big_endian(std::string& out, std::uint32_t value) {
@@ -156,7 +291,7 @@ std::uint32_t crc32(std::string_view bytes) {
 
 std::string zlib_compressed(std::string_view bytes) {
   BitWriter block;
-  write_block(block, bytes);
+  write_block(block, tokens_of(bytes));
   std::string out = "\x78\x01";
   out += block.finish();
   append_big_endian(out, adler32(bytes));

@@ -1,5 +1,5 @@
-// The zlib format, for PNG: one block with fixed Huffman codes and matches found through a table of
-// the last place of each four bytes. Charts consist of runs, so that is enough.
+// The zlib format, for PNG: one block with Huffman codes of its own, and matches found through a
+// table of the places of each four bytes. Charts consist of runs, so that is enough.
 #pragma once
 
 #include <cstdint>

@@ -78,6 +78,9 @@ struct Text {
   bool is_bold = false;
   bool is_mono = false;
   double degrees = 0;  // clockwise, around (x, y)
+  // Continues the text in another paint, wherever the font ends it.
+  std::string tail = {};
+  Paint tail_paint = Paint::kMuted;
 };
 
 using Shape = std::variant<Rect, Area, Polyline, Circle, Text>;

@@ -19,12 +19,14 @@ constexpr double kMostPixels = 16384;  // on each side
 constexpr std::size_t kMostDashes = 20'000;
 constexpr double kRegularStroke = 1.7;  // in units of glyphs
 constexpr double kBoldStroke = 2.5;
+constexpr double kBoldSpacing = 0.6;     // between letters
 constexpr double kThinnestStroke = 1.1;  // in pixels
 
 // A glyph at its place in a text.
 struct PlacedGlyph {
   Glyph glyph;
   double x = 0;  // in units of glyphs
+  bool is_in_tail = false;
 };
 
 class PngPainter {
@@ -182,14 +184,16 @@ class PngPainter {
     double unit = kGlyphUnit * text.size * scale_;
     // At small sizes an x of whole pixels is sharper.
     if (text.degrees == 0 && unit < 1) unit = std::max(1.0, std::round(unit * 10)) / 10;
-    for (std::string_view rest = text.text; !rest.empty();) {
-      const std::size_t length = base::utf8_sequence_length(rest);
-      const std::string_view front = rest.substr(0, length == 0 ? 1 : length);
-      rest.remove_prefix(front.size());
-      const std::uint32_t point = length == 0 ? 0xFFFD : base::code_point(front);
-      glyphs.push_back({glyph_of(point, text.is_mono), advance});
-      advance += glyphs.back().glyph.advance;
-      if (advance * unit > 2 * kMostPixels) break;
+    for (const bool is_tail : {false, true}) {
+      for (std::string_view rest = is_tail ? text.tail : text.text; !rest.empty();) {
+        const std::size_t length = base::utf8_sequence_length(rest);
+        const std::string_view front = rest.substr(0, length == 0 ? 1 : length);
+        rest.remove_prefix(front.size());
+        const std::uint32_t point = length == 0 ? 0xFFFD : base::code_point(front);
+        glyphs.push_back({glyph_of(point, text.is_mono), advance, is_tail});
+        advance += glyphs.back().glyph.advance + (text.is_bold ? kBoldSpacing : 0);
+        if (advance * unit > 2 * kMostPixels) break;
+      }
     }
     double start = 0;
     if (text.anchor == Anchor::kMiddle) start = -advance / 2;
@@ -218,18 +222,22 @@ class PngPainter {
       bounds = {std::min(bounds.left, at.x - width), std::min(bounds.top, at.y - width),
                 std::max(bounds.right, at.x + width), std::max(bounds.bottom, at.y + width)};
     }
-    Mask mask(bounds, raster_.width(), raster_.height());
-    for (const PlacedGlyph& placed : glyphs) {
-      for (const auto& stroke : placed.glyph.strokes) {
-        for (std::size_t i = 1; i < stroke.size(); ++i) {
-          mask.add_line(place(stroke[i - 1], placed.x), place(stroke[i], placed.x), width);
+    for (const bool is_tail : {false, true}) {
+      if (is_tail && text.tail.empty()) break;
+      Mask mask(bounds, raster_.width(), raster_.height());
+      for (const PlacedGlyph& placed : glyphs) {
+        if (placed.is_in_tail != is_tail) continue;
+        for (const auto& stroke : placed.glyph.strokes) {
+          for (std::size_t i = 1; i < stroke.size(); ++i) {
+            mask.add_line(place(stroke[i - 1], placed.x), place(stroke[i], placed.x), width);
+          }
+        }
+        for (const Point& dot : placed.glyph.dots) {
+          mask.add_line(place(dot, placed.x), place(dot, placed.x), width * 1.3);
         }
       }
-      for (const Point& dot : placed.glyph.dots) {
-        mask.add_line(place(dot, placed.x), place(dot, placed.x), width * 1.3);
-      }
+      raster_.fill(mask, ink(is_tail ? text.tail_paint : text.paint, 1));
     }
-    raster_.fill(mask, ink(text.paint, 1));
   }
 
   Theme theme_;
@@ -248,18 +256,15 @@ void append_chunk(std::string& out, std::string_view type, std::string_view data
   append_number(out, crc32(body));
 }
 
-// Each row as its difference from the one above: most rows of a chart are equal to it.
-std::string filtered_rows(const Raster& raster) {
-  constexpr char kUp = 2;
+// Unfiltered: rows of a chart are mostly runs and repetitions, which deflate finds by itself.
+std::string rows_of(const Raster& raster) {
   const std::size_t row_bytes = raster.width() * 3;
   std::string out;
   out.reserve((row_bytes + 1) * raster.height());
   for (std::size_t y = 0; y < raster.height(); ++y) {
-    out += kUp;
-    const std::uint8_t* row = raster.bytes().data() + y * row_bytes;
-    for (std::size_t i = 0; i < row_bytes; ++i) {
-      out += static_cast<char>(row[i] - (y == 0 ? 0 : row[i - row_bytes]));
-    }
+    out += '\0';
+    const auto row = raster.bytes().subspan(y * row_bytes, row_bytes);
+    out.append(row.begin(), row.end());
   }
   return out;
 }
@@ -278,7 +283,7 @@ std::string encoded(const Raster& raster, double scale) {
   std::string out = "\x89PNG\r\n\x1A\n";
   append_chunk(out, "IHDR", header);
   append_chunk(out, "pHYs", density);
-  append_chunk(out, "IDAT", zlib_compressed(filtered_rows(raster)));
+  append_chunk(out, "IDAT", zlib_compressed(rows_of(raster)));
   append_chunk(out, "IEND", {});
   return out;
 }

@@ -6,6 +6,8 @@
 namespace plimsoll::page {
 namespace {
 
+constexpr double kLevels = 16;  // of coverage
+
 // The pixels that [low, high) touches, within [least, most).
 struct Span {
   std::size_t begin;
@@ -107,7 +109,9 @@ Raster::Raster(std::size_t width, std::size_t height, Color background)
 }
 
 void Raster::blend(std::size_t x, std::size_t y, double coverage, const Ink& ink) {
-  const double share = coverage * ink.opacity * hatch_coverage(x, y, ink);
+  // In few levels, which look the same and take less space in a file.
+  const double levels = std::round(coverage * hatch_coverage(x, y, ink) * kLevels);
+  const double share = levels / kLevels * ink.opacity;
   if (share <= 0) return;
   std::uint8_t* pixel = pixels_.data() + (y * width_ + x) * 3;
   const auto mixed = [&](std::uint8_t below, std::uint8_t above) {

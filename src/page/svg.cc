@@ -50,67 +50,53 @@ std::string number(double value) {
   return out;
 }
 
-// A path in relative coordinates, which are shorter. Positions are rounded before they are
-// subtracted, so errors do not add up.
+// A path in relative coordinates of one decimal, which are short. Positions are rounded before they
+// are subtracted, so errors do not add up.
 class Path {
  public:
   void move(double x, double y) { go('m', x, y); }
   void line(double x, double y) { go('l', x, y); }
-  // Equal neighbors of a row of steps are one line.
   void horizontal(double x) {
-    const std::int64_t to = hundredths(x);
-    const bool goes_on = run_ != 0 && (run_ > 0) == (to > x_);
-    if (to != x_ && goes_on) {
-      data_.resize(run_begin_);
-      run_ += to - x_;
-    } else if (to != x_) {
-      run_begin_ = data_.size();
-      run_ = to - x_;
-    }
-    if (to != x_) write('h', run_);
+    const std::int64_t to = tenths(x);
+    if (to != x_) step('h', to - x_);
     x_ = to;
   }
   void vertical(double y) {
-    const std::int64_t to = hundredths(y);
+    const std::int64_t to = tenths(y);
     if (to != y_) step('v', to - y_);
     y_ = to;
   }
-  void close() {
-    data_ += 'z';
-    run_ = 0;
-  }
+  void close() { data_ += 'z'; }
   const std::string& data() const { return data_; }
 
   // After a 'z' the next relative coordinates count from where the closed part began.
   void closed_at(double x, double y) {
-    x_ = hundredths(x);
-    y_ = hundredths(y);
+    x_ = tenths(x);
+    y_ = tenths(y);
   }
 
  private:
+  static std::int64_t tenths(double value) {
+    const std::int64_t size = hundredths(value);
+    return (size + (size < 0 ? -5 : 5)) / 10;
+  }
   void go(char command, double x, double y) {
-    const std::int64_t to_x = hundredths(x);
-    const std::int64_t to_y = hundredths(y);
+    const std::int64_t to_x = tenths(x);
+    const std::int64_t to_y = tenths(y);
     step(command, to_x - x_);
     if (to_y - y_ >= 0) data_ += ' ';
-    append_hundredths(data_, to_y - y_);
+    append_hundredths(data_, (to_y - y_) * 10);
     x_ = to_x;
     y_ = to_y;
   }
   void step(char command, std::int64_t by) {
-    run_ = 0;
-    write(command, by);
-  }
-  void write(char command, std::int64_t by) {
     data_ += command;
-    append_hundredths(data_, by);
+    append_hundredths(data_, by * 10);
   }
 
   std::string data_;
   std::int64_t x_ = 0;
   std::int64_t y_ = 0;
-  std::int64_t run_ = 0;  // of the horizontal line that ends the path; 0: it ends otherwise
-  std::size_t run_begin_ = 0;
 };
 
 class SvgWriter {
@@ -169,6 +155,11 @@ class SvgWriter {
     std::string out = " fill=\"" + (fill == Paint::kNone ? "none" : color(fill)) + "\"";
     if (stroke != Paint::kNone) out += " stroke=\"" + color(stroke) + "\"";
     return out;
+  }
+
+  std::string fill_of(Paint paint) const {
+    if (has_classes()) return " class=\"p-" + std::string(name_of(paint)) + "\"";
+    return " fill=\"" + color(paint) + "\"";
   }
 
   static std::string opacity(std::string_view attribute, double value) {
@@ -247,9 +238,9 @@ class SvgWriter {
     for (std::size_t i = 1; i < polyline.points.size(); ++i) {
       const Point& from = polyline.points[i - 1];
       const Point& to = polyline.points[i];
-      if (hundredths(from.y) == hundredths(to.y)) {
+      if (from.y == to.y) {
         path.horizontal(to.x);
-      } else if (hundredths(from.x) == hundredths(to.x)) {
+      } else if (from.x == to.x) {
         path.vertical(to.y);
       } else {
         path.line(to.x, to.y);
@@ -272,18 +263,21 @@ class SvgWriter {
     if (text.anchor == Anchor::kMiddle) body_ += " text-anchor=\"middle\"";
     if (text.anchor == Anchor::kEnd) body_ += " text-anchor=\"end\"";
     if (text.is_bold) body_ += " font-weight=\"600\"";
-    if (has_classes()) {
-      body_ += " class=\"" + std::string(text.is_mono ? "mono " : "") + "p-" +
-               std::string(name_of(text.paint)) + "\"";
+    if (text.is_mono && has_classes()) {
+      body_ += " class=\"mono p-" + std::string(name_of(text.paint)) + "\"";
     } else {
       if (text.is_mono) body_ += " font-family=\"" + escape_html(kMono) + "\"";
-      body_ += " fill=\"" + color(text.paint) + "\"";
+      body_ += fill_of(text.paint);
     }
     if (text.degrees != 0) {
       body_ += " transform=\"rotate(" + number(text.degrees) + " " + number(text.x) + " " +
                number(text.y) + ")\"";
     }
-    body_ += ">" + escape_html(text.text) + "</text>\n";
+    body_ += ">" + escape_html(text.text);
+    if (!text.tail.empty()) {
+      body_ += "<tspan" + fill_of(text.tail_paint) + ">" + escape_html(text.tail) + "</tspan>";
+    }
+    body_ += "</text>\n";
   }
 
   std::string hatch_id(Paint hatch) const {

@@ -73,7 +73,7 @@ Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const G
   bands.points = width;
   bands.bytes.assign(groups.names.size() * width, 0);
   bands.counts.assign(groups.names.size() * width, 0);
-  visit_visible(device, points, [&](std::size_t row, std::size_t first, std::size_t end) {
+  visit_visible(device, points, [&](std::size_t row, std::uint32_t first, std::uint32_t end) {
     const std::uint64_t bytes = trace.lifetime_bytes(device, row);
     const std::size_t band = groups.of[row] * width;
     bands.bytes[band + first] += bytes;
@@ -95,7 +95,7 @@ Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Grou
   if (count <= keep) return groups;
   std::vector<bool> is_kept(count);
   std::vector<std::uint64_t> sums(count);
-  visit_visible(device, points, [&](std::size_t row, std::size_t first, std::size_t end) {
+  visit_visible(device, points, [&](std::size_t row, std::uint32_t first, std::uint32_t end) {
     sums[groups.of[row]] += trace.lifetime_bytes(device, row) * (end - first);
   });
   add_largest(sums, keep, is_kept);

@@ -1,5 +1,5 @@
-// Decodes PNG as Plimsoll writes it (RGB, one block with fixed Huffman codes), checking every
-// checksum, so that tests can examine pixels.
+// Decodes PNG as Plimsoll writes it (RGB, one block with its own Huffman codes, no filters),
+// checking every checksum, so that tests can examine pixels.
 #pragma once
 
 #include <array>
@@ -80,17 +80,31 @@ class PngReader {
     }
     return value;
   }
-  std::uint32_t code_bits(std::uint32_t value, unsigned count) {
-    for (unsigned i = 0; i < count; ++i) value = value << 1 | bits(1);
-    return value;
+  // A canonical Huffman code, decoded bit by bit.
+  struct Code {
+    std::vector<unsigned> lengths;
+  };
+  std::uint32_t symbol(const Code& code) {
+    std::uint32_t value = 0;
+    std::uint32_t first = 0;
+    for (unsigned length = 1; length <= 15 && !is_short_; ++length) {
+      value = value << 1 | bits(1);
+      first <<= 1;
+      std::uint32_t index = first;
+      for (std::uint32_t each = 0; each < code.lengths.size(); ++each) {
+        if (code.lengths[each] != length) continue;
+        if (index++ == value) return each;
+      }
+      first = index;
+    }
+    is_short_ = true;  // no such code
+    return 0;
   }
-  std::uint32_t symbol() {
-    const std::uint32_t seven = code_bits(0, 7);
-    if (seven < 24) return 256 + seven;
-    const std::uint32_t eight = code_bits(seven, 1);
-    if (eight >= 0x30 && eight < 0xC0) return eight - 0x30;
-    if (eight >= 0xC0 && eight < 0xC8) return 280 + eight - 0xC0;
-    return 144 + code_bits(eight, 1) - 0x190;
+  // Whether the lengths use every code exactly once.
+  static bool is_complete(const Code& code) {
+    std::uint32_t used = 0;
+    for (const unsigned length : code.lengths) used += length == 0 ? 0 : 1u << (15 - length);
+    return used == 1u << 15;
   }
   std::uint32_t length_of(std::uint32_t symbol) {
     if (symbol == 285) return 258;
@@ -99,27 +113,46 @@ class PngReader {
     const unsigned extra = code / 4 - 1;
     return ((4 + code % 4) << extra) + 3 + bits(extra);
   }
-  std::uint32_t distance() {
-    const std::uint32_t code = code_bits(0, 5);
+  std::uint32_t distance(const Code& distances) {
+    const std::uint32_t code = symbol(distances);
     if (code < 4) return code + 1;
     const unsigned extra = code / 2 - 1;
     return ((2 + code % 2) << extra) + 1 + bits(extra);
   }
 
+  std::string read_codes(Code& symbols, Code& distances) {
+    constexpr std::array<unsigned, 19> kOrder = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+                                                 11, 4,  12, 3, 13, 2, 14, 1, 15};
+    symbols.lengths.resize(257 + bits(5));
+    distances.lengths.resize(1 + bits(5));
+    Code code{std::vector<unsigned>(kOrder.size(), 0)};
+    const std::uint32_t written = 4 + bits(4);
+    for (std::uint32_t i = 0; i < written; ++i) code.lengths[kOrder[i]] = bits(3);
+    if (!is_complete(code)) return "an incomplete code of lengths";
+    for (auto* lengths : {&symbols.lengths, &distances.lengths}) {
+      for (unsigned& length : *lengths) length = symbol(code);
+    }
+    if (!is_complete(symbols) || !is_complete(distances)) return "an incomplete code";
+    return {};
+  }
+
   std::string decode(std::string_view data, PngImage& image) {
     if (data.size() < 6 || (data[0] * 256 + data[1]) % 31 != 0) return "no zlib header";
     stream_ = data.substr(2, data.size() - 6);
-    if (bits(1) != 1 || bits(2) != 1) return "not one fixed block";
+    if (bits(1) != 1 || bits(2) != 2) return "not one block with its own codes";
+    Code symbols;
+    Code distances;
+    if (const std::string flaw = read_codes(symbols, distances); !flaw.empty()) return flaw;
     std::string rows;
     while (!is_short_) {
-      const std::uint32_t next = symbol();
+      const std::uint32_t next = symbol(symbols);
       if (next == 256) break;
       if (next < 256) {
         rows += static_cast<char>(next);
         continue;
       }
       const std::uint32_t length = length_of(next);
-      const std::size_t back = distance();
+      const std::size_t back = distance(distances);
       if (back > rows.size()) return "a match before the start";
       for (std::uint32_t i = 0; i < length; ++i) rows += rows[rows.size() - back];
     }
@@ -135,17 +168,16 @@ class PngReader {
       sum = sum << 8 | static_cast<unsigned char>(byte);
     }
     if (sum != (b << 16 | a)) return "bad Adler-32";
-    return unfilter(rows, image);
+    return take_rows(rows, image);
   }
-  static std::string unfilter(std::string_view rows, PngImage& image) {
+  static std::string take_rows(std::string_view rows, PngImage& image) {
     const std::size_t row_bytes = image.width * 3;
     if (rows.size() != (row_bytes + 1) * image.height) return "rows of another size";
     for (std::size_t y = 0; y < image.height; ++y) {
       const std::string_view row = rows.substr(y * (row_bytes + 1), row_bytes + 1);
-      if (row[0] != 2) return "another filter";
-      for (std::size_t i = 0; i < row_bytes; ++i) {
-        const int above = y == 0 ? 0 : image.bytes[(y - 1) * row_bytes + i];
-        image.bytes.push_back(static_cast<std::uint8_t>(row[i + 1] + above));
+      if (row[0] != 0) return "another filter";
+      for (const char byte : row.substr(1)) {
+        image.bytes.push_back(static_cast<std::uint8_t>(byte));
       }
     }
     return {};

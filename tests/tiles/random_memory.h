@@ -8,7 +8,6 @@
 #include <iterator>
 #include <map>
 #include <random>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -17,6 +16,7 @@
 #include "base/progress.h"
 #include "model/trace.h"
 #include "model/trace_builder.h"
+#include "tests/tiles/random_attribution.h"
 
 namespace plimsoll::tests {
 
@@ -50,7 +50,6 @@ class RandomMemory {
  public:
   explicit RandomMemory(const RandomMemoryOptions& options)
       : options_(options), random_(options.seed), devices_(options.devices) {
-    for (std::uint32_t line = 1; line <= 5; ++line) stacks_.push_back(make_stack(line));
     pools_ = {model::PoolId{}, builder_.pool({0, 0}), builder_.pool({1, 7})};
     streams_ = {builder_.stream(0), builder_.stream(77)};
     for (std::uint32_t d = 0; d < options.devices; ++d) prepare(d);
@@ -122,17 +121,6 @@ class RandomMemory {
   static model::Device name_of(std::uint32_t d) {
     return {model::DeviceType::kCuda, static_cast<std::int32_t>(d)};
   }
-  model::StackId make_stack(std::uint32_t line) {
-    model::Frame native, python;
-    native.function = builder_.strings().intern(line % 2 == 0 ? "at::_ops::add::call" : "f");
-    python.file = builder_.strings().intern("/home/u/train.py");
-    python.function = builder_.strings().intern("main");
-    python.line = line;
-    const std::array frames = {builder_.stacks().intern_frame(native),
-                               builder_.stacks().intern_frame(python)};
-    return builder_.stacks().intern_stack(frames);
-  }
-
   std::int64_t counted(const Block& block) const {
     if (options_.has_block_sizes)
       return block.is_pending ? 0 : static_cast<std::int64_t>(block.size);
@@ -191,7 +179,7 @@ class RandomMemory {
     Block block;
     block.requested = one_in(8) ? below(24 << 20) : below(1 << 16);
     block.size = std::max<std::uint64_t>(512, (block.requested + 511) / 512 * 512);
-    block.stack = one_in(5) ? model::kNoStack : stacks_[below(5)];
+    block.stack = attribution_.stack();
     const bool is_small = block.requested <= 1 << 20;
     const model::StreamId stream = streams_[below(2)];
     const model::PoolId pool = pools_[below(3)];
@@ -202,7 +190,7 @@ class RandomMemory {
     event.stream = stream;
     event.pool = one_in(6) ? model::PoolId{} : pool;
     event.stack = block.stack;
-    const model::Hindsight hindsight = reported(event);
+    const model::Hindsight hindsight = attribution_.attribute(event);
     emit(d, model::Action::kAlloc, place.address, block.requested, event, hindsight);
     return place;
   }
@@ -318,28 +306,6 @@ class RandomMemory {
     emit(d, kActions[below(kActions.size())], address, size, {}, {});
   }
 
-  model::Hindsight reported(model::Event& event) {
-    static constexpr std::array<std::string_view, 6> kLayers = {
-        "", "Net", "Net.down", "Net.down.0.conv", "Net.up.1", "Loss"};
-    static constexpr std::array<std::string_view, 6> kCategories = {
-        "", "unknown", "parameter", "gradient", "activation", "temporary"};
-    static constexpr std::array<std::string_view, 3> kOps = {"", "aten::mm", "aten::add"};
-    const auto word = [&](std::string_view text) { return builder_.strings().intern(text); };
-    event.layer = word(kLayers[below(kLayers.size())]);
-    event.op = word(kOps[below(kOps.size())]);
-    event.phase = static_cast<model::Phase>(below(5));
-    if (one_in(4)) event.category = word(kCategories[below(kCategories.size())]);
-    model::Hindsight hindsight;
-    hindsight.category = word(kCategories[below(kCategories.size())]);
-    if (one_in(8)) hindsight.flags = model::LifetimeFlags::kAdopted;
-    if (one_in(2)) {
-      hindsight.tensor = builder_.add_tensor({word(one_in(2) ? "" : "Net.down.weight"),
-                                              word(one_in(2) ? "float32" : "bfloat16"),
-                                              word(one_in(2) ? "[3]" : "[4, 4]")});
-    }
-    return hindsight;
-  }
-
   void emit_segment(std::uint32_t d, model::Action action, const Segment& segment,
                     std::uint64_t address, std::uint64_t size) {
     model::Event event;
@@ -418,7 +384,7 @@ class RandomMemory {
   base::Diagnostics diagnostics_;
   model::TraceBuilder builder_{diagnostics_};
   std::vector<Device> devices_;
-  std::vector<model::StackId> stacks_;
+  RandomAttribution attribution_{builder_, random_};
   std::vector<model::PoolId> pools_;
   std::vector<model::StreamId> streams_;
   std::int64_t now_ = 1'000'000;
