@@ -97,7 +97,7 @@ TEST(Svg, an_area_is_a_path_of_steps_without_its_empty_parts) {
   drawing.add(Area{{0, 10, 20, 30, 40}, {50, 40.5, 60, 30}, {60, 60, 60, 60}, {Paint::kOther}});
   const XmlElement root = parsed(to_svg(drawing, {}));
   EXPECT_EQ(root.all("path")[0]->attribute("d"),
-            "m0 60v-10h10v-9.5h10v19.5h-20zm30 0v-30h10v30h-10z");
+            "m0 60v-10h10v-9.5h10v19.5h-10h-10zm30 0v-30h10v30h-10z");
 }
 
 TEST(Svg, names_of_any_content_are_text) {
