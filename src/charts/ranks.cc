@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "charts/frame.h"
+#include "page/escape.h"
 #include "report/devices.h"
 
 namespace plimsoll::charts {
@@ -26,7 +27,7 @@ struct Cell {
 };
 
 struct Row {
-  std::int64_t rank = 0;
+  std::string name;
   std::vector<Cell> cells;  // by column
   double peak_bytes = 0;
   bool has_failed = false;
@@ -39,6 +40,12 @@ struct Grid {
   std::vector<double> medians;  // by column
   std::uint64_t steps_each = 1;
 };
+
+std::string label_of(const RankSteps& rank) {
+  constexpr std::size_t kLongest = 24;
+  if (rank.name.empty()) return "rank " + std::to_string(rank.rank);
+  return page::shortened_front(rank.name, kLongest);
+}
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -64,7 +71,7 @@ Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns) {
     if (column == grid.steps.size()) grid.steps.push_back(step);
   }
   for (const RankSteps& each : ranks) {
-    Row row{each.rank, std::vector<Cell>(grid.steps.size())};
+    Row row{label_of(each), std::vector<Cell>(grid.steps.size())};
     for (const report::StepRow& step : each.report->tables.steps) {
       if (step.device != each.device) continue;
       const std::size_t column = columns[step.step];
@@ -95,7 +102,7 @@ class RanksPainter {
     double label_width = 0;
     double bytes_width = 0;
     for (const RankSteps& each : ranks) {
-      label_width = std::max(label_width, page::text_width(label_of(each.rank), {kAxisSize}));
+      label_width = std::max(label_width, page::text_width(label_of(each), {kAxisSize}));
       bytes_width = std::max(bytes_width, page::text_width("1023.9 MiB", {kAxisSize}));
     }
     plot_.x = std::round(kMargin + label_width + 8);
@@ -148,7 +155,6 @@ class RanksPainter {
   static constexpr std::size_t kMostCells = 4000;  // with a shape and a tooltip each
   static constexpr double kLeastScale = 1 << 20;   // smaller deviations are not made visible
 
-  static std::string label_of(std::int64_t rank) { return "rank " + std::to_string(rank); }
   double x_of(std::size_t column) const { return plot_.x + pitch_ * static_cast<double>(column); }
 
   std::vector<LegendEntry> legend() const {
@@ -177,7 +183,7 @@ class RanksPainter {
     if (row.has_failed) add_cross(x_of(row.end) - cell_gap / 2 - std::min(pitch_ / 2, 8.0), middle);
     if (!is_labelled(index)) return;
     chart_.drawing.add(
-        Text{plot_.x - 8, middle + 4, label_of(row.rank), kAxisSize, Paint::kFaint, Anchor::kEnd});
+        Text{plot_.x - 8, middle + 4, row.name, kAxisSize, Paint::kFaint, Anchor::kEnd});
     chart_.drawing.add(
         Text{peaks_x, middle + 4, bytes_text(row.peak_bytes), kAxisSize, Paint::kMuted});
   }
@@ -208,7 +214,7 @@ class RanksPainter {
     }
     if (!is_dense()) {
       const double bytes = deviation(row, column);
-      cell.hint.tooltip = label_of(row.rank) + ", " + column_name(column) + ": " +
+      cell.hint.tooltip = row.name + ", " + column_name(column) + ": " +
                           bytes_text(row.cells[column].bytes) + ", " + (bytes < 0 ? "" : "+") +
                           bytes_text(bytes) + " from the median";
     }
@@ -253,9 +259,9 @@ class RanksPainter {
   void describe() {
     const auto highest = std::ranges::max_element(grid_.rows, {}, &Row::peak_bytes);
     chart_.description = base::counted(grid_.rows.size(), "rank") + "; the highest peak is " +
-                         bytes_text(highest->peak_bytes) + ", of " + label_of(highest->rank) + ".";
+                         bytes_text(highest->peak_bytes) + ", of " + highest->name + ".";
     for (const Row& row : grid_.rows) {
-      if (row.has_failed) chart_.description += " Memory ran out on " + label_of(row.rank) + ".";
+      if (row.has_failed) chart_.description += " Memory ran out on " + row.name + ".";
     }
   }
 

@@ -23,8 +23,8 @@ struct Recording {
   Session session;
   Report report;
 
-  exporters::ExportInput input() const {
-    return {session.state().trace, report.value(), session.state().lines};
+  exporters::ExportInput input(const Question& question) const {
+    return {session.state().trace, report.value(), session.state().lines, question.device};
   }
 };
 
@@ -43,8 +43,7 @@ Result<Recording> read(const std::string& path, const Question& question) {
 // Of several files. Only the report of each is kept: the page shows one recording in full, which is
 // read again.
 Result<std::string> page_of_several(const std::vector<std::string>& paths, const Question& question,
-                                    int& exit_code, const Arguments& arguments,
-                                    const exporters::html::PageOptions& options) {
+                                    int& exit_code, const Arguments& arguments) {
   std::vector<report::Report> reports;
   for (const std::string& path : paths) {
     auto recording = read(path, question);
@@ -79,18 +78,17 @@ Result<std::string> page_of_several(const std::vector<std::string>& paths, const
   const std::size_t first = comparison ? comparison->first_to_read : fullest();
   PLIMSOLL_TRY_ASSIGN(const Recording shown, read(reports[first].source.path, question));
   return exporters::html::to_page_of_several(comparison ? &*comparison : nullptr, reports,
-                                             shown.input(), options);
+                                             shown.input(question));
 }
 
 Result<std::string> page(const Arguments& arguments, const Question& question, int& exit_code) {
-  const exporters::html::PageOptions options{.device = question.device};
   const std::vector<std::string> paths = arguments.values("FILE");
   if (paths.size() > 1) {
-    return page_of_several(paths, question, exit_code, arguments, options);
+    return page_of_several(paths, question, exit_code, arguments);
   }
   PLIMSOLL_TRY_ASSIGN(const Recording recording, read(paths.front(), question));
   if (is_to_fail_on(recording.report.value().findings, arguments)) exit_code = kFindingToFailOn;
-  return exporters::html::to_page(recording.input(), options);
+  return exporters::html::to_page(recording.input(question));
 }
 
 Status write(const Arguments& arguments, const Question& question, int& exit_code) {

@@ -210,8 +210,9 @@ Status Session::export_to(std::string_view format,
   }
   PLIMSOLL_TRY_ASSIGN(const Report report, ask(needed, progress));
   CallbackOutput output(write);
-  return exporter->write(exporters::ExportInput{state_->trace, report.value(), state_->lines},
-                         output);
+  return exporter->write(
+      exporters::ExportInput{state_->trace, report.value(), state_->lines, question.device},
+      output);
 }
 
 std::vector<ExportFormat> Session::export_formats() {

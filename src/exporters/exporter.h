@@ -25,6 +25,7 @@ struct ExportInput {
   const model::Trace& trace;
   const report::Report& report;
   const model::UserLines& lines;
+  std::string_view device = {};  // only this one, as in Question::device; empty: all
 };
 
 class Exporter {

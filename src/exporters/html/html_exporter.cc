@@ -37,17 +37,17 @@ struct Devices {
   std::vector<std::string> others;
 };
 
-Devices devices_of(const ExportInput& input, const PageOptions& options) {
+Devices devices_of(const ExportInput& input) {
   const report::Report& report = input.report;
   std::vector<std::size_t> order;
   Devices devices;
   std::string empty_ones;
   for (std::size_t at = 0; at < report.devices.size(); ++at) {
     const report::DeviceReport& device = report.devices[at];
-    if (!is_asked_for(device, options.device)) continue;
+    if (!is_asked_for(device, input.device)) continue;
     if (!report::has_content(device)) {
       empty_ones += (empty_ones.empty() ? "" : ", ") + device_name(device);
-    } else if (!has_section(report, device, options.device)) {
+    } else if (!has_section(report, device, input.device)) {
       devices.others.push_back(small_text(device));
     } else {
       order.push_back(at);
@@ -178,15 +178,15 @@ class HtmlExporter final : public Exporter {
   const char* suffix() const override { return ".html"; }
 
   Status write(const ExportInput& input, Output& output) const override {
-    return output.write(to_page(input, {}));
+    return output.write(to_page(input));
   }
 };
 
 }  // namespace
 
-std::string to_page(const ExportInput& input, const PageOptions& options) {
+std::string to_page(const ExportInput& input) {
   const report::Report& report = input.report;
-  const Devices devices = devices_of(input, options);
+  const Devices devices = devices_of(input);
   Markup html;
   write_top(html, report, devices);
   html.open("main");
@@ -198,9 +198,9 @@ std::string to_page(const ExportInput& input, const PageOptions& options) {
 }
 
 std::string to_page_of_several(const comparison::RankComparison* comparison,
-                               const std::vector<report::Report>& reports, const ExportInput& shown,
-                               const PageOptions& options) {
-  const Devices devices = devices_of(shown, options);
+                               const std::vector<report::Report>& reports,
+                               const ExportInput& shown) {
+  const Devices devices = devices_of(shown);
   Markup html;
   write_top(html, shown.report, devices);
   html.open("main");

@@ -14,11 +14,7 @@ namespace plimsoll::exporters::html {
 
 inline constexpr const char* kGenerator = "<meta name=\"generator\" content=\"Plimsoll ";
 
-struct PageOptions {
-  std::string device;  // only this one, as in Question::device; empty: all
-};
-
-std::string to_page(const ExportInput& input, const PageOptions& options);
+std::string to_page(const ExportInput& input);
 
 // Of several recordings: a row for each, and the page of one of them, `shown`. `comparison` is null
 // unless they are the ranks of one run.

@@ -20,9 +20,9 @@ constexpr std::size_t kMostRows = 6;      // of each table
 constexpr std::size_t kMostFindings = 4;  // the first with its evidence
 constexpr std::size_t kNotebookColumns = 220;
 
-void write_findings(Markup& html, const report::Report& report) {
+void write_findings(Markup& html, const report::Report& report, std::string_view device) {
   if (report.findings.empty()) {
-    html.element("p", {}, calm_text(report, ""));
+    html.element("p", {}, calm_text(report, device));
     return;
   }
   for (std::size_t at = 0; at < std::min(report.findings.size(), kMostFindings); ++at) {
@@ -88,8 +88,8 @@ class NotebookExporter final : public Exporter {
   Status write(const ExportInput& input, Output& output) const override {
     Markup html;
     html.open("div");
-    write_findings(html, input.report);
-    const report::DeviceReport* const device = fullest(input.report, "");
+    write_findings(html, input.report, input.device);
+    const report::DeviceReport* const device = fullest(input.report, input.device);
     if (device != nullptr) {
       write_image(html, input, static_cast<std::size_t>(device - input.report.devices.data()));
       const auto points = rows_of(input.report.tables.points, *device);

@@ -91,7 +91,7 @@ void write_ranks(Markup& html, const comparison::RankComparison* comparison,
   for (std::size_t at = 0; at < lines.size(); ++at) {
     if (lines[at].device == nullptr) continue;
     steps.push_back({lines[at].number.value_or(static_cast<std::int64_t>(at)), lines[at].report,
-                     lines[at].device->device});
+                     lines[at].device->device, lines[at].number ? "" : lines[at].name});
   }
   write_chart(html, "Peak of each step on each rank", "r",
               {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},

@@ -82,6 +82,7 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
 
 void write_verdict(Markup& html, const report::Report& report,
                    const std::vector<report::Finding>& findings, const DeviceView* view) {
+  const std::string_view device = view == nullptr ? std::string_view() : view->input.device;
   const report::Finding* const first = findings.empty() ? nullptr : &findings.front();
   html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}, {"id", "verdict"}});
   html.open("div", {});
@@ -90,7 +91,7 @@ void write_verdict(Markup& html, const report::Report& report,
     html.element("h1", {{"data-finding", first->id}}, first->title);
     write_evidence(html, *first);
   } else {
-    const std::string calm = calm_text(report, "");
+    const std::string calm = calm_text(report, device);
     // The first sentence is the headline; the others are the evidence.
     const std::size_t end = calm.find(". ");
     html.element("p", {{"class", "severity none"}}, "no finding");
