@@ -16,6 +16,7 @@ from plimsoll import _record
 from plimsoll._cuda import cuda_hooks
 from plimsoll._monitoring import live
 from plimsoll._monitoring.profiler_ranges import nvtx_is_asked_for, profiled_range
+from plimsoll._notebook import RecordingInNotebook
 from plimsoll._process import recordings
 from plimsoll._process.arguments import check_choice, flag, whole_number
 from plimsoll._process.command_text import command_text
@@ -90,7 +91,7 @@ def record(
     )
 
 
-class Recording:
+class Recording(RecordingInNotebook):
     """One recording, created by `plimsoll.record`. It can be started once.
 
     Attributes:

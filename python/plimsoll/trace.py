@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from plimsoll import _core, _record
 from plimsoll._core import Table
+from plimsoll._notebook import TraceInNotebook
 from plimsoll._process.arguments import flag, text, whole_number
 from plimsoll._process.paths import path_text
 from plimsoll.errors import Error, InvalidArgumentError
@@ -38,7 +39,7 @@ def export_formats() -> list[ExportFormat]:
     return [ExportFormat(*each) for each in _core.export_formats()]
 
 
-class Trace:
+class Trace(TraceInNotebook):
     """One recording and one question about it. Returned by `plimsoll.open`; immutable.
 
     The file is read once. Analyses run when their answers are first needed; tables such as `events`

@@ -58,7 +58,8 @@ class Workshop:
     def recorded(self, name: str, script: Path, *arguments: str) -> list[Path]:
         """Record a program on the CPU, with one thread: the same memory on every machine."""
         path = self.folder / f"{name}.plim"
-        words = [self.command, "run", "--force", "-o", path, script, *arguments]
+        run = [sys.executable, "-m", "plimsoll", "run"]  # with this package, whatever is under test
+        words = [*run, "--force", "-o", path, script, *arguments]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         done = subprocess.run(
             [str(word) for word in words],

@@ -93,7 +93,7 @@ void write_table(Markup& html, const DeviceView& view, const ContentsTable& what
   html.open("thead").open("tr");
   html.element("th", {{"scope", "col"}, {"data-sort", "text"}}, what.name);
   html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "bytes");
-  html.open("th", {{"scope", "col"}, {"class", "b"}, {"aria-label", "bar"}}).close();
+  html.element("td", {{"class", "b"}}, "");  // above the bars, which repeat the shares
   html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "share");
   html.element("th", {{"scope", "col"}, {"class", "n count"}, {"data-sort", "number"}}, "count");
   html.close().close().open("tbody");
@@ -126,7 +126,7 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   html.open("div", {{"class", "scroll"}}).open("table", {{"data-table", "layers"}});
   html.open("thead").open("tr").element("th", {{"scope", "col"}}, "layer");
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "bytes");
-  html.open("th", {{"scope", "col"}, {"class", "b"}, {"aria-label", "bar"}}).close();
+  html.element("td", {{"class", "b"}}, "");  // above the bars, which repeat the shares
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "share");
   html.element("th", {{"scope", "col"}, {"class", "n count"}}, "its own peak").close().close();
   html.open("tbody");

@@ -65,8 +65,9 @@
 
   // A click on a header sorts by its column; the rows of the rest stay last.
   const sortable = table => {
-    all('thead th', table).forEach((head, column) => {
+    all('thead th', table).forEach(head => {
       if (!head.dataset.sort) return;
+      const column = head.cellIndex;
       const button = make('button', { type: 'button' }, head.textContent);
       head.replaceChildren(button);
       button.addEventListener('click', () => {
@@ -95,6 +96,21 @@
   };
   all('table[data-fold]').forEach(fold);
   all('table').forEach(sortable);
+
+  // Tables that are wider than their box scroll, which must also work from the keyboard.
+  const widths = new ResizeObserver(entries => {
+    for (const { target: box } of entries) {
+      if (box.scrollWidth <= box.clientWidth) {
+        for (const name of ['tabindex', 'role', 'aria-label']) box.removeAttribute(name);
+        continue;
+      }
+      const title = box.closest('.panel, section')?.querySelector('h3, h2, summary');
+      box.setAttribute('tabindex', '0');
+      box.setAttribute('role', 'group');
+      box.setAttribute('aria-label', (title ? title.textContent : 'A wide') + ' table');
+    }
+  });
+  all('.scroll').forEach(box => widths.observe(box));
 
   // Points in time.
   const decode = async text => {

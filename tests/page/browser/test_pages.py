@@ -1,0 +1,222 @@
+"""Pages in Chromium: numbers, widths, themes, keyboard, print, and what runs without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.page.pages import MOST_BYTES, TABLES, Page, held, make_page
+from tests.page.recordings import RECIPES, SCRIPT
+
+WIDTHS = (360, 768, 1280, 1920, 3840)
+INTERACTIVE = "a[href], button:not([hidden]), summary, [tabindex], input, select"
+
+
+@pytest.fixture(scope="session")
+def page(plimsoll_command, recording, tmp_path_factory) -> Callable[[str], Page]:
+    folder = tmp_path_factory.mktemp("pages")
+    made: dict[str, Page] = {}
+
+    def make(name: str) -> Page:
+        if name not in made:
+            made[name] = make_page(plimsoll_command, recording(name), folder / f"{name}.html")
+        return made[name]
+
+    return make
+
+
+TWO_FRAMES = "() => new Promise((end) => requestAnimationFrame(() => requestAnimationFrame(end)))"
+ROWS = """(article) => Object.fromEntries(
+  [...article.querySelectorAll("table[data-table]")].map((table) => [
+    table.dataset.table,
+    [...table.querySelectorAll("tbody tr[data-key]")].map(
+      (row) => [row.dataset.key, Number(row.dataset.bytes)]),
+  ]))"""
+COLUMNS = """(article) => {
+  const columns = article.querySelector(".over-time svg.wide .columns");
+  return columns ? [...columns.children].map((column) => Number(column.dataset.bytes)) : [];
+}"""
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_bytes_in_tables_and_chart_are_those_of_the_report(open_page, page, name):
+    made = page(name)
+    assert made.path.stat().st_size < MOST_BYTES
+    opened = open_page(made.path)
+    if name == "ranks":  # the page shows the rank that differs, the report is of the first
+        return
+    articles = opened.page.locator("article").element_handles()
+    for article in articles:
+        device = article.get_attribute("data-device")
+        columns = article.evaluate(COLUMNS)
+        if columns:
+            assert max(columns) == held(made.device(device))["peak_bytes"]
+        tables = article.evaluate(ROWS)
+        for table in set(TABLES) & set(tables):
+            expected = {key[:300]: size for key, size in made.rows(device, table).items()}
+            shown = tables[table]
+            assert sum(size for _, size in shown) == made.point(device)["live_bytes"]
+            for key, size in shown:
+                assert expected.get(key[:300], size) == size, key
+
+
+def test_ranks_have_a_row_each_with_their_peaks(open_page, page, recording, plimsoll_command):
+    opened = open_page(page("ranks").path)
+    rows = opened.page.locator("section[data-section=ranks] tbody tr")
+    shown = {row.get_attribute("data-key"): row.get_attribute("data-bytes") for row in rows.all()}
+    for rank, path in enumerate(recording("ranks")):
+        report = make_page(plimsoll_command, [path], path.with_suffix(".html")).report
+        (device,) = report["devices"]
+        assert shown[f"rank {rank}"] == str(held(device)["peak_bytes"])
+    assert "Rank 2" in opened.page.locator("section[data-section=verdict]").first.inner_text()
+
+
+@pytest.mark.parametrize("name", ["cpu_training", "llama", "fragmented"])
+def test_a_column_that_is_clicked_fills_the_tables(open_page, page, name):
+    opened = open_page(page(name).path)
+    article = opened.page.locator("article").first
+    before = article.evaluate(ROWS)
+    column = article.locator(".over-time svg.wide .columns > *").nth(100)
+    wanted = int(column.get_attribute("data-bytes"))
+    column.click()
+    point = article.locator(".point")
+    point.locator("button").wait_for()
+    assert int(point.locator("[data-bytes]").get_attribute("data-bytes")) == wanted
+    after = article.evaluate(ROWS)
+    for table in set(TABLES) & set(after):
+        assert sum(size for _, size in after[table]) == wanted, table
+    point.locator("button").click()
+    assert article.evaluate(ROWS) == before
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_no_page_scrolls_sideways(open_page, page, name):
+    opened = open_page(page(name).path)
+    for width in WIDTHS:
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        assert opened.page.evaluate("() => document.documentElement.scrollWidth") <= width
+        charts = opened.page.locator(".over-time > svg:visible")
+        assert charts.count() == opened.page.locator(".over-time").count()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_axe_finds_no_violation(open_page, page, axe, name, theme):
+    opened = open_page(page(name).path, theme=theme)
+    opened.page.evaluate("() => document.querySelectorAll('details').forEach((d) => d.open = true)")
+    assert axe(opened) == []
+    if theme == "light":
+        opened.page.set_viewport_size({"width": 360, "height": 800})
+        opened.page.evaluate(TWO_FRAMES)  # the page observes its boxes
+        assert axe(opened) == []
+
+
+def test_the_theme_can_be_chosen(open_page, page):
+    opened = open_page(page("cpu_training").path)
+    background = "() => getComputedStyle(document.documentElement).backgroundColor"
+    light = opened.page.evaluate(background)
+    opened.page.click("button.theme")
+    assert opened.page.evaluate(background) != light
+    opened.page.click("button.theme")
+    assert opened.page.evaluate(background) == light
+
+
+@pytest.mark.parametrize("name", ["cpu_training", "llama", "ranks", "hostile_names"])
+def test_every_interactive_element_is_reached_by_the_keyboard(open_page, page, name):
+    opened = open_page(page(name).path)
+    number = """(selector) => {
+      const shown = [...document.querySelectorAll(selector)].filter(
+        (each) => each.checkVisibility() && each.getAttribute("tabindex") !== "-1");
+      shown.forEach((each, at) => { each.dataset.at = at; });
+      return shown.length;
+    }"""
+    count = opened.page.evaluate(number, INTERACTIVE)
+    assert count > 3
+    reached: list[Any] = []
+    for _ in range(count):
+        opened.page.keyboard.press("Tab")
+        reached.append(opened.page.evaluate("() => document.activeElement.dataset.at"))
+        outline = "() => getComputedStyle(document.activeElement).outlineStyle"
+        assert opened.page.evaluate(outline) != "none"
+    assert reached == [str(at) for at in range(count)]
+
+
+def test_the_keyboard_chooses_a_point_and_sorts(open_page, page):
+    opened = open_page(page("cpu_training").path)
+    opened.page.focus(".over-time svg.wide")
+    point = opened.page.locator("article .point").first
+    initial = point.inner_text()
+    opened.page.keyboard.press("Home")
+    assert point.inner_text() != initial
+    opened.page.keyboard.press("Escape")
+    assert point.inner_text() == initial
+    table = opened.page.locator("table[data-table=category]").first
+    opened.page.focus("table[data-table=category] thead button")
+    opened.page.keyboard.press("Enter")
+    names = [cell.inner_text() for cell in table.locator("tbody th").all()]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_without_scripts_the_verdict_the_chart_and_the_tables_are_there(open_page, page, name):
+    made = page(name)
+    opened = open_page(made.path, scripts=False)
+    verdict = opened.page.locator("section[data-section=verdict] h1").first
+    assert verdict.is_visible()
+    if name != "ranks" and made.report["findings"]:
+        assert verdict.inner_text() == made.report["findings"][0]["title"]
+    charts = opened.page.locator(".over-time")
+    for at in range(charts.count()):
+        box = charts.nth(at).locator("svg:visible").bounding_box()
+        assert box["width"] > 300
+        assert box["height"] > 100
+    assert opened.page.locator("button:visible").count() == 0
+    if charts.count():
+        assert opened.page.locator("table[data-table=line] tbody tr:visible").count() > 0
+
+
+def test_a_page_is_printed_light_and_whole(open_page, page):
+    opened = open_page(page("cpu_training").path, theme="dark")
+    opened.page.emulate_media(media="print")
+    background = "() => getComputedStyle(document.documentElement).backgroundColor"
+    assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
+    assert opened.page.locator("button:visible:not(thead button)").count() == 0
+    rows = opened.page.locator("table[data-table=line] tbody tr")
+    assert rows.count() == opened.page.locator("table[data-table=line] tbody tr:visible").count()
+    printed = opened.page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", ["hostile_names", "hostile_layers"])
+def test_hostile_names_are_text(open_page, page, name):
+    opened = open_page(page(name).path)  # fails if a dialog opens
+    text = opened.page.evaluate("() => document.body.textContent")
+    assert SCRIPT.replace(".", " ") in text
+    assert "\u202e" not in text
+    assert opened.page.locator("img").count() == 0
+    scripts = opened.page.locator("script:not([type])")
+    assert scripts.count() == 1
+    assert "alert" not in scripts.inner_text()
+
+
+def test_a_frame_without_an_origin_shows_the_page(open_page, page, tmp_path):
+    """As notebooks and viewers of CI artifacts show it."""
+    framed = tmp_path / "framed.html"
+    content = page("cpu_training").text.replace("&", "&amp;").replace('"', "&quot;")
+    framed.write_text(
+        '<!doctype html><html lang="en"><title>A frame</title><iframe title="page" width="1200" '
+        f'height="800" sandbox="allow-scripts" srcdoc="{content}"></iframe></html>'
+    )
+    opened = open_page(framed)
+    frame = opened.page.frames[1]
+    frame.wait_for_selector(".scripted")
+    frame.locator(".over-time svg:visible .columns > *").nth(50).dispatch_event(
+        "click", {"bubbles": True}
+    )
+    frame.wait_for_selector(".point button")
+    opened.page.evaluate("() => { window.isReached = false; }")
+    reach = (
+        "() => { try { parent.isReached = true; return ''; } catch (error) { return error.name; } }"
+    )
+    assert frame.evaluate(reach) == "SecurityError"
