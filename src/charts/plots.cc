@@ -247,13 +247,22 @@ Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOp
   return Plot{ranks(rows, chart), chart.title};
 }
 
-Plot timeline_or_reason(const PlotInput& input, const PlotOptions& options) {
-  Result<Plot> plot = plot_timeline(input, options);
-  if (plot) return std::move(plot).value();
+Plot timeline_to_export(const model::Trace& trace, const report::Report& report,
+                        const model::UserLines& lines) {
+  const auto& points = report.tables.points;
+  const DeviceReport* device = points.size() == 1
+                                   ? report::find_device(report, points.front().device)
+                                   : report::main_device(report);
+  std::string reason = "no memory events were recorded";
+  if (device != nullptr) {
+    const auto row = static_cast<std::size_t>(device - report.devices.data());
+    Result<Plot> plot = plot_timeline({trace, report, lines, row}, {});
+    if (plot) return std::move(plot).value();
+    reason = plot.error().message;
+  }
   ChartOptions chart;
-  chart.width = options.width;
-  chart.title = file_name(input.report.source.path);
-  return Plot{message_chart(plot.error().message, chart), chart.title};
+  chart.title = file_name(report.source.path);
+  return Plot{message_chart(reason, chart), chart.title};
 }
 
 }  // namespace plimsoll::charts

@@ -53,7 +53,9 @@ Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options);
 // Of the main device of each report. The reports must be of different ranks.
 Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options);
 
-// What every recording has: if there is no timeline, the reason as a picture.
-Plot timeline_or_reason(const PlotInput& input, const PlotOptions& options);
+// For exporters, which write a picture whatever is in the recording: the timeline of the only
+// device of the report's tables, else of the main device; or the reason why there is none.
+Plot timeline_to_export(const model::Trace& trace, const report::Report& report,
+                        const model::UserLines& lines);
 
 }  // namespace plimsoll::charts

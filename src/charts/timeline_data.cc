@@ -100,8 +100,13 @@ tiles::Groups chosen_groups(const model::Trace& trace, const model::DeviceTrace&
   tiles::Groups groups = groups_by(trace, device, lines, data.by).value_or(tiles::Groups{});
   if (is_shown_whole(data.by) || groups.names.size() <= question.most_groups + 1) return groups;
   const std::int64_t peak = data.columns[data.peak_column].point;
-  return tiles::largest(trace, device, std::move(groups), points, std::span(&peak, 1),
-                        question.most_groups);
+  // The largest at the peak and the largest overall may differ: then fewer of each are kept.
+  tiles::Groups kept;
+  for (std::size_t keep = question.most_groups; keep > 0; --keep) {
+    kept = tiles::largest(trace, device, groups, points, std::span(&peak, 1), keep);
+    if (kept.names.size() <= question.most_groups + 1) break;
+  }
+  return kept;
 }
 
 std::vector<std::uint64_t> bytes_at(const tiles::Bands& bands, std::size_t column) {
