@@ -50,8 +50,10 @@ void LifetimePairing::pair_events(base::Progress& progress) {
         on_free_requested(event, address[event]);
         break;
       case Action::kFreeCompleted:
+        on_free_completed(event, address[event], kBeforeRecording);
+        break;
       case Action::kFree:
-        on_free_completed(event, address[event]);
+        on_free_completed(event, address[event], event);
         break;
       case Action::kSegmentAlloc:
       case Action::kSegmentFree:
@@ -98,7 +100,8 @@ void LifetimePairing::on_free_requested(std::uint32_t event, std::uint64_t addre
   live_[address] = add_row(seen_, kNone, event, kNone, kNone);
 }
 
-void LifetimePairing::on_free_completed(std::uint32_t event, std::uint64_t address) {
+void LifetimePairing::on_free_completed(std::uint32_t event, std::uint64_t address,
+                                        std::uint32_t requested) {
   std::uint32_t row = kNone;
   if (auto found = live_.find(address); found != live_.end()) {
     row = found->second;
@@ -106,7 +109,7 @@ void LifetimePairing::on_free_completed(std::uint32_t event, std::uint64_t addre
   }
   if (row == kNone) {
     diagnostics_.add(kFreeWithoutAlloc, 1, place(device_, event));
-    add_row(seen_, kNone, kBeforeRecording, event, kNone);
+    add_row(seen_, kNone, requested, event, kNone);
     return;
   }
   if (seen_.free_requested[row] == kNone) {  // its free_requested is missing

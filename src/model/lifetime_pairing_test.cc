@@ -58,6 +58,12 @@ TEST(LifetimePairing, the_ring_may_begin_in_the_middle_of_a_free) {
   EXPECT_THAT(lives(maker.finish()), ElementsAre(Life{kNone, kBeforeRecording, 0, kNone}));
 }
 
+TEST(LifetimePairing, a_free_in_one_event_ends_an_allocation_from_before_the_recording) {
+  TraceMaker maker;
+  maker.free_immediately(9, 90);
+  EXPECT_THAT(lives(maker.finish()), ElementsAre(Life{kNone, 0, 0, kNone}));
+}
+
 TEST(LifetimePairing, free_completed_alone_counts_as_both) {
   TraceMaker maker;
   maker.alloc(1, 10).event(Action::kFreeCompleted, 1, 10);

@@ -13,24 +13,6 @@ namespace {
 
 constexpr const char* kRestName = "[everything else]";
 
-// Calls visit(row, first, end) for each lifetime that is live at the points [first, end), if any.
-template <typename Visit>
-void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_t> points,
-                   Visit&& visit) {
-  PLIMSOLL_DCHECK(std::ranges::is_sorted(points));
-  const PointRanks ranks(points, device.events.size());
-  const model::Liveness liveness = model::held(device);
-  const model::Lifetimes& lifetimes = device.lifetimes;
-  for (std::size_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint32_t died = model::death(lifetimes, row, liveness);
-    if (died == model::kBeforeRecording) continue;
-    const std::uint32_t born = lifetimes.alloc[row];
-    const std::uint32_t first = born == model::kNone ? 0 : ranks.of(born);
-    const std::uint32_t end = ranks.of(died);
-    if (first < end) visit(row, first, end);
-  }
-}
-
 // From the changes at each point to the sums up to it. They wrap in between: a hostile file may
 // have any size.
 void add_up(std::vector<std::uint64_t>& cells, std::size_t width) {
@@ -93,7 +75,7 @@ Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const G
   bands.points = width;
   bands.bytes.assign(groups.names.size() * width, 0);
   bands.counts.assign(groups.names.size() * width, 0);
-  visit_visible(device, points, [&](std::size_t row, std::size_t first, std::size_t end) {
+  visit_visible(device, points, [&](std::size_t row, std::uint32_t first, std::uint32_t end) {
     const std::uint64_t bytes = trace.lifetime_bytes(device, row);
     const std::size_t band = groups.of[row] * width;
     bands.bytes[band + first] += bytes;
@@ -115,7 +97,7 @@ Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Grou
   if (count <= keep) return groups;
   std::vector<bool> is_kept(count);
   std::vector<std::uint64_t> sums(count);
-  visit_visible(device, points, [&](std::size_t row, std::size_t first, std::size_t end) {
+  visit_visible(device, points, [&](std::size_t row, std::uint32_t first, std::uint32_t end) {
     sums[groups.of[row]] += trace.lifetime_bytes(device, row) * (end - first);
   });
   add_largest(sums, keep, is_kept);

@@ -39,7 +39,7 @@ Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const G
 
 // Keeps the groups that are among the `keep` largest at one of `important` points or by their sum
 // over `points`; all others become one last group, "[everything else]". At most
-// keep * (important.size() + 1) + 1 groups remain.
+// keep * (important.size() + 1) + 1 groups remain. An important point costs its live set.
 Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Groups groups,
                std::span<const std::int64_t> points, std::span<const std::int64_t> important,
                std::size_t keep);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "model/live_set.h"
@@ -53,6 +54,15 @@ TEST(Columns, without_events_show_the_state_they_begin_with) {
   EXPECT_EQ(all[5].live_bytes, 157);
   EXPECT_EQ(all[5].lowest_point, 1);
   EXPECT_EQ(all[5].first_event, all[5].end_event);
+}
+
+TEST(Columns, end_exactly_where_they_should) {
+  TraceMaker maker;
+  maker.alloc(1, 1).alloc(2, 1).alloc(3, 1).alloc(4, 1).alloc(5, 1);
+  const auto trace = maker.finish();
+  const double end = std::nextafter(3.0, 4.0);  // begin + (end - begin) is 3
+  const auto all = by_event(trace, {}, -1e6, end, 2);
+  EXPECT_EQ(all.back().end_event, 4u);
 }
 
 TEST(Columns, count_requested_bytes_until_the_memory_is_reusable) {

@@ -8,7 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "model/ids.h"
+#include "base/check.h"
+#include "model/live_set.h"
+#include "model/trace.h"
 
 namespace plimsoll::tiles {
 
@@ -45,5 +47,30 @@ class PointRanks {
   unsigned shift_ = 0;
   std::vector<std::uint32_t> table_;  // ranks of the events 0, 2^shift, 2 * 2^shift, ...
 };
+
+// Calls visit(row, first, end) for each lifetime that is live at the points [first, end), if any,
+// in the order of rows. Only lifetimes that are live at the first point or born between it and the
+// last are examined.
+template <typename Visit>
+void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_t> points,
+                   Visit&& visit) {
+  PLIMSOLL_DCHECK(std::ranges::is_sorted(points));
+  if (points.empty()) return;
+  const PointRanks ranks(points, device.events.size());
+  const model::Liveness liveness = model::held(device);
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  for (const std::uint32_t row : model::live_set(device, liveness, points.front())) {
+    visit(row, 0u, ranks.of(model::death(lifetimes, row, liveness)));
+  }
+  const auto row_after = [&](std::int64_t point) {
+    return lifetimes.born_at(static_cast<std::uint32_t>(point + 1));
+  };
+  const std::size_t end_row = row_after(points.back());
+  for (std::size_t row = row_after(points.front()); row < end_row; ++row) {
+    const std::uint32_t first = ranks.of(lifetimes.alloc[row]);
+    const std::uint32_t end = ranks.of(model::death(lifetimes, row, liveness));
+    if (first < end) visit(row, first, end);
+  }
+}
 
 }  // namespace plimsoll::tiles
