@@ -135,9 +135,11 @@ Result<Plot> plot_timeline(const PlotInput& input, const PlotOptions& options) {
   question.columns = timeline_columns(chart);
   const TimelineData data =
       timeline_data(input.trace, device, maker.device_report(), input.lines, question);
-  chart = maker.chart_options("peak " + bytes_text(data.most_bytes()),
-                              std::string("live bytes by ") + model::to_string(data.by) +
-                                  "; each column shows the point with the most live bytes in it");
+  const std::string peak = data.is_peak_known ? "peak " + bytes_text(data.most_bytes())
+                                              : "peak unknown, events and segments disagree";
+  chart =
+      maker.chart_options(peak, std::string("live bytes by ") + model::to_string(data.by) +
+                                    "; each column shows the point with the most live bytes in it");
   return Plot{timeline(data, chart), chart.title};
 }
 

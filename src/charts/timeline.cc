@@ -90,6 +90,8 @@ class TimelinePainter {
   static constexpr double kHeadroom = 1.04;  // of the y axis above the highest line
   static constexpr double kSeam = 0.75;      // between bands that are at least kSeamFrom high
   static constexpr double kSeamFrom = 3;
+  // As the report's tables call it.
+  static constexpr const char* kOlder = "allocated before the recording, not in the file";
   static constexpr double kRibbon = 5;
   static constexpr double kTruncatedStrip = 7;
   static constexpr double kReservedShown =
@@ -110,13 +112,13 @@ class TimelinePainter {
 
   std::vector<LegendEntry> legend() const {
     std::vector<LegendEntry> entries;
+    if (has_unexplained_) entries.push_back({kOlder, unexplained()});
     for (const GroupStyle& style : data_.stack) {
       const auto bytes = data_.bands.of(style.group);
       if (std::ranges::any_of(bytes, [](auto each) { return each > 0; })) {
         entries.push_back({style.label, style.fill()});
       }
     }
-    if (has_unexplained_) entries.push_back({"in no known allocation", unexplained()});
     const std::size_t bands = entries.size();
     const page::Stroke dashes = {Paint::kMuted, 1, 3, 3};
     if (shows_reserved_) {
@@ -133,7 +135,7 @@ class TimelinePainter {
       entries.push_back({label, {paint_of_phase(phase)}});
       is_first = false;
     }
-    if (entries.size() > bands) entries[bands].begins_row = true;
+    if (entries.size() > bands + 1) entries[bands].begins_row = true;
     return entries;
   }
 
@@ -164,14 +166,14 @@ class TimelinePainter {
     std::vector<double> edges;
     for (std::size_t i = 0; i <= count; ++i) edges.push_back(x_of(static_cast<double>(i)));
     std::vector<double> base(count, 0);
+    if (has_unexplained_) {
+      add_band(edges, base, unexplained(), kOlder, "",
+               [&](std::size_t i) { return height_of(data_.not_in_bands[i]); });
+    }
     for (const GroupStyle& style : data_.stack) {
       const auto bytes = data_.bands.of(style.group);
       add_band(edges, base, style.fill(), style.label, data_.bands.names[style.group],
                [&](std::size_t i) { return bytes[i]; });
-    }
-    if (has_unexplained_) {
-      add_band(edges, base, unexplained(), "in no known allocation", "",
-               [&](std::size_t i) { return height_of(data_.not_in_bands[i]); });
     }
     add_total(edges, base);
   }
@@ -340,7 +342,7 @@ class TimelinePainter {
 
   // The load line, the mark and its label. Other labels of lines make room for it.
   void add_peak() {
-    if (peak_ <= 0) return;
+    if (peak_ <= 0 || !data_.is_peak_known) return;
     const double y = std::round(y_of(static_cast<double>(peak_bytes()))) + 0.5;
     const double x = x_of(static_cast<double>(data_.peak_column) + 0.5);
     drawing().line({plot_.x, y}, {plot_.right(), y}, {Paint::kCritical, 1, 5, 4});
@@ -372,12 +374,16 @@ class TimelinePainter {
   }
 
   void describe() {
-    chart_.description =
-        "Live bytes over " +
-        (data_.axis == tiles::AxisKind::kTime ? std::string("time")
-                                              : std::string(tiles::to_string(data_.axis)) + "s") +
-        ", stacked by " + model::to_string(data_.by) + ". Peak " +
-        base::format_bytes(peak_bytes()) + ", " + data_.peak_place + ".";
+    const std::string axis = data_.axis == tiles::AxisKind::kTime
+                                 ? std::string("time")
+                                 : std::string(tiles::to_string(data_.axis)) + "s";
+    chart_.description = "Live bytes over " + axis + ", stacked by " + model::to_string(data_.by);
+    if (data_.is_peak_known) {
+      chart_.description +=
+          ". Peak " + base::format_bytes(peak_bytes()) + ", " + data_.peak_place + ".";
+    } else {
+      chart_.description += ". The peak is unknown: events and segments disagree.";
+    }
   }
 
   const TimelineData& data_;

@@ -216,7 +216,17 @@ TEST(Timeline, memory_in_no_allocation_is_shown) {
   made.report.requested_active.baseline_bytes = 3 * kMib;
   const Chart chart = made.chart(with_legend());
   EXPECT_THAT(tests::texts(chart.drawing),
-              testing::AllOf(Contains("in no known allocation"), Contains(StartsWith("peak 5.0"))));
+              testing::AllOf(Contains("allocated before the recording, not in the file"),
+                             Contains(StartsWith("peak 5.0"))));
+}
+
+TEST(Timeline, a_file_that_contradicts_itself_has_no_peak) {
+  Made made = training(2);
+  made.report.requested_active.baseline_bytes = -5 * static_cast<std::int64_t>(kMib);
+  const Chart chart = made.chart(with_legend());
+  EXPECT_TRUE(shapes<page::Circle>(chart.drawing).empty());
+  EXPECT_THAT(chart.description, HasSubstr("unknown: events and segments disagree"));
+  EXPECT_GE(chart.bytes_at_top, 7 * kMib) << "the bands are whole";
 }
 
 TEST(Timeline, small_recordings_are_legible) {
