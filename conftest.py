@@ -33,7 +33,7 @@ def fail_if_skipped_in_ci(report) -> None:
 
 
 # Many torch processes, adapters and packages to compile, or packages that are installed only by
-# scripts/setup --integrations: all tests in these folders and files are slow.
+# scripts/setup --integrations or --browser: all tests in these folders and files are slow.
 SLOW_PATHS = (
     "adapters/libtorch_cuda/tests",
     "adapters/libtorch/tests",
@@ -43,6 +43,7 @@ SLOW_PATHS = (
     "tests/e2e/test_scaling.py",
     "tests/examples",
     "tests/habits",
+    "tests/page/browser",
     "tests/package",
     "tests/recording",
     "tests/reliability",

@@ -37,12 +37,16 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "analysis": {"base", "model", "report"},
     "analysis/*": {"base", "model", "report", "analysis"},
     "simulator": {"base", "model", "report"},
-    "exporters": {"base", "model", "report"},
+    "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
+    "exporters/html": {
+        "base", "charts", "comparison", "exporters", "model", "page", "report", "tiles",
+        "plimsoll/version.h",
+    },
     "exporters/svg": {"base", "model", "report", "exporters", "charts", "page"},
     "exporters/png": {"base", "model", "report", "exporters", "charts", "page"},
-    "exporters/terminal": {"base", "comparison", "exporters", "report", "text"},
+    "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
@@ -55,7 +59,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/recorder_c.h",
     },
     "text_log": {"base", "sample", "plimsoll/process_rank.h"},
-    "tensorboard": {"base", "sample"},
+    "tensorboard": {"base", "page", "sample"},
     "live": {"base", "sample", "probes"},
     "nvtx": {"base"},
     "monitor": {
@@ -72,8 +76,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
-        "base", "report", "comparison", "exporters/terminal", "engine", "alerts", "logs", "top",
-        "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
+        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal", "engine",
+        "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
         "charts", "model", "page", "tiles",  # plots
     },
     "include/plimsoll": set(),

@@ -43,6 +43,7 @@ struct MonitorOptions {
   bool text_log = true;
   std::string tensorboard = "auto";  // "true", "false", or a folder; see tensorboard_dir()
   std::string section = "auto";      // see tensorboard_section()
+  std::int64_t image_every = 0;      // iterations; 0: a picture of the timeline at the end only
   double large_tensor_mb = 100;      // MB of 1024 x 1024 bytes, as in all output
   std::int64_t top_layers = 10;
   bool alerts = true;

@@ -150,6 +150,9 @@ class MonitorOptions:
     def large_tensor_mb(self) -> float: ...
 
     @property
+    def image_every(self) -> int: ...
+
+    @property
     def top_layers(self) -> int: ...
 
     @property
@@ -559,6 +562,14 @@ class MemorySample:
 
 def scalars_of(sample: MemorySample, section: str = 'Memory', top_layers: int = 10) -> list[tuple[str, float]]:
     """Return the TensorBoard tags of a sample, and their values."""
+
+class ScalarSeries:
+    """The tags of a run's samples, without figures of the CPU that are 0."""
+
+    def __init__(self, section: str = 'Memory', top_layers: int = 10) -> None: ...
+
+    def next(self, sample: MemorySample) -> list[tuple[str, float]]:
+        """Return the tags of the next sample, and their values."""
 
 class EventFile:
     """A TensorBoard event file."""

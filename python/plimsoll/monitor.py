@@ -370,7 +370,7 @@ def log_tensor_memory_breakdown(
     if number % interval == 0:
         sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))
         if writer is not None:
-            add_scalars(writer, _record.scalars_of(sample, section, top_layers), number)
+            add_scalars(writer, sample, section, top_layers)
         if log_file is not None:
             append_snapshot(log_file, sample, top_layers)
         attachment.learn(_has_activations(sample))

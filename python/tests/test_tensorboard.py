@@ -1,13 +1,19 @@
 """Plimsoll's event files, as TensorBoard and its data server read them."""
 
+import io
 import math
+import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tensorboard import context
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.data import server_ingester
+from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.util import grpc_util
 from torch.utils.tensorboard import SummaryWriter
 
@@ -117,3 +123,59 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
         match=r"cannot create the folder .*/file/logs: Not a directory",
     ):
         _record.EventFile(str(tmp_path / "file" / "logs"))
+
+
+MONITORED = """
+import sys, torch, plimsoll
+
+torch.set_num_threads(1)
+net = torch.nn.Linear(256, 256)
+options = {"interval": 1, "text_log": False, "tensorboard": sys.argv[1], "image_every": 4}
+monitor = plimsoll.TrainingMonitor(**options)
+for iteration in range(10):
+    net(torch.ones(64, 256)).sum().backward()
+    monitor.step()
+"""  # not closed: the image of the end is written anyway
+
+
+@pytest.fixture(scope="module")
+def monitored(tmp_path_factory) -> EventAccumulator:
+    folder = tmp_path_factory.mktemp("monitored")
+    subprocess.run([sys.executable, "-c", MONITORED, str(folder)], check=True, capture_output=True)
+    accumulator = EventAccumulator(str(folder), size_guidance={"images": 0, "tensors": 0})
+    accumulator.Reload()
+    return accumulator
+
+
+def test_the_timeline_is_an_image_in_between_and_at_the_end(monitored):
+    assert monitored.Tags()["images"] == ["Memory/timeline"]
+    images = monitored.Images("Memory/timeline")
+    assert [image.step for image in images] == [4, 8, 9]
+    for image in images:
+        picture = Image.open(io.BytesIO(image.encoded_image_string))  # TensorBoard needs Pillow
+        assert (image.width, image.height) == picture.size == (1040, 600)
+        colors = {color for _, color in picture.convert("RGB").getcolors(picture.width * 600)}
+        assert {(0x2E, 0x53, 0x95), (0x10, 0x7A, 0x6C)} <= colors  # parameters and gradients
+
+
+def test_the_layout_of_custom_scalars_is_written_once_and_matches_tags(monitored):
+    (event,) = monitored.Tensors("custom_scalars__config__")
+    metadata = monitored.SummaryMetadata("custom_scalars__config__")
+    assert metadata.plugin_data.plugin_name == "custom_scalars"
+    layout = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0])
+    assert [category.title for category in layout.category] == [
+        "Memory",
+        "Tensors",
+        "Device and machine",
+    ]
+    tags = monitored.Tags()["scalars"]
+
+    def shown(chart: layout_pb2.Chart) -> list[str]:
+        (pattern,) = chart.multiline.tag
+        return sorted(tag for tag in tags if re.match(pattern, tag))
+
+    categories, sizes = layout.category[0].chart
+    names = ("activations", "buffers", "gradients", "other", "parameters")
+    assert shown(categories) == [f"Memory/Tensor_Category/{name}_MB" for name in names]
+    assert shown(sizes) == ["Memory/cpu_allocated", "Memory/cpu_peak"]
+    assert all(shown(chart) for category in layout.category for chart in category.chart)

@@ -36,6 +36,16 @@ constexpr std::string_view name_of(Category category) {
   return kCategoryNames[static_cast<std::size_t>(category)];
 }
 
+// The order of the bands of a chart, bottom up: what stays is low, what comes and goes is high.
+inline constexpr std::array<Category, kCategoryNames.size()> kStackOrder = {
+    Category::kParameter,      Category::kBuffer,
+    Category::kOptimizerState, Category::kGradient,
+    Category::kOther,          Category::kWorkspace,
+    Category::kCommunication,  Category::kInput,
+    Category::kActivation,     Category::kActivationGradient,
+    Category::kTemporary,      Category::kOptimizerScratch,
+    Category::kUnknown};
+
 // Roles and phases by their numbers in plimsoll/recorder_c.h, which recorder_names_test.cc
 // compares.
 inline constexpr std::uint8_t kFirstOwnedRole = 1, kLastOwnedRole = 6;

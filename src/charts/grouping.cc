@@ -59,7 +59,7 @@ GroupStyle style_of(std::size_t group, const std::string& name, Dimension dimens
   } else if (is_before_recording(name)) {
     style.paint = Paint::kUnknown;
     style.is_hatched = true;
-  } else if (name != kEverythingElse) {
+  } else if (name != tiles::kEverythingElse) {
     style.paint = page::paint_of_series(next_series++);
   }
   return style;
@@ -91,7 +91,7 @@ std::vector<GroupStyle> styles_of(const std::vector<std::string>& names,
     if (dimension == Dimension::kCategory) return place_in(kStackOrder, name);
     if (dimension == Dimension::kPhase) return place_in(kPhaseOrder, name);
     if (is_before_recording(name)) return 0;
-    return name == kEverythingElse ? 2 : 1;
+    return name == tiles::kEverythingElse ? 2 : 1;
   };
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return key(a) != key(b) ? key(a) < key(b) : bytes[a] > bytes[b];

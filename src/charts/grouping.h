@@ -45,6 +45,4 @@ std::vector<GroupStyle> styles_of(const std::vector<std::string>& names,
 
 page::Paint paint_of_phase(std::string_view phase);
 
-inline constexpr std::string_view kEverythingElse = "[everything else]";
-
 }  // namespace plimsoll::charts

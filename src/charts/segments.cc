@@ -1,6 +1,7 @@
 #include "charts/segments.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -57,7 +58,7 @@ void keep_largest(SegmentsData& data, std::size_t keep) {
     }
     bytes[std::min(i, keep)] += data.group_bytes[order[i]];
   }
-  names.emplace_back(kEverythingElse);
+  names.emplace_back(tiles::kEverythingElse);
   for (std::uint32_t& group : data.groups.of) group = renamed[group];
   data.groups.names = std::move(names);
   data.group_bytes = std::move(bytes);
@@ -75,6 +76,7 @@ class SegmentsPainter {
       if (fills_.size() <= style.group) fills_.resize(style.group + 1);
       fills_[style.group] = style.fill();
     }
+    choose_shown();
   }
 
   Chart paint() {
@@ -83,9 +85,10 @@ class SegmentsPainter {
     const double header = add_header(drawing, options_, legend());
     plot_ = {kMargin, header + 6, drawing.width - 2 * kMargin, 0};
     choose_scale();
+    choose_thinnest();
     plot_.height = kRow * static_cast<double>(rows_);
     drawing.height = std::max(plot_.bottom() + 8, options_.height);
-    for (const SegmentParts& segment : data_.segments) add_segment(segment);
+    for (const SegmentParts* const segment : shown_) add_segment(*segment);
     chart_.x = plot_.x;
     chart_.y = plot_.y;
     chart_.width = plot_.width;
@@ -99,7 +102,11 @@ class SegmentsPainter {
   static constexpr double kRow = 18;
   static constexpr double kRounding = 0.02;  // of positions
   static constexpr double kGap = 2;          // between segments
-  static constexpr double kThinnest = 0.8;  // parts of a segment that are narrower are drawn as one
+  // Parts of a segment that are narrower are drawn as one: at first, and until there are few
+  // enough.
+  static constexpr double kThinnest = 0.8;
+  static constexpr std::size_t kMostParts = 2'000;   // drawn, on a wide chart
+  static constexpr std::size_t kMostSegments = 600;  // all others are one
   static constexpr std::size_t kFewestRows = 4;
   static constexpr std::size_t kMostRows = 26;  // unless a height is chosen
 
@@ -125,6 +132,33 @@ class SegmentsPainter {
 
   double width_of(std::uint64_t bytes) const { return static_cast<double>(bytes) * per_byte_; }
 
+  // A chart of many segments ends with the sum of the smaller ones.
+  void choose_shown() {
+    const double share = std::clamp(options_.width / 1200, 0.25, 1.0);
+    const auto most = static_cast<std::size_t>(static_cast<double>(kMostSegments) * share);
+    for (const SegmentParts& segment : data_.segments) {
+      if (data_.segments.size() > most + 1 && shown_.size() == most) break;
+      shown_.push_back(&segment);
+    }
+    rest_count_ = data_.segments.size() - shown_.size();
+    if (rest_count_ == 0) return;
+    std::array<std::uint64_t, 4> bytes{};  // by kind
+    for (std::size_t at = shown_.size(); at < data_.segments.size(); ++at) {
+      const SegmentParts& segment = data_.segments[at];
+      rest_.segment.size_bytes += segment.segment.size_bytes;
+      for (const SegmentPart& part : segment.parts) {
+        bytes[static_cast<std::size_t>(part.kind)] += part.size_bytes;
+      }
+      rest_.block_bytes += segment.block_bytes;
+      rest_.pinned_bytes += segment.pinned_bytes;
+    }
+    for (std::size_t kind = 0; kind < bytes.size(); ++kind) {
+      if (bytes[kind] == 0) continue;
+      rest_.parts.push_back({.size_bytes = bytes[kind], .kind = static_cast<RangeKind>(kind)});
+    }
+    shown_.push_back(&rest_);
+  }
+
   // Where the next segment begins: in the next row, if it does not fit in this one but in a row.
   void wrap(double width) {
     if (at_ > 0 && at_ + width > plot_.width + kRounding && width <= plot_.width) next_row();
@@ -138,8 +172,8 @@ class SegmentsPainter {
     per_byte_ = per_byte;
     at_ = 0;
     row_ = 0;
-    for (const SegmentParts& segment : data_.segments) {
-      double width = width_of(segment.segment.size_bytes);
+    for (const SegmentParts* const segment : shown_) {
+      double width = width_of(segment->segment.size_bytes);
       wrap(width);
       while (at_ + width > plot_.width + kRounding) {
         width -= plot_.width - at_;
@@ -155,7 +189,7 @@ class SegmentsPainter {
 
   // The largest scale with at most as many rows as there is room for.
   void choose_scale() {
-    std::size_t most = std::clamp((data_.segments.size() + 7) / 8, kFewestRows, kMostRows);
+    std::size_t most = std::clamp((shown_.size() + 7) / 8, kFewestRows, kMostRows);
     if (options_.height > 0) {
       most = static_cast<std::size_t>(std::max((options_.height - plot_.y - 8) / kRow, 1.0));
     }
@@ -173,12 +207,41 @@ class SegmentsPainter {
     }
   }
 
+  // The end of the run of parts that begins at `first` and is drawn as one; `bytes` are theirs.
+  std::size_t end_of_run(const SegmentParts& segment, std::size_t first,
+                         std::uint64_t& bytes) const {
+    bytes = segment.parts[first].size_bytes;
+    std::size_t end = first + 1;
+    while (end < segment.parts.size() && width_of(bytes) < thinnest_) {
+      bytes += segment.parts[end++].size_bytes;
+    }
+    return end;
+  }
+
+  // So that the size of a drawing does not depend on the number of blocks.
+  void choose_thinnest() {
+    const auto most = static_cast<std::size_t>(
+        std::max(static_cast<double>(kMostParts) * std::min(1.0, plot_.width / 1200), 200.0));
+    for (;; thinnest_ *= 2) {
+      std::size_t count = 0;
+      for (const SegmentParts* const segment : shown_) {
+        std::uint64_t bytes = 0;
+        for (std::size_t i = 0; i < segment->parts.size(); ++count) {
+          i = end_of_run(*segment, i, bytes);
+        }
+      }
+      if (count <= std::max(most, shown_.size())) return;
+    }
+  }
+
   void add_segment(const SegmentParts& segment) {
     wrap(width_of(segment.segment.size_bytes));
-    const std::string name = "segment of " +
-                             bytes_text(static_cast<double>(segment.segment.size_bytes)) +
-                             ": blocks " + bytes_text(static_cast<double>(segment.block_bytes)) +
-                             ", pinned " + bytes_text(static_cast<double>(segment.pinned_bytes));
+    const bool is_rest = &segment == &rest_;
+    const std::string name =
+        (is_rest ? base::counted(rest_count_, "smaller segment") + ", " : "segment of ") +
+        bytes_text(static_cast<double>(segment.segment.size_bytes)) + ": blocks " +
+        bytes_text(static_cast<double>(segment.block_bytes)) + ", pinned " +
+        bytes_text(static_cast<double>(segment.pinned_bytes));
     piece_begin_ = at_;
     if (segment.parts.size() == 1 && fits(segment.segment.size_bytes)) {
       add_whole(segment);
@@ -186,11 +249,8 @@ class SegmentsPainter {
     }
     for (std::size_t i = 0; i < segment.parts.size();) {
       // A run of parts too thin to see has the color of the kind with the most bytes.
-      std::uint64_t bytes = segment.parts[i].size_bytes;
-      std::size_t end = i + 1;
-      while (end < segment.parts.size() && width_of(bytes) < kThinnest) {
-        bytes += segment.parts[end++].size_bytes;
-      }
+      std::uint64_t bytes = 0;
+      const std::size_t end = end_of_run(segment, i, bytes);
       const SegmentPart& shown = *std::max_element(
           segment.parts.begin() + static_cast<std::ptrdiff_t>(i),
           segment.parts.begin() + static_cast<std::ptrdiff_t>(end),
@@ -279,7 +339,7 @@ class SegmentsPainter {
       case RangeKind::kBlock:
         break;
     }
-    if (part.lifetime == model::kNone) return "block: " + size;
+    if (part.lifetime == model::kNone) return "blocks: " + size;
     return short_name(data_.groups.names[data_.groups.of[part.lifetime]]) + ": " + size;
   }
 
@@ -297,7 +357,11 @@ class SegmentsPainter {
   Chart chart_;
   PlotArea plot_;
   std::vector<Fill> fills_;  // by group
+  std::vector<const SegmentParts*> shown_;
+  SegmentParts rest_;  // the sum of the others
+  std::size_t rest_count_ = 0;
   double per_byte_ = 0;
+  double thinnest_ = kThinnest;
   std::size_t rows_ = 0;
   double at_ = 0;  // in the current row
   std::size_t row_ = 0;

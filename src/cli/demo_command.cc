@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "cli/python_package.h"
 #include "cli/terminal.h"
 #include "engine/trace_file.h"
+#include "exporters/html/html_exporter.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -30,15 +32,30 @@ std::string text_of(const std::string& path) {
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
+struct Outputs {
+  std::string trace;
+  std::string script;
+  std::string page;
+};
+
+bool is_page(const std::string& path) {
+  return text_of(path).find(exporters::html::kGenerator) != std::string::npos;
+}
+
 // The user's files are kept; files of an earlier demo are replaced.
-Status check_outputs(const std::string& trace, const std::string& script, const std::string& text,
-                     const Arguments& arguments) {
-  const bool is_replaced = !arguments.has("--output") && engine::is_trace_file(trace);
-  const bool is_trace_kept = exists(trace) && !is_replaced;
-  if (!is_trace_kept && (!exists(script) || text_of(script) == text)) return {};
+Status check_outputs(const Outputs& outputs, const std::string& text, const Arguments& arguments) {
+  const bool may_replace = !arguments.has("--output");
+  const std::string* kept = nullptr;
+  if (exists(outputs.trace) && !(may_replace && engine::is_trace_file(outputs.trace))) {
+    kept = &outputs.trace;
+  } else if (exists(outputs.script) && text_of(outputs.script) != text) {
+    kept = &outputs.script;
+  } else if (exists(outputs.page) && !(may_replace && is_page(outputs.page))) {
+    kept = &outputs.page;
+  }
+  if (kept == nullptr) return {};
   return make_error(ErrorCode::kInvalidArgument,
-                    (is_trace_kept ? trace : script) +
-                        " exists; name another file with -o (plimsoll demo --help)");
+                    *kept + " exists; name another file with -o (plimsoll demo --help)");
 }
 
 // Next to the trace, so that the user can read and fix the code.
@@ -64,28 +81,56 @@ Result<int> record(const std::string& path, const std::string& script) {
   return run_program(command);
 }
 
-Result<int> report_on(const std::string& path, const std::string& script) {
-  PLIMSOLL_TRY(announce("\n# What is wrong, and what fills the memory?\n$ plimsoll " +
-                        shell_line({"report", path}) + "\n"));
-  Arguments arguments;
+int report(Arguments arguments, const std::string& path) {
   arguments.set("FILE", {path});
-  const int status = find_command("report")->run(arguments);
-  if (status != kFine) return status;
-  PLIMSOLL_TRY(announce("\n# The recording is " + path + ", and the script " + script +
+  return find_command("report")->run(arguments);
+}
+
+// Where there is a desktop, and someone who reads the output.
+void open_in_browser(const std::string& page) {
+  const auto has = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  if (::isatty(STDOUT_FILENO) == 0 || (!has("DISPLAY") && !has("WAYLAND_DISPLAY"))) return;
+  // Some desktops keep xdg-open running as long as the browser.
+  (void)run_program({"sh", "-c", "xdg-open \"$0\" >/dev/null 2>&1 &", page});
+}
+
+Result<int> report_on(const Outputs& outputs) {
+  PLIMSOLL_TRY(announce("\n# What is wrong, and what fills the memory?\n$ plimsoll " +
+                        shell_line({"report", outputs.trace}) + "\n"));
+  if (const int status = report({}, outputs.trace); status != kFine) return status;
+  Arguments arguments;
+  arguments.set("--html", {outputs.page});
+  std::vector<std::string> words = {"report", outputs.trace, "--html", outputs.page};
+  if (exists(outputs.page)) {
+    arguments.set("--force", {});
+    words.emplace_back("--force");
+  }
+  PLIMSOLL_TRY(announce("\n# The same as a page with charts, for any browser.\n$ plimsoll " +
+                        shell_line(words)));
+  if (const int status = report(arguments, outputs.trace); status != kFine) return status;
+  open_in_browser(outputs.page);
+  PLIMSOLL_TRY(announce("\n# The recording is " + outputs.trace + ", the page " + outputs.page +
+                        ",\n# and the script " + outputs.script +
                         ". Fix the mistake and run it again:\n# plimsoll run " +
-                        shell_line({script})));
+                        shell_line({outputs.script})));
   return kFine;
 }
 
 Result<int> demonstrate(const Arguments& arguments) {
   const std::string path = arguments.value("--output", kDefaultOutput);
-  const std::string script = std::filesystem::path(path).replace_extension(".py").string();
+  const auto sibling = [&](const char* suffix) {
+    return std::filesystem::path(path).replace_extension(suffix).string();
+  };
+  const Outputs outputs = {path, sibling(".py"), sibling(".html")};
   PLIMSOLL_TRY_ASSIGN(const std::string folder, package_folder("torch"));
   const std::string text = text_of(folder + "/demo_training.py");
-  PLIMSOLL_TRY(check_outputs(path, script, text, arguments));
-  if (!exists(script)) PLIMSOLL_TRY(write_script(script, text));
-  PLIMSOLL_TRY_ASSIGN(const int status, record(path, script));
-  return status == kFine ? report_on(path, script) : Result<int>(status);
+  PLIMSOLL_TRY(check_outputs(outputs, text, arguments));
+  if (!exists(outputs.script)) PLIMSOLL_TRY(write_script(outputs.script, text));
+  PLIMSOLL_TRY_ASSIGN(const int status, record(outputs.trace, outputs.script));
+  return status == kFine ? report_on(outputs) : Result<int>(status);
 }
 
 int run_demo(const Arguments& arguments) {
@@ -101,12 +146,15 @@ Command demo_command() {
   command.summary = "Record a small training run that has a mistake, and report on it";
   command.description =
       "Demonstrates plimsoll run and plimsoll report in a few seconds: prints each command, and "
-      "runs it. The training script is part of the Python package, uses only the CPU and downloads "
+      "runs it. It ends with the report as a page, which opens in the browser of a desktop. The "
+      "training script is part of the Python package, uses only the CPU and downloads "
       "nothing. It needs torch.";
   command.options = {
       {"--output", "-o", "PATH",
-       "Trace file. The script is written next to it, with the suffix .py; both are kept. Default: "
-       "plimsoll-demo.plim in the current folder, where an earlier one is replaced."}};
+       "Trace file. The script and the page are written next to it, with the suffixes .py and "
+       ".html; "
+       "all are kept. Default: plimsoll-demo.plim in the current folder, where an earlier one is "
+       "replaced."}};
   command.sections = {
       {"examples", {{"plimsoll demo", "records plimsoll-demo.py into plimsoll-demo.plim"}}}};
   command.run = run_demo;

@@ -10,11 +10,13 @@
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
+#include "cli/report_page.h"
 #include "cli/terminal.h"
 #include "comparison/ranks.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "exporters/terminal/brief.h"
+#include "exporters/terminal/over_time.h"
 #include "exporters/terminal/ranks.h"
 #include "exporters/terminal/report.h"
 #include "plimsoll/session.h"
@@ -32,6 +34,7 @@ struct ReportQuestion {
   exporters::terminal::TextOptions text;
   bool is_json = false;
   bool is_brief = false;
+  bool has_chart = false;
 };
 
 Result<ReportQuestion> make_question(const Arguments& arguments) {
@@ -46,6 +49,15 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
     if (!question.is_brief || !arguments.has(option)) continue;
     return make_error(ErrorCode::kInvalidArgument,
                       std::string("--brief prints no tables: leave out ") + option);
+  }
+  question.has_chart = can_draw_pages() && !arguments.has("--no-chart");
+  for (const char* const option : {"--json", "--by", "--brief"}) {
+    if (!arguments.has("--html") || !arguments.has(option)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      std::string("--html writes a page with all tables: leave out ") + option);
+  }
+  if (arguments.has("--force") && !arguments.has("--html")) {
+    return make_error(ErrorCode::kInvalidArgument, "--force is for --html, which writes a file");
   }
   question.text.color = chosen_color(arguments);
   question.text.width = output_width(kWidestTables);
@@ -89,6 +101,12 @@ Result<Answer> answer(const std::string& path, const ReportQuestion& question,
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();
     engine::SourceLines sources(session.state().trace, session.state().lines);
     how.source_of = [&](const std::string& line) { return sources.text_of(line); };
+    if (question.has_chart) {
+      how.chart_of = [&](const report::DeviceReport& device) {
+        return exporters::terminal::over_time_text(session.state().trace, session.state().lines,
+                                                   device, {how.width, how.color});
+      };
+    }
     answer.text = exporters::terminal::to_text(answer.report, how);
   }
   if (is_to_fail_on(answer.report.findings, arguments)) answer.exit_code = kFindingToFailOn;
@@ -140,6 +158,7 @@ std::string ranks_text(const comparison::RankComparison& comparison,
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
   if (!question) return complain(question.error());
+  if (arguments.has("--html")) return write_report_page(arguments, question->ask);
   Sequence sequence(*question);
   std::vector<Answer> ranks;  // collected until all files are read
   int exit_code = kFine;
@@ -201,10 +220,16 @@ Command report_command() {
       {"--brief", "", "",
        "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
+      {"--no-chart", "", "",
+       "Leave out the chart of memory over time, which is printed only on a terminal."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
       {"--json", "", "",
        "Print one JSON object, described by `plimsoll schema`; for several files an array of "
        "them."},
+      {"--html", "", "PATH",
+       "Write the report as one HTML page with charts, for any browser, also without a network; "
+       "several files become one page. - is standard output."},
+      {"--force", "", "", "Replace the page if it exists."},
       fail_on_option(report::kFindingIds),
       color_option(),
   };
@@ -212,6 +237,7 @@ Command report_command() {
       {"examples",
        {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
         {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
+        {"plimsoll report snapshot.pickle --html report.html", "as a page"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},

@@ -18,7 +18,7 @@
 #include "cli/terminal.h"
 #include "engine/session_state.h"
 #include "engine/trace_file.h"
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 #include "plimsoll/session.h"
 
 namespace plimsoll::cli {
@@ -67,7 +67,7 @@ std::string summary_of(const report::Report& report, const std::string& name) {
     failed += device.ooms.size();
     if (device.events == 0) continue;
     peaks += (peaks.empty() ? ", peak " : ", ") + base::format_bytes(device.held().peak_bytes) +
-             " on " + exporters::terminal::device_name(device);
+             " on " + exporters::device_name(device);
   }
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +

@@ -13,6 +13,8 @@
 #include "analysis/timeline/timeline.h"
 #include "exporters/collapsed/collapsed_exporter.h"
 #include "exporters/collapsed/collapsed_layers_exporter.h"
+#include "exporters/html/html_exporter.h"
+#include "exporters/html/notebook_exporter.h"
 #include "exporters/json/json_exporter.h"
 #include "exporters/png/png_exporter.h"
 #include "exporters/speedscope/speedscope_exporter.h"
@@ -45,6 +47,8 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::device::make());
   catalog.passes.push_back(analysis::findings::make());
 
+  catalog.exporters.push_back(exporters::html::make());
+  catalog.exporters.push_back(exporters::html::make_notebook());
   catalog.exporters.push_back(exporters::json::make());
   catalog.exporters.push_back(exporters::speedscope::make());
   catalog.exporters.push_back(exporters::collapsed::make());

@@ -11,7 +11,7 @@
 #include "base/fields.h"
 #include "base/json_writer.h"
 #include "engine/session_state.h"
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 #include "plimsoll/session.h"
 
 namespace plimsoll {
@@ -135,7 +135,7 @@ LayerMemoryStats stats_of(const report::LayerRow& row, const std::string& name) 
 const report::DeviceReport* find_device(const report::Report& report, const std::string& name) {
   const report::DeviceReport* found = nullptr;
   for (const report::DeviceReport& device : report.devices) {
-    if (!exporters::terminal::is_asked_for(device, name == "cuda" ? "cuda:0" : name)) continue;
+    if (!exporters::is_asked_for(device, name == "cuda" ? "cuda:0" : name)) continue;
     const bool is_better = found != nullptr && found->device < 0 && device.device > found->device;
     if (found == nullptr || is_better) found = &device;
   }
@@ -227,7 +227,7 @@ Result<TracerResults> TracerResults::of(Session session, const std::string& name
   auto state = std::make_shared<State>(
       State{std::move(session), report, device != nullptr ? *device : report::DeviceReport{}});
   if (device == nullptr) return TracerResults(std::move(state));
-  read_events(*timeline, exporters::terminal::device_name(*device), state->events);
+  read_events(*timeline, exporters::device_name(*device), state->events);
   for (const report::LayerRow& row : state->report.value().tables.layers) {
     if (row.device != state->device.device) continue;
     const std::string layer = row.layer.empty() ? kNoLayer : row.layer;

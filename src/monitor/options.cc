@@ -418,6 +418,10 @@ constexpr std::array kOptions = {
     Option{"section", Aliases{}, "text",
            "TensorBoard section; auto: TensorProfiling with profile_tensors, else Memory.",
            set_name<&O::section>, text_of<&O::section>},
+    Option{"image_every", Aliases{}, "iterations",
+           "Iterations from one picture of memory over time in TensorBoard to the next; 0: one at "
+           "the end.",
+           set_count<&O::image_every, 0>, text_of<&O::image_every>},
     Option{"large_tensor_mb", Aliases{}, "MB", "Size above which a tensor counts as large.",
            set_mb<&O::large_tensor_mb>, text_of<&O::large_tensor_mb>},
     Option{"top_layers", Aliases{}, "count", "Number of layers that a sample names.",

@@ -11,11 +11,15 @@
 #include "alerts/detection_rules.h"
 #include "alerts/survivors.h"
 #include "base/output_file.h"
+#include "base/timestamps.h"
 #include "monitor/snapshots.h"
 #include "monitor/watch.h"
 #include "plimsoll/process_rank.h"
 #include "tensorboard/event_file.h"
+#include "tensorboard/layout.h"
 #include "tensorboard/scalars.h"
+#include "tensorboard/timeline.h"
+#include "tensorboard/timeline_picture.h"
 #include "text_log/text_log.h"
 
 namespace plimsoll {
@@ -73,7 +77,13 @@ struct TrainingMonitor::State {
 
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  ~State() { hide_ranges(); }
+  ~State() {
+    try {
+      (void)write_last_image();  // no one is left to read a message
+    } catch (const std::bad_alloc&) {
+    }
+    hide_ranges();
+  }
 
   void hide_ranges() {
     if (std::exchange(shows_ranges, false)) stop_nvtx();
@@ -119,19 +129,41 @@ struct TrainingMonitor::State {
     show_progress(iteration, sample.loss);
     ++samples;
     if (log.is_open()) report("text log", log.write(sample));
-    if (events.is_open()) {
-      const auto top_layers = static_cast<std::size_t>(options.top_layers);
-      report("TensorBoard",
-             events.write(sample.time_ns, iteration,
-                          tensorboard::scalars_of(sample, {.section = options.tensorboard_section(),
-                                                           .top_layers = top_layers})));
-    }
+    if (events.is_open()) write_events(sample);
     if (on_sample) on_sample(sample);
     for (const alerts::Alert& alert : options.alerts ? detector.observe(sample, survivors)
                                                      : detector.observe_thresholds(sample)) {
       ++alerts;
       on_alert ? on_alert(reported(alert)) : say(alert_text(alert));
     }
+  }
+
+  void write_events(const MemorySample& sample) {
+    auto groups = tensorboard::layout_of(sample, options.tensorboard_section());
+    if (groups != layout) {  // the first sample, or a device is new
+      layout = std::move(groups);
+      report("TensorBoard", events.write_layout(sample.time_ns, layout));
+    }
+    report("TensorBoard", events.write(sample.time_ns, sample.iteration, scalars.next(sample)));
+    timeline.add(sample);
+    has_new_columns = true;
+    if (options.image_every > 0 && sample.iteration >= next_image) {
+      next_image = sample.iteration - sample.iteration % options.image_every + options.image_every;
+      report("TensorBoard", write_image(sample.time_ns));
+    }
+  }
+
+  Status write_image(std::int64_t time_ns) {
+    has_new_columns = false;
+    return events.write_image(time_ns, timeline.last_iteration(),
+                              options.tensorboard_section() + "/timeline",
+                              tensorboard::timeline_png(timeline));
+  }
+
+  // The picture of the whole run.
+  Status write_last_image() {
+    if (!has_new_columns || !events.is_open() || process != ::getpid()) return {};
+    return write_image(base::now_ns());
   }
 
   // The files belong to the process that created them, so a forked child's steps are not recorded.
@@ -143,6 +175,12 @@ struct TrainingMonitor::State {
   std::function<void(const MemorySample&)> on_sample;
   text_log::TextLog log;
   tensorboard::EventFile events;
+  std::vector<tensorboard::ChartGroup> layout;  // as written
+  tensorboard::ScalarSeries scalars{{.section = options.tensorboard_section(),
+                                     .top_layers = static_cast<std::size_t>(options.top_layers)}};
+  tensorboard::Timeline timeline;
+  bool has_new_columns = false;  // since the last image
+  std::int64_t next_image = std::max<std::int64_t>(options.image_every, 0);
   alerts::Survivors survivors;
   alerts::Detector detector;
   monitor::Snapshots snapshots;
@@ -212,6 +250,7 @@ void TrainingMonitor::close() {
   attempt([this] { state_->snapshots.end(); });
   attempt([this] { state_->hide_ranges(); });
   attempt([this] { state_->log.close(); });
+  attempt([this] { state_->report("TensorBoard", state_->write_last_image()); });
   attempt([this] { state_->events.close(); });
 }
 

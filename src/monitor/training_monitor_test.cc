@@ -92,6 +92,40 @@ TEST_F(TrainingMonitors, writes_samples_at_its_intervals_into_log_and_event_file
   EXPECT_THAT(said, IsEmpty());
 }
 
+std::size_t count(const std::string& text, const std::string& word) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+TEST_F(TrainingMonitors, draws_the_timeline_at_the_end_and_if_wanted_in_between) {
+  options.tensorboard = "true";
+  options.interval = 1;
+  options.image_every = 4;
+  TrainingMonitor monitor(options, printer());
+  keep(8);
+  for (int i = 0; i < 10; ++i) monitor.step();  // images at 4 and 8
+  EXPECT_EQ(count(content_of(monitor.event_file_path()), "Memory/timeline"), 2U);
+  monitor.close();
+  EXPECT_EQ(count(content_of(monitor.event_file_path()), "Memory/timeline"), 3U);
+  EXPECT_EQ(count(content_of(monitor.event_file_path()), "custom_scalars__config__"), 1U);
+  EXPECT_THAT(said, IsEmpty());
+}
+
+TEST_F(TrainingMonitors, draws_the_timeline_once_even_if_it_is_not_closed) {
+  options.tensorboard = "true";
+  std::string path;
+  {
+    TrainingMonitor monitor(options, printer());
+    for (int i = 0; i < 10; ++i) monitor.step();
+    path = monitor.event_file_path();
+    EXPECT_EQ(count(content_of(path), "Memory/timeline"), 0U);
+  }
+  EXPECT_EQ(count(content_of(path), "Memory/timeline"), 1U);
+}
+
 TEST_F(TrainingMonitors, a_forked_child_does_not_touch_its_parents_files) {
   options.tensorboard = "true";
   options.interval = 1;

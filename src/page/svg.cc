@@ -14,6 +14,7 @@
 namespace plimsoll::page {
 namespace {
 
+constexpr std::size_t kLongestKey = 300;  // characters
 constexpr std::string_view kSans =
     "Inter, ui-sans-serif, system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Noto Sans', "
     "sans-serif";
@@ -118,9 +119,11 @@ class SvgWriter {
   std::string head() const {
     const std::string width = number(drawing_.width);
     const std::string height = number(drawing_.height);
-    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width +
-                      "\" height=\"" + height + "\" viewBox=\"0 0 " + width + " " + height +
-                      "\" role=\"img\" font-size=\"" + number(kMainSize) + "\"";
+    // In HTML, the parser knows the namespace.
+    const char* const names = has_classes() ? "" : " xmlns=\"http://www.w3.org/2000/svg\"";
+    std::string out = std::string("<svg") + names + " width=\"" + width + "\" height=\"" + height +
+                      "\" viewBox=\"0 0 " + width + " " + height + "\" role=\"img\" font-size=\"" +
+                      number(kMainSize) + "\"";
     if (has_classes()) {
       out += " class=\"chart\">";
     } else {
@@ -177,7 +180,9 @@ class SvgWriter {
   // An element that is filled, then once more with its hatch, which has the hint if there is one.
   void add_filled(const std::string& element, const Fill& fill, const Stroke& outline,
                   const Hint& hint) {
-    const std::string key = hint.key.empty() ? "" : " data-key=\"" + escape_html(hint.key) + "\"";
+    const std::string key =
+        hint.key.empty() ? ""
+                         : " data-key=\"" + escape_html(shortened(hint.key, kLongestKey)) + "\"";
     const std::string tooltip =
         hint.tooltip.empty() ? "" : "<title>" + escape_html(hint.tooltip) + "</title>";
     const std::string name = element.substr(1, element.find(' ') - 1);

@@ -11,35 +11,10 @@
 #include "base/timestamps.h"
 #include "sample/names.h"
 #include "tensorboard/crc32c.h"
+#include "tensorboard/protobuf.h"
 
 namespace plimsoll::tensorboard {
 namespace {
-
-// The part of protobuf that Event needs.
-
-enum class Wire : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-void put_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-template <typename T>
-void put_little_endian(std::string& out, T value) {
-  for (std::size_t byte = 0; byte < sizeof(T); ++byte) {
-    out += static_cast<char>((value >> (8 * byte)) & 0xFF);
-  }
-}
-
-void put_key(std::string& out, std::uint32_t field, Wire wire) {
-  put_varint(out, (field << 3) | static_cast<std::uint32_t>(wire));
-}
-
-void put_bytes(std::string& out, std::uint32_t field, std::string_view bytes) {
-  put_key(out, field, Wire::kBytes);
-  put_varint(out, bytes.size());
-  out += bytes;
-}
 
 // tensorflow.Event: 1 wall_time, 2 step, 3 file_version, 5 summary.
 std::string begin_event(std::int64_t time_ns) {
@@ -60,6 +35,52 @@ std::string summary_of(const std::vector<Scalar>& scalars) {
     put_little_endian(value, std::bit_cast<std::uint32_t>(static_cast<float>(scalar.value)));
     put_bytes(summary, 1, value);
   }
+  return summary;
+}
+
+// Summary.Value: 1 tag, 8 tensor, 9 metadata; the layout is a string in a tensor without
+// dimensions.
+std::string layout_summary_of(const std::vector<ChartGroup>& groups) {
+  constexpr std::uint64_t kString = 7;  // tensorflow.DataType
+  std::string tensor;                   // 1 dtype, 2 tensor_shape, 8 string_val
+  put_varint(tensor, 1, kString);
+  put_bytes(tensor, 2, "");
+  put_bytes(tensor, 8, layout_message(groups));
+  std::string plugin;  // 1 plugin_name
+  put_bytes(plugin, 1, "custom_scalars");
+  std::string metadata;  // 1 plugin_data
+  put_bytes(metadata, 1, plugin);
+  std::string value;
+  put_bytes(value, 1, "custom_scalars__config__");
+  put_bytes(value, 8, tensor);
+  put_bytes(value, 9, metadata);
+  std::string summary;
+  put_bytes(summary, 1, value);
+  return summary;
+}
+
+// Of the PNG's header, which begins at byte 16 with the width and the height.
+std::uint32_t big_endian_at(const std::string& png, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t byte = at; byte < at + 4 && byte < png.size(); ++byte) {
+    value = (value << 8) | static_cast<unsigned char>(png[byte]);
+  }
+  return value;
+}
+
+// Summary.Value: 1 tag, 4 image with 1 height, 2 width, 3 colorspace, 4 encoded_image_string.
+std::string image_summary_of(const std::string& tag, const std::string& png) {
+  constexpr std::uint64_t kRgb = 3;
+  std::string image;
+  put_varint(image, 1, big_endian_at(png, 20));
+  put_varint(image, 2, big_endian_at(png, 16));
+  put_varint(image, 3, kRgb);
+  put_bytes(image, 4, png);
+  std::string value;
+  put_bytes(value, 1, tag);
+  put_bytes(value, 4, image);
+  std::string summary;
+  put_bytes(summary, 1, value);
   return summary;
 }
 
@@ -96,9 +117,24 @@ Status EventFile::write(std::int64_t time_ns, std::int64_t step,
                         const std::vector<Scalar>& scalars) {
   if (!is_open() || scalars.empty()) return {};
   std::string event = begin_event(time_ns);
-  put_key(event, 2, Wire::kVarint);
-  put_varint(event, static_cast<std::uint64_t>(step));
+  put_varint(event, 2, static_cast<std::uint64_t>(step));
   put_bytes(event, 5, summary_of(scalars));
+  return file_.write(framed(event));
+}
+
+Status EventFile::write_layout(std::int64_t time_ns, const std::vector<ChartGroup>& groups) {
+  if (!is_open()) return {};
+  std::string event = begin_event(time_ns);
+  put_bytes(event, 5, layout_summary_of(groups));
+  return file_.write(framed(event));
+}
+
+Status EventFile::write_image(std::int64_t time_ns, std::int64_t step, const std::string& tag,
+                              const std::string& png) {
+  if (!is_open()) return {};
+  std::string event = begin_event(time_ns);
+  put_varint(event, 2, static_cast<std::uint64_t>(step));
+  put_bytes(event, 5, image_summary_of(tag, png));
   return file_.write(framed(event));
 }
 

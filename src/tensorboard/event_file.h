@@ -1,5 +1,6 @@
 // Writes TensorBoard event files without TensorBoard: TFRecord frames around Event messages, one
-// per sample with all its scalars. TensorBoard, its data server and EventAccumulator read them.
+// per sample with all its scalars, and others for layouts and images. TensorBoard, its data server
+// and EventAccumulator read them.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "base/record_file.h"
 #include "plimsoll/result.h"
+#include "tensorboard/layout.h"
 #include "tensorboard/scalars.h"
 
 namespace plimsoll::tensorboard {
@@ -20,6 +22,10 @@ class EventFile {
   // A failure is reported once; after it the file accepts no more. TensorBoard stores only 32 bits
   // of a value.
   Status write(std::int64_t time_ns, std::int64_t step, const std::vector<Scalar>& scalars);
+  // The dashboard "Custom Scalars" uses the layout that was written last.
+  Status write_layout(std::int64_t time_ns, const std::vector<ChartGroup>& groups);
+  Status write_image(std::int64_t time_ns, std::int64_t step, const std::string& tag,
+                     const std::string& png);
   void close() { file_.close(); }
 
   bool is_open() const { return file_.is_open(); }

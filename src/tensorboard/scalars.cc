@@ -1,6 +1,7 @@
 #include "tensorboard/scalars.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,6 +26,16 @@ std::string component_of(const std::string& layer) {
   return layer.substr(0, layer.find('.', child + 1));
 }
 
+constexpr std::string_view kOther = "other";
+
+// The name of a category in the five-way view.
+std::string_view way_of(std::string_view category) {
+  const auto way =
+      std::ranges::find(sample::kFiveWays, category, [](const auto& each) { return each.first; });
+  return way == sample::kFiveWays.end() ? kOther : way->second;
+}
+
+// The tags that most users need come first.
 class Tags {
  public:
   explicit Tags(const ScalarOptions& options) : options_(options) {}
@@ -47,43 +58,20 @@ class Tags {
   void speak_of(const std::string& device) {
     prefix_ = options_.section + "/" + (device.empty() ? "" : device + "/");
   }
-  void add_tensors(const DeviceMemory& device);
+  void add_breakdown(const DeviceMemory& device);
+  void add_details(const DeviceMemory& device);
   template <typename Owner>
   void add_figures(const Owner& owner);  // the figures that have a tag
 
   std::vector<Scalar> take() { return std::move(scalars_); }
 
  private:
-  void add_categories(const std::vector<MemoryShare>& categories);
   void add_components(const std::vector<MemoryShare>& layers);
 
   const ScalarOptions& options_;
   std::string prefix_;
   std::vector<Scalar> scalars_;
 };
-
-void Tags::add_categories(const std::vector<MemoryShare>& categories) {
-  const auto way_of = [](std::string_view category) {
-    return std::ranges::find(sample::kFiveWays, category,
-                             [](const auto& way) { return way.first; });
-  };
-  std::map<std::string_view, std::uint64_t> five;
-  std::map<std::string_view, std::uint64_t> others;  // the parts of "other"
-  for (const std::string_view category : sample::kCategories) {
-    if (way_of(category) == sample::kFiveWays.end()) others[category] = 0;
-  }
-  for (const MemoryShare& share : categories) {
-    const auto way = way_of(share.name);
-    if (way == sample::kFiveWays.end()) others[share.name] += share.size_bytes;
-    five[way == sample::kFiveWays.end() ? "other" : way->second] += share.size_bytes;
-  }
-  for (const auto& [category, word] : sample::kFiveWays) {
-    add_mb("Tensor_Category/" + std::string(word) + "_MB", five[word]);
-  }
-  for (const auto& [category, bytes] : others) {
-    add_mb("Tensor_Other/" + std::string(category) + "_MB", bytes);
-  }
-}
 
 void Tags::add_components(const std::vector<MemoryShare>& layers) {
   std::map<std::string, std::uint64_t> bytes_of;
@@ -97,15 +85,34 @@ void Tags::add_components(const std::vector<MemoryShare>& layers) {
   for (const auto& [component, bytes] : largest) add_mb("Tensor_Layer/" + component + "_MB", bytes);
 }
 
-// Live tensors; nothing if they were not counted.
-void Tags::add_tensors(const DeviceMemory& device) {
+// Live tensors in five categories, by dtype, and the large ones; nothing if they were not counted.
+void Tags::add_breakdown(const DeviceMemory& device) {
   if (device.categories.empty()) return;
-  add_categories(device.categories);
+  std::map<std::string_view, std::uint64_t> five;
+  for (const MemoryShare& share : device.categories) five[way_of(share.name)] += share.size_bytes;
+  for (const auto& [category, word] : sample::kFiveWays) {
+    add_mb("Tensor_Category/" + std::string(word) + "_MB", five[word]);
+  }
   for (const MemoryShare& dtype : device.dtypes) {
     add_mb("Tensor_DType/" + dtype.name + "_MB", dtype.size_bytes);
   }
   add("Large_Tensors/count", static_cast<double>(device.large_count));
   add_mb("Large_Tensors/total_MB", device.large_bytes);
+}
+
+// The parts of "other", the number of tensors, and the largest modules.
+void Tags::add_details(const DeviceMemory& device) {
+  if (device.categories.empty()) return;
+  std::map<std::string_view, std::uint64_t> parts;
+  for (const std::string_view category : sample::kCategories) {
+    if (way_of(category) == kOther) parts[category] = 0;
+  }
+  for (const MemoryShare& share : device.categories) {
+    if (way_of(share.name) == kOther) parts[share.name] += share.size_bytes;
+  }
+  for (const auto& [category, bytes] : parts) {
+    add_mb("Tensor_Other/" + std::string(category) + "_MB", bytes);
+  }
   add("Tensor_Count/total", static_cast<double>(device.live_count));
   add_components(device.layers);
 }
@@ -183,10 +190,12 @@ std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& 
   tags.speak_of("");
   if (!accelerators.empty()) {
     const DeviceMemory all = together(accelerators);
-    tags.add_tensors(all);
+    tags.add_breakdown(all);
     tags.add_figures(all);
+    tags.add_details(all);
   } else if (cpu != nullptr) {
-    tags.add_tensors(*cpu);
+    tags.add_breakdown(*cpu);
+    tags.add_details(*cpu);
   }
   if (cpu != nullptr && !cpu->categories.empty())
     tags.add_size("cpu_allocated", std::optional(cpu->live_bytes));
@@ -197,15 +206,36 @@ std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& 
   if (accelerators.size() > 1) {
     for (const DeviceMemory* device : accelerators) {
       tags.speak_of(device->name);
-      tags.add_tensors(*device);
+      tags.add_breakdown(*device);
       tags.add_figures(*device);
+      tags.add_details(*device);
     }
   }
   if (!accelerators.empty() && cpu != nullptr) {
     tags.speak_of(cpu->name);
-    tags.add_tensors(*cpu);
+    tags.add_breakdown(*cpu);
+    tags.add_details(*cpu);
   }
   return tags.take();
+}
+
+std::vector<Scalar> ScalarSeries::next(const MemorySample& sample) {
+  std::vector<Scalar> scalars = scalars_of(sample, options_);
+  const bool has_accelerators = std::ranges::any_of(
+      sample.devices, [](const DeviceMemory& device) { return !sample::is_cpu(device.name); });
+  if (!has_accelerators) return scalars;
+  const std::string section = sample::one_line(options_.section);
+  const std::array prefixes = {section + "/cpu/", section + "/cpu_allocated",
+                               section + "/cpu_peak"};
+  std::erase_if(scalars, [&](const Scalar& scalar) {
+    const bool is_of_cpu = std::ranges::any_of(
+        prefixes, [&](const std::string& prefix) { return scalar.tag.starts_with(prefix); });
+    if (!is_of_cpu || seen_.contains(scalar.tag)) return false;
+    if (scalar.value == 0) return true;
+    seen_.insert(scalar.tag);
+    return false;
+  });
+  return scalars;
 }
 
 }  // namespace plimsoll::tensorboard

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/memory_sample.h"
@@ -28,5 +30,18 @@ struct ScalarOptions {
 // Tags without a device's name are the sum over the accelerators, or the CPU if there are none. If
 // that omits anything, each device has its own tags: "Memory/cuda:1/vram_reserved".
 std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& options);
+
+// The scalars of the samples of a run. Where accelerators are in use, a figure of the CPU's tensors
+// is left out until it is above 0: otherwise many of TensorBoard's cards would only show a 0.
+class ScalarSeries {
+ public:
+  explicit ScalarSeries(ScalarOptions options) : options_(std::move(options)) {}
+
+  std::vector<Scalar> next(const MemorySample& sample);
+
+ private:
+  ScalarOptions options_;
+  std::set<std::string> seen_;  // tags of the CPU that have been above 0
+};
 
 }  // namespace plimsoll::tensorboard

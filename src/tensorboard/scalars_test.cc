@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@ namespace plimsoll::tensorboard {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::Pair;
@@ -109,6 +111,51 @@ TEST(Scalars, describe_the_cpu_if_there_is_nothing_else) {
     EXPECT_EQ(tag.find("vram"), std::string::npos) << tag;
     EXPECT_EQ(tag.find("/cpu/"), std::string::npos) << tag;
   }
+}
+
+TEST(ScalarSeries, leave_out_the_cpu_while_it_is_0_where_a_gpu_is_used) {
+  MemorySample sample = made_sample();
+  sample.devices[0].categories = {{"input", 0, 0}};
+  sample.devices[0].dtypes.clear();
+  sample.devices[0].live_bytes = sample.devices[0].live_count = 0;
+  sample.devices[0].peak_bytes = 0;
+  ScalarSeries series({});
+  const auto tags_of_cpu = [&] {
+    std::vector<std::string> tags;
+    for (const Scalar& scalar : series.next(sample)) {
+      if (scalar.tag.find("/cpu") != std::string::npos) tags.push_back(scalar.tag);
+    }
+    return tags;
+  };
+  EXPECT_THAT(tags_of_cpu(), ElementsAre("Memory/cpu_percent"));
+  sample.devices[0].categories = {{"input", 2 * tests::kMb, 1}};
+  const std::vector<std::string> with_input = {"Memory/cpu_percent",
+                                               "Memory/cpu/Tensor_Category/other_MB",
+                                               "Memory/cpu/Tensor_Other/input_MB"};
+  EXPECT_EQ(tags_of_cpu(), with_input);
+  sample.devices[0].categories = {{"input", 0, 0}};  // the curve drops to 0
+  EXPECT_EQ(tags_of_cpu(), with_input);
+}
+
+TEST(ScalarSeries, have_the_figures_of_the_cpu_where_there_is_nothing_else) {
+  MemorySample sample;
+  sample.devices = {made_cpu()};
+  sample.devices[0].categories = {{"input", 0, 0}};
+  EXPECT_EQ(ScalarSeries({}).next(sample), scalars_of(sample, {}));
+}
+
+TEST(Scalars, begin_with_the_tags_that_most_users_need) {
+  std::vector<std::string> tags;
+  for (const Scalar& scalar : scalars_of(made_sample(), {})) tags.push_back(scalar.tag);
+  tags.resize(12);
+  EXPECT_THAT(
+      tags,
+      ElementsAre("Memory/Tensor_Category/parameters_MB", "Memory/Tensor_Category/gradients_MB",
+                  "Memory/Tensor_Category/activations_MB", "Memory/Tensor_Category/buffers_MB",
+                  "Memory/Tensor_Category/other_MB", "Memory/Tensor_DType/bfloat16_MB",
+                  "Memory/Tensor_DType/float32_MB", "Memory/Large_Tensors/count",
+                  "Memory/Large_Tensors/total_MB", "Memory/vram_allocated",
+                  "Memory/vram_allocated_bytes", "Memory/vram_reserved"));
 }
 
 TEST(Scalars, report_several_devices_together_and_each) {

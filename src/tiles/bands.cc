@@ -11,8 +11,6 @@
 namespace plimsoll::tiles {
 namespace {
 
-constexpr const char* kRestName = "[everything else]";
-
 // From the changes at each point to the sums up to it. They wrap in between: a hostile file may
 // have any size.
 void add_up(std::vector<std::uint64_t>& cells, std::size_t width) {
@@ -45,7 +43,7 @@ Groups keep_only(Groups groups, const std::vector<bool>& is_kept) {
     place[group] = static_cast<std::uint32_t>(out.names.size());
     out.names.push_back(std::move(groups.names[group]));
   }
-  out.names.emplace_back(kRestName);
+  out.names.emplace_back(kEverythingElse);
   for (std::uint32_t& group : groups.of) group = place[group];
   out.of = std::move(groups.of);
   return out;

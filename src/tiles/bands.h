@@ -13,6 +13,9 @@
 
 namespace plimsoll::tiles {
 
+// The name of the group that largest() makes of all others.
+inline constexpr const char* kEverythingElse = "[everything else]";
+
 // The group of each lifetime of a device.
 struct Groups {
   std::vector<std::uint32_t> of;   // by lifetime: a row of `names`
@@ -38,7 +41,7 @@ Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const G
             std::span<const std::int64_t> points);
 
 // Keeps the groups that are among the `keep` largest at one of `important` points or by their sum
-// over `points`; all others become one last group, "[everything else]". At most
+// over `points`; all others become one last group, kEverythingElse. At most
 // keep * (important.size() + 1) + 1 groups remain. An important point costs its live set.
 Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Groups groups,
                std::span<const std::int64_t> points, std::span<const std::int64_t> important,

@@ -20,7 +20,7 @@ TEST(PointRanks, count_the_points_before_an_event) {
   for (const std::uint32_t events : {1u, 7u, 5'000u, 131'072u, 131'073u, 1'000'000u}) {
     for (const std::size_t count : {1u, 40u, 700u}) {
       std::vector<std::int64_t> points = {-1};
-      while (points.size() < count) points.push_back(random() % events);
+      while (points.size() < count) points.push_back(static_cast<std::int64_t>(random() % events));
       std::ranges::sort(points);
       const PointRanks ranks(points, events);
       for (int i = 0; i < 200; ++i) {

@@ -95,6 +95,7 @@ def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_pat
     tmp_path = tmp_path / "work/demo"  # the folder in the README's picture
     tmp_path.mkdir(parents=True)
     script, trace = tmp_path / "plimsoll-demo.py", tmp_path / "plimsoll-demo.plim"
+    page = tmp_path / "plimsoll-demo.html"
     for _ in range(2):  # the second run replaces the files of the first
         ran = plimsoll("demo", cwd=tmp_path, env=env, timeout=600)
         assert ran.status == 0, ran
@@ -105,7 +106,9 @@ def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_pat
         assert f"plimsoll-demo.py:{mistake} (train)" in evidence, ran.out
         assert "validation_loss = nn.functional.cross_entropy(" in ran.out  # the text of the line
         assert "$ plimsoll report plimsoll-demo.plim\n" in ran.out
-        assert sorted(tmp_path.iterdir()) == [trace, script]
+        assert "$ plimsoll report plimsoll-demo.plim --html plimsoll-demo.html" in ran.out
+        assert sorted(tmp_path.iterdir()) == [page, trace, script]
+        assert page.read_text().startswith("<!doctype html>")
     finding = (
         ran.out.partition("$ plimsoll report plimsoll-demo.plim\n")[2].lstrip().split("\n\n")[0]
     )
@@ -125,3 +128,7 @@ def test_plimsoll_demo_finds_the_mistake_that_is_planted_in_it(plimsoll, tmp_pat
     trace.write_text("a file of mine")
     complains(plimsoll("demo", cwd=tmp_path, env=env), 2, "plimsoll-demo.plim exists")
     assert trace.read_text() == "a file of mine"
+    trace.unlink()
+    page.write_text("a page of mine")
+    complains(plimsoll("demo", cwd=tmp_path, env=env), 2, "plimsoll-demo.html exists")
+    assert page.read_text() == "a page of mine"

@@ -1,5 +1,6 @@
 """plimsoll report, as users and scripts call it."""
 
+import codecs
 import fcntl
 import json
 import os
@@ -127,12 +128,13 @@ class Terminal:
         )
         os.close(theirs)
         self.shown = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")()  # reads may end within a character
 
     def read(self) -> bool:
         """Wait for more output; return False if the command has closed the terminal."""
         assert select.select([self.ours], [], [], 120)[0], self.shown
         try:
-            self.shown += os.read(self.ours, 65536).decode()
+            self.shown += self.decoder.decode(os.read(self.ours, 65536))
         except OSError:  # how Linux reports that the other end is closed
             return False
         return True
@@ -205,6 +207,26 @@ def test_colour_on_a_terminal_unless_no_color(plimsoll_command, planted):
     assert "\x1b[" in on_a_terminal(plimsoll_command, *words)
     assert "\x1b" not in on_a_terminal(plimsoll_command, *words, env={"NO_COLOR": "1"})
     assert "\x1b" not in on_a_terminal(plimsoll_command, *words, env={"TERM": "dumb"})
+
+
+def test_a_terminal_gets_a_chart_after_the_findings(plimsoll_command, planted, golden):
+    shown = on_a_terminal(plimsoll_command, "report", planted, env={"NO_COLOR": "1"})
+    parts = shown.replace("\r", "").split("\n\n")
+    (at,) = [at for at, part in enumerate(parts) if part.startswith("Memory on cuda:0 over time")]
+    assert parts[at + 1].startswith("cuda:0  ")
+    assert {part.split(" ")[0] for part in parts[:at]} <= {"CRITICAL", "WARNING", "INFO"}
+    golden(parts[at] + "\n", "over_time/planted.txt")
+    colored = on_a_terminal(plimsoll_command, "report", planted)
+    assert "\x1b[38;5;32m\u25a0\x1b[0m parameter" in colored
+
+
+@pytest.mark.parametrize("option", ["--no-chart", "--json", "--brief"])
+def test_a_report_without_a_chart(plimsoll_command, planted, option):
+    assert "over time" not in on_a_terminal(plimsoll_command, "report", planted, option)
+
+
+def test_no_chart_when_piped(plimsoll, planted):
+    assert "over time" not in plimsoll("report", planted, "--color", "always").out
 
 
 def test_a_reader_that_closes_its_end_causes_no_error(plimsoll_command, planted):

@@ -30,12 +30,16 @@ std::optional<std::string> trouble(Status status) {
   return std::move(status).error().message;
 }
 
-Pairs scalars_of(const MemorySample& sample, const std::string& section, std::size_t top_layers) {
+Pairs pairs_of(std::vector<tensorboard::Scalar> scalars) {
   Pairs pairs;
-  for (tensorboard::Scalar& scalar : tensorboard::scalars_of(sample, {section, top_layers})) {
+  for (tensorboard::Scalar& scalar : scalars) {
     pairs.emplace_back(std::move(scalar.tag), scalar.value);
   }
   return pairs;
+}
+
+Pairs scalars_of(const MemorySample& sample, const std::string& section, std::size_t top_layers) {
+  return pairs_of(tensorboard::scalars_of(sample, {section, top_layers}));
 }
 
 void bind_event_file(nb::module_& module) {
@@ -43,6 +47,21 @@ void bind_event_file(nb::module_& module) {
   module.def("scalars_of", &scalars_of, nb::arg("sample"), nb::arg("section") = "Memory",
              nb::arg("top_layers") = 10,
              "Return the TensorBoard tags of a sample, and their values.");
+  using tensorboard::ScalarSeries;
+  nb::class_<ScalarSeries>(module, "ScalarSeries",
+                           "The tags of a run's samples, without figures of the CPU that are 0.")
+      .def(
+          "__init__",
+          [](ScalarSeries* self, const std::string& section, std::size_t top_layers) {
+            new (self) ScalarSeries({section, top_layers});
+          },
+          nb::arg("section") = "Memory", nb::arg("top_layers") = 10)
+      .def(
+          "next",
+          [](ScalarSeries& self, const MemorySample& sample) {
+            return pairs_of(self.next(sample));
+          },
+          nb::arg("sample"), "Return the tags of the next sample, and their values.");
   nb::class_<EventFile>(module, "EventFile", "A TensorBoard event file.")
       .def(
           "__init__",

@@ -88,6 +88,7 @@ void bind_options(nb::module_& module) {
       .def_ro("tensorboard", &Options::tensorboard)
       .def_ro("section", &Options::section)
       .def_ro("large_tensor_mb", &Options::large_tensor_mb)
+      .def_ro("image_every", &Options::image_every)
       .def_ro("top_layers", &Options::top_layers)
       .def_ro("alerts", &Options::alerts)
       .def_ro("fragmentation_percent", &Options::fragmentation_percent)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable
 from typing import Any, Protocol, TextIO, TypeAlias
 
 from plimsoll import _record
@@ -23,15 +23,22 @@ class Writer(Protocol):
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any: ...
 
 
-def add_scalars(writer: Writer, scalars: Iterable[tuple[str, float]], iteration: int) -> None:
+def add_scalars(
+    writer: Writer, sample: _record.MemorySample, section: str, top_layers: int
+) -> None:
     """Pass on the scalars. An error is printed once and never raised: training continues."""
     try:
-        for tag, value in scalars:
-            writer.add_scalar(tag, value, iteration)
+        for tag, value in _series_of(section, top_layers).next(sample):
+            writer.add_scalar(tag, value, sample.iteration)
     except Exception as error:  # the writer is the user's object, and may raise anything
         leave_to_program(error)
         kind = type(writer).__name__
         _report(kind, f"{kind}.add_scalar raised {_shown(error)}")
+
+
+@functools.lru_cache(maxsize=64)
+def _series_of(section: str, top_layers: int) -> _record.ScalarSeries:
+    return _record.ScalarSeries(section, top_layers)
 
 
 def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers: int) -> None:

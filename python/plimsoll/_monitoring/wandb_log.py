@@ -17,7 +17,7 @@ class WandbLog:
     """Logs each sample of a monitor. If it cannot, prints the reason once; training continues."""
 
     def __init__(self, options: MonitorOptions) -> None:
-        self._options = options
+        self._series = _record.ScalarSeries(options.tensorboard_section, options.top_layers)
         self._run: Any = None
         self._writer: Any = None
         self._has_complained = False
@@ -26,10 +26,7 @@ class WandbLog:
         try:
             if not self._follow_active_run():
                 return
-            scalars = _record.scalars_of(
-                sample, self._options.tensorboard_section, self._options.top_layers
-            )
-            for tag, value in scalars:
+            for tag, value in self._series.next(sample):
                 self._writer.add_scalar(tag, value, sample.iteration)
         except Exception as error:  # any exception of W&B
             leave_to_program(error)

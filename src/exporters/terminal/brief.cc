@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "exporters/terminal/point_text.h"
-#include "exporters/terminal/words.h"
+#include "exporters/point_text.h"
+#include "exporters/verdict.h"
+#include "exporters/words.h"
 #include "report/devices.h"
 #include "text/layout.h"
 
@@ -186,7 +187,8 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
 
   Lines lines;
   if (report.findings.empty()) {
-    for (const std::string& line : first_lines(calm_text(report, fitted), 0, fitted.width, room)) {
+    for (const std::string& line :
+         first_lines(calm_text(report, fitted.device), 0, fitted.width, room)) {
       lines.push_back(text::styled(line, text::Style::kGood, fitted.color));
     }
   } else {

@@ -10,6 +10,8 @@
 
 namespace plimsoll::exporters::terminal {
 
+std::string bold_line(const std::string& text, text::Color color);
+
 std::string device_text(const report::DeviceReport& device, std::size_t width, text::Color color);
 
 }  // namespace plimsoll::exporters::terminal

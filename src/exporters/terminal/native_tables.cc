@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/natural_order.h"
 #include "base/units.h"
-#include "exporters/terminal/point_text.h"
-#include "exporters/terminal/words.h"
+#include "exporters/layer_tree.h"
+#include "exporters/point_text.h"
+#include "exporters/terminal/devices.h"
+#include "exporters/words.h"
 #include "text/layout.h"
 #include "text/table.h"
 
@@ -29,86 +30,6 @@ std::string bytes_or_dash(std::uint64_t bytes) { return bytes == 0 ? "-" : bytes
 
 using report::FoldedLayerRow;
 using FoldedRows = std::vector<const FoldedLayerRow*>;
-
-// Rows by path, and each one's children: largest first, but numbered ones in the order of their
-// numbers, in the place of the largest of them.
-class LayerTree {
- public:
-  explicit LayerTree(const FoldedRows& rows) {
-    for (const FoldedLayerRow* row : rows) by_path_.emplace(row->layer, row);
-    for (const FoldedLayerRow* row : rows) {
-      if (row->inclusive.bytes == 0) continue;
-      const std::string_view parent = report::parent_layer(row->layer);
-      const auto above = by_path_.find(parent);
-      weight_[row] =
-          row->inclusive.bytes / (above == by_path_.end() ? 1 : above->second->layers.size());
-      const bool is_root = row->layer.empty() || parent.empty() || !by_path_.contains(parent);
-      (is_root ? roots_ : children_[parent]).push_back(row);
-    }
-    sort(roots_);
-    for (auto& [path, children] : children_) sort(children);
-  }
-
-  // The `top` largest rows, each after its parent. Inside equal layers, the size in one of them
-  // counts: the parts of all of them would hide what is outside.
-  FoldedRows largest(std::size_t top) const {
-    FoldedRows open = roots_;
-    FoldedRows chosen;
-    while (!open.empty() && chosen.size() < top) {
-      const auto next = std::ranges::max_element(open, [&](const auto* a, const auto* b) {
-        const std::uint64_t left = weight_.at(a), right = weight_.at(b);
-        return left != right ? left < right : base::natural_less(b->layer, a->layer);
-      });
-      chosen.push_back(*next);
-      open.erase(next);
-      const auto children = children_.find(chosen.back()->layer);
-      if (chosen.back()->layer.empty() || children == children_.end()) continue;
-      open.insert(open.end(), children->second.begin(), children->second.end());
-    }
-    FoldedRows ordered;
-    for (const FoldedLayerRow* root : roots_) add_in_order(root, chosen, ordered);
-    return ordered;
-  }
-
- private:
-  // By bytes, descending, then by path.
-  static bool is_less(const FoldedLayerRow* a, const FoldedLayerRow* b) {
-    if (a->inclusive.bytes != b->inclusive.bytes) return a->inclusive.bytes < b->inclusive.bytes;
-    return base::natural_less(b->layer, a->layer);
-  }
-
-  // "Net.conv" for "Net.conv12".
-  static std::string_view stem(std::string_view path) {
-    const std::size_t name = path.rfind('.') + 1;  // 0 if there is none
-    return path.substr(0, path.find_first_of("0123456789", name));
-  }
-
-  static void sort(FoldedRows& rows) {
-    std::map<std::string_view, const FoldedLayerRow*> largest;  // by stem
-    for (const FoldedLayerRow* row : rows) {
-      const FoldedLayerRow*& most = largest[stem(row->layer)];
-      if (most == nullptr || is_less(most, row)) most = row;
-    }
-    std::ranges::sort(rows, [&](const FoldedLayerRow* a, const FoldedLayerRow* b) {
-      const std::string_view left = stem(a->layer), right = stem(b->layer);
-      if (left != right) return is_less(largest.at(right), largest.at(left));
-      return base::natural_less(a->layer, b->layer);
-    });
-  }
-
-  void add_in_order(const FoldedLayerRow* row, const FoldedRows& chosen, FoldedRows& out) const {
-    if (std::ranges::find(chosen, row) == chosen.end()) return;
-    out.push_back(row);
-    const auto children = children_.find(row->layer);
-    if (row->layer.empty() || children == children_.end()) return;
-    for (const FoldedLayerRow* child : children->second) add_in_order(child, chosen, out);
-  }
-
-  std::map<std::string_view, const FoldedLayerRow*> by_path_;
-  std::map<const FoldedLayerRow*, std::uint64_t> weight_;
-  std::map<std::string_view, FoldedRows> children_;
-  FoldedRows roots_;
-};
 
 struct LayerColumn {
   const char* name;
@@ -141,36 +62,6 @@ std::string tree_heading(const std::vector<LayerColumn>& columns) {
   if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
   const bool has_peak = !columns.empty() && columns.back().bytes == &report::LayerBytes::peak_bytes;
   return has_peak ? text + ", and its own peak" : text;
-}
-
-// " (22 × 2.9 GiB)" for equal layers; empty for a single layer in each of the `parents`.
-std::string members_text(const FoldedLayerRow& row, std::size_t parents) {
-  const std::size_t count = row.layers.size();
-  if (count <= parents) return {};
-  if (report::is_of_equal_size(row.smallest_bytes, row.largest_bytes)) {
-    return " (" + base::format_count(count) + " × " + bytes_text(row.inclusive.bytes / count) + ")";
-  }
-  return " (" + base::format_count(count) + ", " + bytes_text(row.smallest_bytes) + " to " +
-         bytes_text(row.largest_bytes) + ")";
-}
-
-// "  conv" under "Net.down.0": the path below the nearest row above that contains it.
-std::string layer_name(const FoldedRows& rows, std::size_t at) {
-  const std::string& path = rows[at]->layer;
-  if (path.empty()) return "[no layer]";
-  std::string_view rest = path;
-  std::size_t depth = 0;
-  std::size_t parents = 1;
-  for (std::size_t above = 0; above < at; ++above) {
-    const std::string& other = rows[above]->layer;
-    const bool holds = !other.empty() && path.size() > other.size() && path.starts_with(other) &&
-                       path[other.size()] == '.';
-    if (!holds) continue;
-    ++depth;
-    parents = rows[above]->layers.size();
-    rest = std::string_view(path).substr(other.size() + 1);
-  }
-  return std::string(2 * depth, ' ') + text::printable(rest) + members_text(*rows[at], parents);
 }
 
 // Omits all phases if they do not fit next to the names, because a subset would not add up.
@@ -249,10 +140,13 @@ LayerTreeText layer_tree(const report::Report& report, const report::DeviceRepor
                          std::size_t top, std::size_t width, text::Color color) {
   const auto all = rows_of(report.tables.folded_layers, device);
   if (all.empty()) return {};
-  const FoldedRows rows = LayerTree(all).largest(top);
-  std::vector<LayerColumn> columns = layer_columns(rows);
+  FoldedRows rows;
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < rows.size(); ++i) names.push_back(layer_name(rows, i));
+  for (const LayerTreeRow& row : exporters::layer_tree(all, top)) {
+    rows.push_back(row.layer);
+    names.push_back(std::string(2 * row.depth, ' ') + row.name);
+  }
+  std::vector<LayerColumn> columns = layer_columns(rows);
   fit_phases(columns, rows, names, width);
   std::vector<text::TextTable::Column> heads;
   for (const LayerColumn& column : columns) heads.push_back({column.name});

@@ -1,7 +1,7 @@
 #include "exporters/terminal/ranks.h"
 
 #include "base/units.h"
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 #include "text/layout.h"
 #include "text/table.h"
 

@@ -27,18 +27,13 @@ struct TextOptions {
   std::optional<std::int64_t> elapsed_ns;  // how long it took; empty: not shown
   // As in TableOptions. The text also depends on its result.
   std::function<std::string(const std::string& line)> source_of = nullptr;
+  // A device's memory over time (over_time.h); null: not shown.
+  std::function<std::string(const report::DeviceReport& device)> chart_of = nullptr;
 };
 
 std::string to_text(const report::Report& report, const TextOptions& options);
 
-// The one sentence for a report without findings.
-std::string calm_text(const report::Report& report, const TextOptions& options);
-
-// For a finding: its color; its severity in capitals; and the next step with the bytes it saves,
-// empty if there is none.
 text::Style severity_style(const report::Finding& finding);
-std::string severity_mark(const report::Finding& finding);
-std::string step_text(const report::Finding& finding);
 
 // Only the findings, separated by empty lines.
 std::string findings_text(const std::vector<report::Finding>& findings, const TextOptions& options);

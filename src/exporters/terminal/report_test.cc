@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "exporters/verdict.h"
 #include "text/layout.h"
 
 namespace plimsoll::exporters::terminal {
@@ -89,7 +90,7 @@ TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_na
                         {0, "activations_dominate", "activations are 40.0%", 0.8},
                         {0, "stranded_memory", "1.0 GiB were stranded", 0.5},
                         {0, "memory_growth", "a line grows", 0.4}};
-  EXPECT_THAT(calm_text(report, {}),
+  EXPECT_THAT(calm_text(report, ""),
               testing::EndsWith(" Closest to a finding: activations are 40.0%; 1.0 GiB were "
                                 "stranded."));
 }
@@ -111,11 +112,11 @@ TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named)
   add("optimizer_state", 4 * kUnit);
   add("unknown", kUnit);
   add("parameter", kUnit);
-  EXPECT_THAT(calm_text(report, {}),
+  EXPECT_THAT(calm_text(report, ""),
               HasSubstr("(510.0 ms): activations 6.0 GiB, optimizer state 4.0 GiB, unknown 1.0 "
                         "GiB."));
   report.tables.points.front().name = "end";
-  EXPECT_THAT(calm_text(report, {}), HasSubstr("(510.0 ms)."));
+  EXPECT_THAT(calm_text(report, ""), HasSubstr("(510.0 ms)."));
 }
 
 TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {

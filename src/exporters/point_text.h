@@ -1,4 +1,4 @@
-// How the tables of the text report describe a device's point in time.
+// How the tables of a report describe a device's point in time.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,8 @@
 
 #include "report/device_report.h"
 #include "report/tables.h"
-#include "text/style.h"
 
-namespace plimsoll::exporters::terminal {
+namespace plimsoll::exporters {
 
 template <typename Row>
 std::vector<const Row*> rows_of(const std::vector<Row>& rows, const report::DeviceReport& device) {
@@ -21,11 +20,13 @@ std::vector<const Row*> rows_of(const std::vector<Row>& rows, const report::Devi
   return found;
 }
 
-std::string bold_line(const std::string& text, text::Color color);
-
 // The running total minus the allocations in the file: memory from before the recording.
 std::uint64_t older_bytes(const report::PointInTime& point);
 
+// "at its peak, event 120 of 9,153 (0.9 ms), in step 3, in forward of UNet.up.1 (aten::cat)".
+std::string point_place(const report::DeviceReport& device, const report::PointInTime& point);
+// "20.8 GiB allocated in 76 allocations".
+std::string point_bytes(const report::DeviceReport& device, const report::PointInTime& point);
 // "What fills cuda:0 at its peak, event 120 of 9,153 (0.9 ms), in step 3, forward of UNet.up.1:
 // 20.8 GiB in 76 allocations"
 std::string point_heading(const report::DeviceReport& device, const report::PointInTime& point);
@@ -33,4 +34,4 @@ std::string point_heading(const report::DeviceReport& device, const report::Poin
 // As a share of everything live at that point: "12.3%".
 std::string share_text(std::uint64_t bytes, const report::PointInTime& point);
 
-}  // namespace plimsoll::exporters::terminal
+}  // namespace plimsoll::exporters

@@ -1,4 +1,4 @@
-// Labels shared by all parts of the text report.
+// Labels that reports share, whether as text or as a page.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "report/device_report.h"
 #include "report/report.h"
 
-namespace plimsoll::exporters::terminal {
+namespace plimsoll::exporters {
 
 std::string bytes_text(std::uint64_t bytes);  // sizes in hostile files may exceed an int64_t
 std::uint64_t magnitude(std::int64_t bytes);
@@ -19,10 +19,13 @@ std::string device_name(const report::DeviceReport& device);  // "cuda:0", "cpu"
 // Whether `text` ("0", "cuda:0", "cpu"; empty: any) means this device.
 bool is_asked_for(const report::DeviceReport& device, std::string_view text);
 
-// Whether the text describes the device in a section of its own. Memory of the host gets one line
+// Whether a report describes the device in a section of its own. Memory of the host gets one line
 // instead if a GPU holds at least ten times as much, unless it grows, ran out, or is asked for.
 bool has_section(const report::Report& report, const report::DeviceReport& device,
                  std::string_view asked_for);
+
+// The line for a device without a section.
+std::string small_text(const report::DeviceReport& device);
 
 // "event 1,843 of 6,486 (25.4 ms)"; "before the first event" if there is no event.
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
@@ -31,4 +34,4 @@ std::string point_text(const report::DeviceReport& device, std::optional<std::ui
 // How much events and segments disagree: the most that a baseline was rolled back below zero.
 std::uint64_t disagreement_bytes(const report::DeviceReport& device);
 
-}  // namespace plimsoll::exporters::terminal
+}  // namespace plimsoll::exporters

@@ -1,12 +1,12 @@
-#include "exporters/terminal/point_text.h"
+#include "exporters/point_text.h"
 
 #include <algorithm>
 
 #include "base/units.h"
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 #include "text/layout.h"
 
-namespace plimsoll::exporters::terminal {
+namespace plimsoll::exporters {
 namespace {
 
 // ", in step 3, forward of UNet.up.1 (aten::cat)"
@@ -30,30 +30,35 @@ std::string which_text(const report::DeviceReport& device, const report::PointIn
 
 }  // namespace
 
-std::string bold_line(const std::string& text, text::Color color) {
-  return text::styled(text, text::Style::kBold, color) + "\n";
-}
-
 std::uint64_t older_bytes(const report::PointInTime& point) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, point.unexplained_bytes));
 }
 
-std::string point_heading(const report::DeviceReport& device, const report::PointInTime& point) {
+std::string point_place(const report::DeviceReport& device, const report::PointInTime& point) {
   std::string at;
-  if (point.name == "peak" && device.events > 0) at = " at its peak";
-  if (point.name == "end" || device.events == 0) at = " at the end";
-  if (point.name == "start") at = " at the start";
-  if (point.name.starts_with("oom")) at = " when it ran out of memory" + which_text(device, point);
+  if (point.name == "peak" && device.events > 0) at = "at its peak";
+  if (point.name == "end" || device.events == 0) at = "at the end";
+  if (point.name == "start") at = "at the start";
+  if (point.name.starts_with("oom")) at = "when it ran out of memory" + which_text(device, point);
   if (point.event) {
-    at += at.empty() ? " after " : ", ";
+    at += at.empty() ? "after " : ", ";
     at += point_text(device, point.event, point.time_ns);
   }
-  std::string text = "What fills " + device_name(device) + at + doing_text(point) + ": " +
-                     bytes_text(point.live_bytes + older_bytes(point));
+  return at + doing_text(point);
+}
+
+std::string point_bytes(const report::DeviceReport& device, const report::PointInTime& point) {
+  std::string text = bytes_text(point.live_bytes + older_bytes(point));
   if (older_bytes(point) > 0) text += ", " + bytes_text(point.live_bytes) + " of it";
   if (device.allocated) text += " allocated";
   return text + " in " + base::format_count(point.live_count) +
          (point.live_count == 1 ? " allocation" : " allocations");
+}
+
+std::string point_heading(const report::DeviceReport& device, const report::PointInTime& point) {
+  const std::string place = point_place(device, point);
+  return "What fills " + device_name(device) + (place.empty() || place[0] == ',' ? "" : " ") +
+         place + ": " + point_bytes(device, point);
 }
 
 std::string share_text(std::uint64_t bytes, const report::PointInTime& point) {
@@ -61,4 +66,4 @@ std::string share_text(std::uint64_t bytes, const report::PointInTime& point) {
   return whole == 0 ? "" : base::format_percent(static_cast<double>(bytes) / whole);
 }
 
-}  // namespace plimsoll::exporters::terminal
+}  // namespace plimsoll::exporters

@@ -1,4 +1,4 @@
-#include "exporters/terminal/words.h"
+#include "exporters/words.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "report/devices.h"
 #include "text/layout.h"
 
-namespace plimsoll::exporters::terminal {
+namespace plimsoll::exporters {
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
@@ -44,6 +44,13 @@ bool has_section(const report::Report& report, const report::DeviceReport& devic
   return device.held().peak_bytes > most / kTimesAsMuch;
 }
 
+std::string small_text(const report::DeviceReport& device) {
+  const std::string name = device_name(device);
+  return name + ": peak " + base::format_bytes(device.held().peak_bytes) + ", end " +
+         base::format_bytes(device.held().end_bytes) +
+         ", small next to the GPU's. Its tables: --device " + name + ".";
+}
+
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
                        std::optional<std::int64_t> time_ns) {
   if (!event) return device.events == 0 ? "no events were recorded" : "before the first event";
@@ -62,4 +69,4 @@ std::uint64_t disagreement_bytes(const report::DeviceReport& device) {
   return magnitude(lowest);
 }
 
-}  // namespace plimsoll::exporters::terminal
+}  // namespace plimsoll::exporters

@@ -1,0 +1,12 @@
+// plimsoll report --html: the reports of one or several recordings as one page.
+#pragma once
+
+#include "cli/command.h"
+#include "plimsoll/session.h"
+
+namespace plimsoll::cli {
+
+// Returns the exit code.
+int write_report_page(const Arguments& arguments, const Question& question);
+
+}  // namespace plimsoll::cli

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "base/units.h"
+#include "charts/layers.h"
+#include "exporters/html/sections.h"
+#include "exporters/layer_tree.h"
+#include "exporters/point_text.h"
+#include "exporters/words.h"
+#include "page/escape.h"
+#include "report/rest_row.h"
+
+namespace plimsoll::exporters::html {
+namespace {
+
+using model::Dimension;
+using page::Paint;
+using Rows = std::vector<report::GroupRow>;
+
+struct ContentsTable {
+  Dimension by;
+  const Rows report::Tables::* rows;
+  const char* name;  // of the table and its column
+  const char* title;
+};
+constexpr std::size_t kMostLayers = 24;  // rows of the tree
+
+constexpr std::array kContents = {
+    ContentsTable{Dimension::kCategory, &report::Tables::by_category, "category", "By category"},
+    ContentsTable{Dimension::kLayer, &report::Tables::by_layer, "layer",
+                  "Layers without the layers inside them"},
+    ContentsTable{Dimension::kLine, &report::Tables::by_line, "line", "By line"},
+    ContentsTable{Dimension::kOperator, &report::Tables::by_operator, "operator", "By operator"},
+    ContentsTable{Dimension::kTensor, &report::Tables::by_tensor, "tensor", "By tensor"},
+};
+
+// Of the part that is largest.
+Paint main_paint(const report::LayerBytes& bytes) {
+  const std::array<std::pair<std::uint64_t, Paint>, 4> parts = {
+      {{bytes.activation_bytes, Paint::kActivation},
+       {bytes.parameter_bytes, Paint::kParameter},
+       {bytes.gradient_bytes, Paint::kGradient},
+       {bytes.optimizer_state_bytes, Paint::kOptimizerState}}};
+  std::uint64_t known = 0;
+  for (const auto& part : parts) known += part.first;
+  const auto most = std::ranges::max_element(parts);
+  return most->first >= bytes.bytes - std::min(bytes.bytes, known) ? most->second : Paint::kOther;
+}
+
+void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::uint64_t count,
+               const report::PointInTime& point, Paint paint, bool is_place) {
+  const bool is_rest = report::groups_in_rest(key).has_value();
+  const std::uint64_t total = point.live_bytes + older_bytes(point);
+  const double share = total == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(total);
+  html.open("tr", {{"data-key", page::shortened(key, kLongestName)},
+                   {"data-bytes", std::to_string(bytes)},
+                   {"class", is_rest ? "rest" : ""}});
+  html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint));
+  if (is_place) {
+    write_place(html, key);
+  } else {
+    html.text(key);
+  }
+  html.close();
+  const std::string value = std::to_string(bytes);
+  html.element(
+      "td",
+      {{"class", "n"}, {"data-value", value}, {"title", base::format_count(bytes) + " bytes"}},
+      bytes_text(bytes));
+  html.open("td", {{"class", "b"}}).raw(bar(share, paint)).close();
+  html.element("td", {{"class", "n"}, {"data-value", std::to_string(bytes)}},
+               base::format_percent(share));
+  html.element("td", {{"class", "n count"}, {"data-value", std::to_string(count)}},
+               count > 0 ? base::format_count(count) : "");
+  html.close();
+}
+
+void write_table(Markup& html, const DeviceView& view, const ContentsTable& what) {
+  const auto rows = rows_of(view.input.report.tables.*what.rows, view.report);
+  if (rows.empty()) return;
+  // The tree of layers comes first.
+  const bool is_folded = what.by == Dimension::kLayer;
+  html.open("div", {{"class", "panel"}});
+  if (is_folded) {
+    html.open("details").element("summary", {}, what.title);
+  } else {
+    html.open("div", {{"class", "head"}}).element("h3", {}, what.title).close();
+  }
+  html.open("div", {{"class", "scroll"}});
+  html.open("table", {{"data-table", what.name}, {"data-fold", ""}});
+  html.open("thead").open("tr");
+  html.element("th", {{"scope", "col"}, {"data-sort", "text"}}, what.name);
+  html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "bytes");
+  html.open("th", {{"scope", "col"}, {"class", "b"}, {"aria-label", "bar"}}).close();
+  html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "share");
+  html.element("th", {{"scope", "col"}, {"class", "n count"}, {"data-sort", "number"}}, "count");
+  html.close().close().open("tbody");
+  const report::PointInTime& point = *view.point;
+  if (const std::uint64_t older = older_bytes(point); older > 0) {
+    write_row(html, kNotInFile, older, 0, point, Paint::kUnknown, false);
+  }
+  for (const report::GroupRow* row : rows) {
+    write_row(html, row->key, row->bytes, row->count, point, view.paint_of(what.by, row->key),
+              what.by == Dimension::kLine);
+  }
+  html.close().close().close().close();
+  if (is_folded) html.close();
+}
+
+// The largest layers with the layers inside them; equal ones side by side are one row.
+void write_layer_tree(Markup& html, const DeviceView& view) {
+  const auto rows =
+      layer_tree(rows_of(view.input.report.tables.folded_layers, view.report), kMostLayers);
+  if (rows.empty()) return;
+  const report::PointInTime& point = *view.point;
+  const auto total = static_cast<double>(point.live_bytes + older_bytes(point));
+  html.open("div", {{"class", "panel"}, {"data-only-initial", ""}});
+  html.open("div", {{"class", "head"}}).element("h3", {}, "By layer");
+  html.element("span", {{"class", "sub"}}, "each with the layers inside it").close();
+  write_chart(html, "Layers", "l" + std::to_string(view.number), {{"every", 420, 0}},
+              [&](const charts::ChartOptions& options) {
+                return charts::layers(view.input.report, view.report.device, options);
+              });
+  html.open("div", {{"class", "scroll"}}).open("table", {{"data-table", "layers"}});
+  html.open("thead").open("tr").element("th", {{"scope", "col"}}, "layer");
+  html.element("th", {{"scope", "col"}, {"class", "n"}}, "bytes");
+  html.open("th", {{"scope", "col"}, {"class", "b"}, {"aria-label", "bar"}}).close();
+  html.element("th", {{"scope", "col"}, {"class", "n"}}, "share");
+  html.element("th", {{"scope", "col"}, {"class", "n count"}}, "its own peak").close().close();
+  html.open("tbody");
+  for (const LayerTreeRow& row : rows) {
+    const report::LayerBytes& inside = row.layer->inclusive;
+    html.open("tr", {{"class", "depth-" + std::to_string(std::min<std::size_t>(row.depth, 6))},
+                     {"data-key", row.layer->layer},
+                     {"data-bytes", std::to_string(inside.bytes)}});
+    html.open("th", {{"scope", "row"}, {"class", "key"}, {"title", row.layer->layer}});
+    write_breakable(html, row.name);
+    html.close();
+    const double share = total > 0 ? static_cast<double>(inside.bytes) / total : 0;
+    write_bytes(html, inside.bytes);
+    html.open("td", {{"class", "b"}}).raw(bar(share, main_paint(inside))).close();
+    html.element("td", {{"class", "n"}}, base::format_percent(share));
+    html.element("td", {{"class", "n count"}}, bytes_text(inside.peak_bytes)).close();
+  }
+  html.close().close().close().close();
+}
+
+// One bar of all categories at the point.
+std::string composition_bar(const DeviceView& view) {
+  const report::PointInTime& point = *view.point;
+  const auto total = static_cast<double>(point.live_bytes + older_bytes(point));
+  const auto rows = rows_of(view.input.report.tables.by_category, view.report);
+  if (total <= 0 || rows.empty()) return {};
+  std::string svg =
+      "<svg viewBox=\"0 0 1000 18\" preserveAspectRatio=\"none\" aria-hidden=\"true\">";
+  double x = 0;
+  const auto add = [&](std::uint64_t bytes, Paint paint) {
+    const double width = static_cast<double>(bytes) / total * 1000;
+    svg += "<rect x=\"" + number_text(x) + "\" width=\"" + number_text(std::max(0.0, width - 1)) +
+           "\" height=\"18\" class=\"p-" + std::string(page::name_of(paint)) + "\"/>";
+    x += width;
+  };
+  add(older_bytes(point), Paint::kUnknown);
+  for (const report::GroupRow* row : rows) {
+    add(row->bytes, view.paint_of(Dimension::kCategory, row->key));
+  }
+  return svg + "</svg>";
+}
+
+}  // namespace
+
+void write_contents(Markup& html, const DeviceView& view) {
+  if (view.point == nullptr || view.point->live_count == 0) return;
+  html.open("section",
+            {{"data-section", "contents"}, {"id", "contents-" + std::to_string(view.number)}});
+  write_head(html, "What fills it", "at the point in time selected in the chart");
+  if (const std::string composition = composition_bar(view); !composition.empty()) {
+    html.open("div", {{"class", "stack"}, {"data-only-initial", ""}}).raw(composition).close();
+  }
+  html.open("div", {{"class", "panels"}});
+  for (const ContentsTable& what : kContents) {
+    if (what.by == Dimension::kLayer) write_layer_tree(html, view);
+    write_table(html, view, what);
+  }
+  html.close().close();
+}
+
+}  // namespace plimsoll::exporters::html

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/units.h"
+#include "charts/timeline.h"
+#include "exporters/html/sections.h"
+#include "exporters/point_text.h"
+#include "exporters/words.h"
+#include "page/escape.h"
+
+namespace plimsoll::exporters::html {
+namespace {
+
+struct TimelineSize {
+  ChartSize chart;
+  std::size_t columns;  // a part of kWideColumns
+  bool has_titles;      // others have a script, or no pointer
+};
+constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 360}, kWideColumns, true},
+                               TimelineSize{{"medium", 820, 330}, kWideColumns / 2, false},
+                               TimelineSize{{"narrow", 400, 260}, kWideColumns / 4, false}};
+
+// What a column shows, for those who point at it without a script.
+std::string column_text(const charts::TimelineData& data, std::size_t at) {
+  constexpr std::size_t kMostNamed = 4;
+  const tiles::Column& column = data.columns[at];
+  std::string text = base::format_bytes(column.live_bytes);
+  text += column.point < 0
+              ? " before the first event"
+              : ", event " + base::format_count(static_cast<std::uint64_t>(column.point));
+  if (column.reserved_bytes > 0) text += "; reserved " + base::format_bytes(column.reserved_bytes);
+  std::vector<std::size_t> bands;
+  for (std::size_t band = 0; band < data.bands.names.size(); ++band) {
+    if (data.bands.of(band)[at] > 0) bands.push_back(band);
+  }
+  std::ranges::sort(bands, std::greater{},
+                    [&](std::size_t band) { return data.bands.of(band)[at]; });
+  for (std::size_t i = 0; i < std::min(bands.size(), kMostNamed); ++i) {
+    text += "\n" + page::shortened(data.bands.names[bands[i]], 60) + " " +
+            bytes_text(data.bands.of(bands[i])[at]);
+  }
+  return text;
+}
+
+// Transparent, on top of the bands: a browser shows their titles, the script listens to them.
+std::string column_overlay(const charts::TimelineData& data, const charts::Chart& chart,
+                           bool has_titles) {
+  std::string svg = "<g class=\"columns\">";
+  const double width = chart.width / static_cast<double>(data.columns.size());
+  for (std::size_t at = 0; at < data.columns.size(); ++at) {
+    svg += "<rect data-column=\"" + std::to_string(at) + "\" x=\"" +
+           number_text(chart.x + width * static_cast<double>(at)) + "\" y=\"" +
+           number_text(chart.y) + "\" width=\"" + number_text(width) + "\" height=\"" +
+           number_text(chart.height) + "\" data-bytes=\"" +
+           std::to_string(data.columns[at].live_bytes) + "\">";
+    if (has_titles) svg += "<title>" + page::escape_html(column_text(data, at)) + "</title>";
+    svg += "</rect>";
+  }
+  return svg + "</g>";
+}
+
+void write_legend(Markup& html, const charts::TimelineData& data) {
+  html.open("ul", {{"class", "legend"}});
+  for (const charts::GroupStyle& style : data.stack) {
+    const auto bytes = data.bands.of(style.group);
+    if (std::ranges::none_of(bytes, [](std::uint64_t each) { return each > 0; })) continue;
+    html.open("li").raw(swatch(style.paint)).text(style.label).close();
+  }
+  html.close();
+}
+
+// What fills the device at the point of the tables, in one line.
+void write_point(Markup& html, const DeviceView& view) {
+  html.open("p", {{"class", "point"}});
+  if (view.point != nullptr) {
+    const std::uint64_t bytes = view.point->live_bytes + older_bytes(*view.point);
+    html.element("b", {{"data-bytes", std::to_string(bytes)}},
+                 point_bytes(view.report, *view.point));
+    html.element("span", {}, point_place(view.report, *view.point));
+  }
+  html.close();
+}
+
+}  // namespace
+
+void write_over_time(Markup& html, const DeviceView& view) {
+  if (view.columns().empty()) return;
+  html.open("section",
+            {{"data-section", "timeline"}, {"id", "time-" + std::to_string(view.number)}});
+  html.open("div", {{"class", "head"}}).element("h2", {}, "Over time");
+  html.element("span", {{"class", "sub"}},
+               "each column shows the point with the most live bytes in it");
+  write_legend(html, view.over_time);
+  html.close().open("div", {{"class", "chart over-time"}});
+  for (const TimelineSize& size : kSizes) {
+    const charts::TimelineData data =
+        size.columns == kWideColumns
+            ? view.over_time
+            : charts::timeline_data(view.input.trace, view.device, view.report, view.input.lines,
+                                    {.columns = size.columns});
+    charts::ChartOptions options;
+    options.width = size.chart.width;
+    options.height = size.chart.height;
+    const charts::Chart chart = charts::timeline(data, options);
+    html.raw(chart_svg(chart, size.chart.name, "Memory over time on " + device_name(view.report),
+                       "t" + std::to_string(view.number),
+                       column_overlay(data, chart, size.has_titles)));
+  }
+  html.close();
+  write_point(html, view);
+  html.close();
+}
+
+}  // namespace plimsoll::exporters::html

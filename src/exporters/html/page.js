@@ -1,0 +1,257 @@
+'use strict';
+// What the page adds where scripts run: another point in time, tooltips, sorting, folding, themes.
+// Everything else is in the HTML already. Text from the recording is only ever set as textContent.
+(() => {
+  const root = document.documentElement;
+  root.classList.add('scripted');
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+  const svgNames = document.querySelector('svg').namespaceURI;
+  const make = (tag, attributes = {}, ...children) => {
+    const isSvg = tag === 'svg' || tag === 'rect';
+    const element = isSvg ? document.createElementNS(svgNames, tag) : document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+  const count = n => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
+  const bytesText = bytes => {
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+    let unit = 0;
+    let value = Math.abs(bytes);
+    for (; value >= 1024 && unit < units.length - 1; ++unit) value /= 1024;
+    // 1023.96 rounds to 1024.0, which is the next unit.
+    if (unit > 0 && unit < units.length - 1 && value >= 1023.95) { value /= 1024; ++unit; }
+    return (bytes < 0 ? '-' : '') + (unit ? value.toFixed(1) : value) + ' ' + units[unit];
+  };
+  const durationText = ns => {
+    const abs = Math.abs(ns);
+    if (abs < 1e3) return ns + ' ns';
+    if (abs < 1e6) return (ns / 1e3).toFixed(1) + ' µs';
+    if (abs < 1e9) return (ns / 1e6).toFixed(1) + ' ms';
+    return (ns / 1e9).toFixed(1) + ' s';
+  };
+
+  // Themes: as the system has it, until the reader chooses.
+  const theme = document.querySelector('.theme');
+  if (theme) {
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    const now = () => root.dataset.theme || (dark.matches ? 'dark' : 'light');
+    const show = () => { theme.textContent = now() === 'dark' ? 'Light' : 'Dark'; };
+    theme.hidden = false;
+    theme.addEventListener('click', () => { root.dataset.theme = now() === 'dark' ? 'light' : 'dark'; show(); });
+    dark.addEventListener('change', show);
+    show();
+  }
+
+  // Long tables show their first rows.
+  const kRows = 10;
+  const fold = table => {
+    const rows = all('tbody tr', table);
+    rows.forEach((row, i) => row.classList.toggle('more', i >= kRows && !row.classList.contains('rest')));
+    const hidden = rows.filter(row => row.classList.contains('more')).length;
+    let button = table.parentElement.querySelector('.unfold');
+    if (!button && hidden > 1) {
+      button = make('button', { class: 'unfold', type: 'button' });
+      button.addEventListener('click', () => { table.classList.toggle('folded'); fold(table); });
+      table.classList.add('folded');
+      table.after(button);
+    }
+    if (!button) { table.classList.remove('folded'); return; }
+    button.hidden = hidden < 2;
+    if (hidden < 2) table.classList.remove('folded');
+    button.textContent = table.classList.contains('folded') ? count(hidden) + ' more rows' : 'Fewer rows';
+    button.setAttribute('aria-expanded', String(!table.classList.contains('folded')));
+  };
+
+  // A click on a header sorts by its column; the rows of the rest stay last.
+  const sortable = table => {
+    all('thead th', table).forEach((head, column) => {
+      if (!head.dataset.sort) return;
+      const button = make('button', { type: 'button' }, head.textContent);
+      head.replaceChildren(button);
+      button.addEventListener('click', () => {
+        const first = head.dataset.sort === 'text' ? 'ascending' : 'descending';
+        const order = head.getAttribute('aria-sort') === first ? (first === 'ascending' ? 'descending' : 'ascending') : first;
+        all('thead th', table).forEach(other => other.removeAttribute('aria-sort'));
+        head.setAttribute('aria-sort', order);
+        const sign = order === 'ascending' ? 1 : -1;
+        const key = row => {
+          const cell = row.children[column];
+          return head.dataset.sort === 'text' ? cell.textContent : Number(cell.dataset.value ?? row.dataset.bytes);
+        };
+        const body = table.tBodies[0];
+        const rows = all('tr', body);
+        const rest = rows.filter(row => row.classList.contains('rest'));
+        const others = rows.filter(row => !row.classList.contains('rest'));
+        others.sort((a, b) => {
+          const x = key(a);
+          const y = key(b);
+          return sign * (typeof x === 'string' ? x.localeCompare(y, 'en', { numeric: true }) : x - y);
+        });
+        body.append(...others, ...rest);
+        fold(table);
+      });
+    });
+  };
+  all('table[data-fold]').forEach(fold);
+  all('table').forEach(sortable);
+
+  // Points in time.
+  const decode = async text => {
+    const packed = Uint8Array.from(atob(text.trim()), letter => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate'));
+    return JSON.parse(await new Response(stream).text());
+  };
+  const undo = deltas => { let sum = 0; return deltas.map(delta => (sum += delta)); };
+
+  const breakable = text => {
+    const parts = [];
+    let begin = 0;
+    for (let at = 0; at + 1 < text.length; ++at) {
+      if (!'._/'.includes(text[at]) || at + 1 - begin < 12) continue;
+      parts.push(text.slice(begin, at + 1), make('wbr'));
+      begin = at + 1;
+    }
+    return [...parts, text.slice(begin)];
+  };
+  const place = name => {
+    const parts = /^(.*[0-9]) \((.*)\)$/s.exec(name);
+    if (!parts) return breakable(name);
+    return [make('span', { class: 'place' }, ...breakable(parts[1])), make('span', { class: 'function' }, parts[2])];
+  };
+  const bar = (share, paint) => {
+    const svg = make('svg', { class: 'bar', viewBox: '0 0 100 7', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+    svg.append(make('rect', { width: String(Math.max(0.8, 100 * share)), height: '7', class: 'p-' + paint }));
+    return svg;
+  };
+  const swatch = paint => {
+    const svg = make('svg', { class: 'sw', viewBox: '0 0 10 10', 'aria-hidden': 'true' });
+    svg.append(make('rect', { width: '10', height: '10', class: 'p-' + paint }));
+    return svg;
+  };
+
+  const setUp = async article => {
+    const island = article.querySelector('script[data-points]');
+    if (!island || typeof DecompressionStream === 'undefined') return;
+    const data = await decode(island.textContent);
+    for (const name of ['event', 'time', 'live', 'reserved']) if (data[name]) data[name] = undo(data[name]);
+    for (const table of data.tables) {
+      table.bytes = table.bytes.map(undo);
+      table.counts = table.counts.map(undo);
+    }
+    const caption = article.querySelector('.point');
+    const initial = [...caption.childNodes].map(node => node.cloneNode(true));
+    const bodies = new Map(all('table[data-table]', article).map(table => [table.dataset.table, [table, table.tBodies[0]]]));
+    const chart = article.querySelector('.chart.over-time');
+    const svgs = all('svg', chart);
+    const tip = make('div', { class: 'tip', hidden: '' });
+    chart.append(tip);
+    let chosen = data.chosen;
+
+    const where = i => {
+      const parts = ['event ' + count(data.event[i])];
+      if (data.time && data.time[i] !== null) parts[0] += ' (' + durationText(data.time[i]) + ')';
+      if (data.step && data.step[i] !== '') parts.push(data.step[i]);
+      if (data.phase && data.phase[i] !== '') parts.push(data.phase[i]);
+      return parts.join(', ');
+    };
+    const rowsAt = (table, i) => {
+      const rows = table.names.map((name, k) => ({ name, paint: table.paints[k], bytes: table.bytes[k][i], count: table.counts[k][i], isRest: name === data.rest }))
+        .filter(row => row.bytes > 0 || row.count > 0);
+      const rest = rows.filter(row => row.isRest);
+      const others = rows.filter(row => !row.isRest).sort((a, b) => b.bytes - a.bytes);
+      return others.concat(rest);
+    };
+    const fill = i => {
+      for (const table of data.tables) {
+        const [element] = bodies.get(table.by) || [];
+        if (!element) continue;
+        const body = make('tbody');
+        for (const row of rowsAt(table, i)) {
+          const share = data.live[i] > 0 ? row.bytes / data.live[i] : 0;
+          const key = make('th', { scope: 'row', class: 'key' }, swatch(row.paint));
+          key.append(...(table.by === 'line' ? place(row.name) : breakable(row.name)));
+          const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
+          body.append(make('tr', { 'data-key': row.name, 'data-bytes': String(row.bytes), class: row.isRest ? 'rest' : '' },
+            key, bytes, make('td', { class: 'b' }, bar(share, row.paint)),
+            make('td', { class: 'n', 'data-value': String(row.bytes) }, (100 * share).toFixed(1) + '%'),
+            make('td', { class: 'n count', 'data-value': String(row.count) }, count(row.count))));
+        }
+        element.tBodies[0].replaceWith(body);
+        const folded = element.closest('details');
+        if (folded) folded.open = true;
+        all('thead th', element).forEach(head => head.removeAttribute('aria-sort'));
+        fold(element);
+      }
+    };
+    const mark = i => {
+      for (const svg of svgs) {
+        all('.chosen', svg).forEach(line => line.remove());
+        if (i === data.chosen) continue;
+        const columns = svg.querySelector('.columns');
+        const perColumn = data.event.length / columns.children.length;
+        const column = columns.children[Math.floor(i / perColumn)];
+        const x = Number(column.getAttribute('x')) + Number(column.getAttribute('width')) * ((i % perColumn) + 0.5) / perColumn;
+        const line = make('rect', { class: 'chosen', x: String(x - 0.5), y: column.getAttribute('y'), width: '0.1', height: column.getAttribute('height') });
+        svg.append(line);
+      }
+    };
+    const choose = i => {
+      chosen = i;
+      mark(i);
+      const isInitial = i === data.chosen;
+      all('[data-only-initial]', article).forEach(element => { element.hidden = !isInitial; });
+      if (isInitial) {
+        caption.replaceChildren(...initial.map(node => node.cloneNode(true)));
+        for (const [table, body] of bodies.values()) { table.tBodies[0].replaceWith(body); fold(table); }
+        return;
+      }
+      const back = make('button', { type: 'button' }, 'Back to the ' + data.name);
+      back.addEventListener('click', () => { choose(data.chosen); svgs.find(svg => svg.getClientRects().length)?.focus(); });
+      caption.replaceChildren(make('b', { 'data-bytes': String(data.live[i]) }, bytesText(data.live[i])), make('span', {}, where(i)), back);
+      fill(i);
+    };
+    const show = (svg, i, x, y) => {
+      const rows = rowsAt(data.tables[0], i).slice(0, 6);
+      tip.textContent = bytesText(data.live[i]) + ' at ' + where(i) +
+        (data.reserved && data.reserved[i] > 0 ? '\nreserved ' + bytesText(data.reserved[i]) : '') + '\n' +
+        rows.map(row => bytesText(row.bytes) + '  ' + row.name.slice(0, 60)).join('\n');
+      tip.hidden = false;
+      const box = chart.getBoundingClientRect();
+      tip.style.left = Math.max(0, Math.min(x - box.left + 16, box.width - tip.offsetWidth)) + 'px';
+      tip.style.top = Math.max(0, y - box.top + 18) + 'px';
+    };
+    for (const svg of svgs) {
+      const columns = svg.querySelector('.columns');
+      if (!columns) continue;
+      const perColumn = data.event.length / columns.children.length;
+      all('title', columns).forEach(title => title.remove());
+      // The fullest of the points that a column stands for.
+      const pointOf = column => {
+        let best = column * perColumn;
+        for (let i = best; i < (column + 1) * perColumn; ++i) if (data.live[i] > data.live[best]) best = i;
+        return best;
+      };
+      svg.setAttribute('tabindex', '0');
+      svg.setAttribute('role', 'group');
+      columns.addEventListener('mousemove', event => {
+        const column = [...columns.children].indexOf(event.target);
+        if (column >= 0) show(svg, pointOf(column), event.clientX, event.clientY);
+      });
+      columns.addEventListener('mouseleave', () => { tip.hidden = true; });
+      columns.addEventListener('click', event => {
+        const column = [...columns.children].indexOf(event.target);
+        if (column >= 0) choose(pointOf(column));
+      });
+      svg.addEventListener('keydown', event => {
+        const by = event.shiftKey ? Math.max(1, Math.round(data.event.length / 20)) : Math.max(1, perColumn);
+        const last = data.event.length - 1;
+        const target = { ArrowLeft: Math.max(0, chosen - by), ArrowRight: Math.min(last, chosen + by), Home: 0, End: last, p: data.chosen, Escape: data.chosen }[event.key];
+        if (target === undefined) return;
+        event.preventDefault();
+        choose(target);
+      });
+    }
+  };
+  all('article').forEach(article => { setUp(article).catch(() => {}); });
+})();

@@ -1,0 +1,144 @@
+// The island of data for the page's script: the tables at every column of the chart, as JSON with
+// differences instead of values, deflated, in base64.
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/json_writer.h"
+#include "exporters/html/encoding.h"
+#include "exporters/html/sections.h"
+#include "model/steps.h"
+#include "page/escape.h"
+
+namespace plimsoll::exporters::html {
+namespace {
+
+using base::JsonWriter;
+
+// Differences between neighbors, the first from 0: most are 0, and all are short.
+template <typename ValueOf>
+void write_deltas(JsonWriter& json, std::size_t count, ValueOf&& value_of) {
+  json.begin_array();
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<std::int64_t>(value_of(i));
+    json.number(value - before);
+    before = value;
+  }
+  json.end_array();
+}
+
+void write_where(JsonWriter& json, const DeviceView& view) {
+  const model::Trace& trace = view.input.trace;
+  const model::DeviceTrace& device = view.device;
+  const auto& columns = view.columns();
+  const auto event_of = [&](std::size_t i) { return std::max<std::int64_t>(0, columns[i].point); };
+  json.key("event");
+  write_deltas(json, columns.size(), event_of);
+  json.key("live");
+  write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].live_bytes; });
+  json.key("reserved");
+  write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].reserved_bytes; });
+  if (view.report.first_time_ns) {
+    json.key("time");
+    const std::int64_t first = *view.report.first_time_ns;
+    std::int64_t latest = first;
+    write_deltas(json, columns.size(), [&](std::size_t i) {
+      const std::int64_t time = device.events.time_ns[static_cast<std::size_t>(event_of(i))];
+      if (time != model::kNoTime) latest = time;
+      return latest - first;
+    });
+  }
+  const auto ends = model::step_ends(trace, device);
+  if (!ends.empty()) {
+    json.key("step");
+    json.begin_array();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::size_t step = model::step_of(ends, static_cast<std::uint32_t>(event_of(i)));
+      json.string(step < ends.size() ? "step " + std::to_string(ends[step].step)
+                                     : "after the last step");
+    }
+    json.end_array();
+  }
+  if (!trace.has_phases()) return;
+  json.key("phase");
+  json.begin_array();
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto event = static_cast<std::size_t>(event_of(i));
+    const bool allocates = device.events.action[event] == model::Action::kAlloc;
+    const model::Phase phase = allocates ? trace.site(device, event).phase : model::Phase::kOther;
+    json.string(phase == model::Phase::kOther ? "" : model::to_string(phase));
+  }
+  json.end_array();
+}
+
+void write_table(JsonWriter& json, const BandTable& table) {
+  const std::size_t points = table.bands.points;
+  json.begin_object();
+  json.key("by");
+  json.string(model::to_string(table.by));
+  json.key("names");
+  json.begin_array();
+  for (const std::string& name : table.bands.names) {
+    json.string(page::shortened(name, kLongestName));
+  }
+  json.end_array();
+  json.key("paints");
+  json.begin_array();
+  for (const page::Paint paint : table.paints) json.string(page::name_of(paint));
+  json.end_array();
+  for (const bool is_bytes : {true, false}) {
+    json.key(is_bytes ? "bytes" : "counts");
+    json.begin_array();
+    const auto& values = is_bytes ? table.bands.bytes : table.bands.counts;
+    for (std::size_t band = 0; band < table.bands.names.size(); ++band) {
+      write_deltas(json, points, [&](std::size_t i) { return values[band * points + i]; });
+    }
+    json.end_array();
+  }
+  json.end_object();
+}
+
+std::string deflated(const std::string& text) {
+  uLongf size = compressBound(text.size());
+  std::string out(size, '\0');
+  const int status =
+      compress2(reinterpret_cast<Bytef*>(out.data()), &size,
+                reinterpret_cast<const Bytef*>(text.data()), text.size(), Z_BEST_COMPRESSION);
+  if (status != Z_OK) return {};
+  out.resize(size);
+  return out;
+}
+
+}  // namespace
+
+void write_points(Markup& html, const DeviceView& view) {
+  if (view.columns().empty() || view.tables.empty()) return;
+  std::string text;
+  JsonWriter json([&](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  json.begin_object();
+  json.key("name");
+  json.string(view.point == nullptr ? "" : view.point->name);
+  json.key("chosen");
+  json.number(static_cast<std::uint64_t>(view.chosen));
+  json.key("rest");
+  json.string(tiles::kEverythingElse);
+  write_where(json, view);
+  json.key("tables");
+  json.begin_array();
+  for (const BandTable& table : view.tables) write_table(json, table);
+  json.end_array();
+  json.end_object();
+  json.finish();
+  const std::string packed = deflated(text);
+  if (packed.empty()) return;
+  html.open("script", {{"type", "application/octet-stream"}, {"data-points", ""}});
+  html.raw(base64(packed)).close();
+}
+
+}  // namespace plimsoll::exporters::html

@@ -1,0 +1,114 @@
+#include "exporters/html/rank_section.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/units.h"
+#include "charts/ranks.h"
+#include "exporters/html/sections.h"
+#include "exporters/verdict.h"
+#include "exporters/words.h"
+
+namespace plimsoll::exporters::html {
+namespace {
+
+struct RankLine {
+  std::string name;
+  std::optional<std::int64_t> number = {};
+  const report::Report* report = nullptr;
+  const report::DeviceReport* device = nullptr;
+  std::optional<std::int64_t> difference_bytes = {};
+  bool differs = false;
+};
+
+std::vector<RankLine> lines_of(const comparison::RankComparison* comparison,
+                               const std::vector<report::Report>& reports) {
+  std::vector<RankLine> lines;
+  if (comparison == nullptr) {
+    for (const report::Report& report : reports) {
+      lines.push_back(
+          {.name = report.source.path, .report = &report, .device = fullest(report, "")});
+    }
+    return lines;
+  }
+  for (const comparison::RankRow& rank : comparison->ranks) {
+    lines.push_back({.name = "rank " + std::to_string(rank.number),
+                     .number = rank.number,
+                     .report = &reports[rank.report],
+                     .device = rank.device,
+                     .difference_bytes = rank.difference_bytes,
+                     .differs = rank.differs || rank.first_oom != nullptr});
+  }
+  return lines;
+}
+
+void write_rank_row(Markup& html, const RankLine& line) {
+  const std::int64_t peak = line.device == nullptr ? 0 : line.device->held().peak_bytes;
+  html.open("tr", {{"data-key", line.name}, {"data-bytes", std::to_string(peak)}});
+  html.open("th", {{"scope", "row"}, {"class", "key"}}).text(line.name).close();
+  const auto number = [&](std::int64_t bytes, const char* sign) {
+    html.element("td",
+                 {{"class", "n"},
+                  {"data-value", std::to_string(bytes)},
+                  {"title", base::format_count(magnitude(bytes)) + " bytes"}},
+                 sign + base::format_bytes(bytes));
+  };
+  number(peak, "");
+  if (line.difference_bytes) {
+    number(*line.difference_bytes, *line.difference_bytes > 0 ? "+" : "");
+  } else {
+    html.element("td", {}, "");
+  }
+  number(line.device == nullptr ? 0 : line.device->held().end_bytes, "");
+  const bool failed = line.device != nullptr && !line.device->oom_details.empty();
+  html.element("td", {},
+               (line.device == nullptr ? "" : device_name(*line.device)) +
+                   (failed ? ", out of memory" : ""));
+  html.element("td", {{"class", "key"}}, line.report->source.path).close();
+}
+
+}  // namespace
+
+void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comparison) {
+  if (!comparison.findings.empty()) {
+    write_verdict(html, {}, comparison.findings, nullptr);
+    return;
+  }
+  html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}}).open("div");
+  html.element("p", {{"class", "severity none"}}, "no finding");
+  html.element("h1", {}, "The " + std::to_string(comparison.ranks.size()) + " ranks are alike.");
+  html.close().close();
+}
+
+void write_ranks(Markup& html, const comparison::RankComparison* comparison,
+                 const std::vector<report::Report>& reports) {
+  const std::vector<RankLine> lines = lines_of(comparison, reports);
+  html.open("section", {{"data-section", "ranks"}});
+  write_head(
+      html, comparison != nullptr ? "Ranks" : "Recordings",
+      comparison != nullptr ? "the peak of each step, compared with the median of that step" : "");
+  std::vector<charts::RankSteps> steps;
+  for (std::size_t at = 0; at < lines.size(); ++at) {
+    if (lines[at].device == nullptr) continue;
+    steps.push_back({lines[at].number.value_or(static_cast<std::int64_t>(at)), lines[at].report,
+                     lines[at].device->device});
+  }
+  write_chart(html, "Peak of each step on each rank", "r",
+              {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},
+              [&](const charts::ChartOptions& options) { return charts::ranks(steps, options); });
+  html.open("div", {{"class", "scroll"}});
+  html.open("table", {{"data-table", "ranks"}, {"data-fold", ""}}).open("thead").open("tr");
+  html.element("th", {{"scope", "col"}, {"data-sort", "text"}},
+               comparison != nullptr ? "rank" : "recording");
+  for (const std::string& name :
+       {std::string("peak"), comparison == nullptr ? "" : "from " + comparison->reference,
+        std::string("at the end")}) {
+    html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, name);
+  }
+  html.element("th", {{"scope", "col"}}, "device").element("th", {{"scope", "col"}}, "file");
+  html.close().close().open("tbody");
+  for (const RankLine& line : lines) write_rank_row(html, line);
+  html.close().close().close().close();
+}
+
+}  // namespace plimsoll::exporters::html

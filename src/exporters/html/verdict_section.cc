@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <string>
+
+#include "base/units.h"
+#include "exporters/html/sections.h"
+#include "exporters/point_text.h"
+#include "exporters/verdict.h"
+#include "exporters/words.h"
+
+namespace plimsoll::exporters::html {
+namespace {
+
+std::string severity_class(const report::Finding& finding) {
+  return std::string("severity ") + to_string(finding.severity);
+}
+
+void write_evidence(Markup& html, const report::Finding& finding) {
+  if (!finding.evidence.empty()) {
+    html.open("ul", {{"class", "evidence"}});
+    for (const std::string& line : finding.evidence) html.element("li", {}, line);
+    html.close();
+  }
+  if (const std::string step = step_text(finding); !step.empty()) {
+    html.open("p", {{"class", "next"}}).element("span", {}, step).close();
+  }
+}
+
+// "45.1 MiB" as a large number with a small unit.
+void write_large(Markup& html, std::int64_t bytes) {
+  const std::string text = base::format_bytes(bytes);
+  const std::size_t space = text.find(' ');
+  html.open("p", {{"class", "big"},
+                  {"data-bytes", std::to_string(bytes)},
+                  {"title", base::format_count(magnitude(bytes)) + " bytes"}});
+  html.text(text.substr(0, space)).element("small", {}, text.substr(space + 1)).close();
+}
+
+std::string level(double share, const char* paint, bool is_light) {
+  const double width = std::clamp(share, 0.0, 1.0) * 100;
+  return "<svg viewBox=\"0 0 100 11\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect "
+         "width=\"100\" height=\"11\" class=\"p-line\"/><rect width=\"" +
+         number_text(width) + "\" height=\"11\" class=\"p-" + paint + "\"" +
+         (is_light ? " fill-opacity=\"0.5\"" : "") + "/></svg>";
+}
+
+// The peak next to what it would be after the next step, and next to the device's capacity.
+void write_gauge(Markup& html, const DeviceView& view, const report::Finding* first) {
+  const report::SeriesTotals& held = view.report.held();
+  html.open("aside", {{"class", "gauge"}, {"aria-label", "Peak"}});
+  write_large(html, held.peak_bytes);
+  std::string caption = "peak on " + device_name(view.report);
+  caption += view.report.allocated ? ", allocated" : ", requested";
+  if (view.point != nullptr && view.point->name == "peak") {
+    if (view.point->step) caption += ", step " + base::format_count(*view.point->step);
+    caption += ", " + base::counted(view.point->live_count, "allocation");
+  }
+  html.element("p", {{"class", "caption"}}, caption);
+  const auto peak = static_cast<double>(held.peak_bytes);
+  if (peak > 0 && first != nullptr && first->saving_bytes > 0 &&
+      first->saving_bytes < static_cast<std::uint64_t>(held.peak_bytes)) {
+    const std::uint64_t rest = static_cast<std::uint64_t>(held.peak_bytes) - first->saving_bytes;
+    html.open("div", {{"class", "bars"}});
+    html.raw(level(1, "activation", false)).element("span", {}, "now");
+    html.raw(level(static_cast<double>(rest) / peak, "activation", true));
+    html.element("span", {{"data-bytes", std::to_string(rest)}}, bytes_text(rest));
+    html.close();
+    html.element("p", {}, "up to " + bytes_text(first->saving_bytes) + " less with the next step");
+  }
+  if (!view.report.bars.empty() && view.report.bars.back().total_bytes > 0) {
+    const report::BarReport& bar = view.report.bars.back();
+    const double used = static_cast<double>(bar.used_bytes) / static_cast<double>(bar.total_bytes);
+    html.open("div", {{"class", "bars"}}).raw(level(used, "muted", false));
+    html.element("span", {}, base::format_percent(used)).close();
+    html.element("p", {},
+                 bytes_text(bar.used_bytes) + " of the device's " + bytes_text(bar.total_bytes) +
+                     " in use by all processes" + (bar.point == "oom" ? " when it failed" : ""));
+  }
+  html.close();
+}
+
+}  // namespace
+
+void write_verdict(Markup& html, const report::Report& report,
+                   const std::vector<report::Finding>& findings, const DeviceView* view) {
+  const report::Finding* const first = findings.empty() ? nullptr : &findings.front();
+  html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}, {"id", "verdict"}});
+  html.open("div", {});
+  if (first != nullptr) {
+    html.element("p", {{"class", severity_class(*first)}}, to_string(first->severity));
+    html.element("h1", {{"data-finding", first->id}}, first->title);
+    write_evidence(html, *first);
+  } else {
+    const std::string calm = calm_text(report, "");
+    // The first sentence is the headline; the others are the evidence.
+    const std::size_t end = calm.find(". ");
+    html.element("p", {{"class", "severity none"}}, "no finding");
+    html.element("h1", {}, calm.substr(0, end == std::string::npos ? end : end + 1));
+    if (end != std::string::npos) {
+      html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.substr(end + 2)).close();
+    }
+  }
+  if (findings.size() > 1) {
+    html.open("div", {{"class", "others"}});
+    for (std::size_t at = 1; at < findings.size(); ++at) {
+      html.open("details").open("summary");
+      html.element("span", {{"class", severity_class(findings[at])}},
+                   to_string(findings[at].severity));
+      html.element("span", {{"data-finding", findings[at].id}}, findings[at].title).close();
+      write_evidence(html, findings[at]);
+      html.close();
+    }
+    html.close();
+  }
+  html.close();
+  if (view != nullptr) write_gauge(html, *view, first);
+  html.close();
+}
+
+}  // namespace plimsoll::exporters::html

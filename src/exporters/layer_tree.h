@@ -1,0 +1,25 @@
+// The tree of layers of a device as reports show it: the largest layers, each after the one that
+// contains it, equal layers side by side as one row.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "report/folded_layers.h"
+
+namespace plimsoll::exporters {
+
+struct LayerTreeRow {
+  const report::FoldedLayerRow* layer = nullptr;
+  std::size_t depth = 0;
+  // The path below the nearest row above that contains it, and the number of equal layers:
+  // "blocks.0…3 (4 × 2.9 GiB)". Text from the file is printable.
+  std::string name;
+};
+
+// At most `top` rows of those with live bytes. `rows` are the device's Tables::folded_layers.
+std::vector<LayerTreeRow> layer_tree(const std::vector<const report::FoldedLayerRow*>& rows,
+                                     std::size_t top);
+
+}  // namespace plimsoll::exporters

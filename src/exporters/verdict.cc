@@ -1,0 +1,170 @@
+#include "exporters/verdict.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.h"
+#include "exporters/point_text.h"
+#include "exporters/words.h"
+#include "report/devices.h"
+#include "text/layout.h"
+
+namespace plimsoll::exporters {
+namespace {
+
+constexpr std::size_t kNearMissesNamed = 2;
+
+bool is_whole(const report::Report& report) {
+  return std::ranges::all_of(report.source.diagnostics,
+                             [](const auto& each) { return each.severity == "info"; });
+}
+
+// A category as it is named in a sentence.
+std::string plural_of(const std::string& category) {
+  if (category == "optimizer_state") return "optimizer state";
+  if (category == "activation_gradient") return "gradients of activations";
+  if (category == "workspace") return "library workspaces";
+  if (category == "optimizer_scratch") return "scratch memory of the optimizer";
+  if (category == "other" || category == "unknown" || category == "communication") return category;
+  const bool is_word = std::ranges::all_of(category, [](char c) { return c >= 'a' && c <= 'z'; });
+  return is_word ? category + (category == "temporary" ? " memory" : "s")
+                 : text::printable(category);
+}
+
+// "activations 26.2 GiB, optimizer state 25.4 GiB": the three largest known kinds that have at
+// least a twentieth of the peak. Empty if categories are unknown, or if the tables describe another
+// point in time.
+std::string holders_text(const report::Report& report, const report::DeviceReport& device) {
+  const std::vector<const report::PointInTime*> points = rows_of(report.tables.points, device);
+  if (points.empty() || points.front()->name != "peak") return {};
+  std::string text;
+  std::size_t named = 0;
+  for (const report::GroupRow* row : rows_of(report.tables.by_category, device)) {
+    if (named == 3 || row->bytes < points.front()->live_bytes / 20) break;
+    text += (named++ == 0 ? "" : ", ") + plural_of(row->key) + " " + bytes_text(row->bytes);
+  }
+  return text;
+}
+
+// " Closest to a finding: activations are 31.9% of the peak (a finding from 50.0%)."; the two
+// closest.
+std::string near_text(const report::Report& report, const report::DeviceReport& device) {
+  std::string text;
+  std::size_t named = 0;
+  for (const report::NearMiss& near : report.near_misses) {
+    if (near.device != device.device || named == kNearMissesNamed) continue;
+    text += (named++ == 0 ? " Closest to a finding: " : "; ") + text::printable(near.text);
+  }
+  return text.empty() ? text : text + ".";
+}
+
+// The CPU has no segments, so its fragmentation is omitted.
+bool is_of_no_interest(const report::PassRun& pass, const report::Report& report) {
+  const bool is_cpu_only =
+      !report.devices.empty() &&
+      std::ranges::all_of(report.devices, [](const report::DeviceReport& device) {
+        return device.device_type == "cpu";
+      });
+  return pass.name == "fragmentation" && is_cpu_only;
+}
+
+}  // namespace
+
+const report::DeviceReport* fullest(const report::Report& report, std::string_view asked_for) {
+  const report::DeviceReport* best = nullptr;
+  for (const report::DeviceReport& device : report.devices) {
+    if (!is_asked_for(device, asked_for) || !report::has_content(device)) continue;
+    if (best == nullptr || device.held().peak_bytes > best->held().peak_bytes) {
+      best = &device;
+    }
+  }
+  return best;
+}
+
+std::string severity_mark(const report::Finding& finding) {
+  std::string text = to_string(finding.severity);
+  for (char& letter : text) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return text;
+}
+
+std::string step_text(const report::Finding& finding) {
+  if (finding.next_step.empty()) return {};
+  std::string step = text::printable(finding.next_step);
+  const std::string saving = bytes_text(finding.saving_bytes);
+  if (finding.saving_bytes > 0 && step.find(saving) == std::string::npos) {
+    step += " Saves up to " + saving + ".";
+  }
+  return step;
+}
+
+std::string calm_text(const report::Report& report, std::string_view asked_for) {
+  const report::DeviceReport* device = fullest(report, asked_for);
+  if (device == nullptr) return "This file has no memory events and no memory.";
+  const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
+  const bool is_judged = judged != report.passes.end() && judged->state == report::PassState::kRan;
+  std::string text = !is_judged         ? "No findings were requested."
+                     : is_whole(report) ? "Nothing wrong found."
+                                        : "Nothing wrong found in the part that was recorded "
+                                          "(see About the input).";
+  if (disagreement_bytes(*device) > 0) {
+    return text + " But events and segments disagree, so the peak is unknown.";
+  }
+  text += " Peak " + base::format_bytes(device->held().peak_bytes) +
+          (device->allocated ? " allocated" : " requested");
+  if (report.devices.size() > 1) text += " on " + device_name(*device);
+  if (device->held().peak_event) {
+    text += " at " + point_text(*device, device->held().peak_event, device->held().peak_time_ns);
+  }
+  const std::string holders = holders_text(report, *device);
+  text += holders.empty() ? "." : ": " + holders + ".";
+  return text + near_text(report, *device);
+}
+
+std::vector<InputNote> notes_on_input(const report::Report& report) {
+  const bool has_evicted = std::ranges::any_of(
+      report.source.diagnostics, [](const auto& each) { return each.name == "evicted_events"; });
+  std::vector<InputNote> notes;
+  for (const report::DiagnosticReport& each : report.source.diagnostics) {
+    // evicted_events is more specific
+    if (has_evicted && each.name == "history_truncated") continue;
+    const bool is_severe = each.severity != "info";
+    notes.push_back({is_severe, base::format_count(each.count) + " \u00d7 " +
+                                    text::printable(each.name) + ": " + text::printable(each.help) +
+                                    (is_severe && !each.example.empty()
+                                         ? " (" + text::printable(each.example) + ")"
+                                         : "")});
+  }
+  return notes;
+}
+
+std::vector<Unanswered> unanswered(const report::Report& report) {
+  std::vector<Unanswered> all;
+  for (const report::PassRun& pass : report.passes) {
+    if (is_of_no_interest(pass, report)) continue;
+    const bool is_answered = pass.state == report::PassState::kRan && pass.reason.empty();
+    if (is_answered || pass.state == report::PassState::kDisabled) continue;
+    std::string reason = text::printable(pass.reason.empty() ? to_string(pass.state) : pass.reason);
+    const auto same = std::ranges::find(all, reason, &Unanswered::reason);
+    if (same == all.end()) {
+      all.push_back({pass.name, std::move(reason)});
+    } else {
+      same->names += ", " + pass.name;
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> program_facts(const report::Source& source) {
+  std::vector<std::string> facts;
+  const auto add = [&](const std::string& fact) {
+    if (!fact.empty()) facts.push_back(text::printable(fact));
+  };
+  if (!source.torch.empty()) add("torch " + source.torch);
+  add(source.host);
+  if (source.started_ns) add(base::format_utc(*source.started_ns));
+  return facts;
+}
+
+}  // namespace plimsoll::exporters

@@ -1,0 +1,40 @@
+// What a report says first and last, apart from its findings: the sentence for a report without
+// any, notes about the input, and what could not be answered. Text from the file is printable.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/report.h"
+
+namespace plimsoll::exporters {
+
+// The device with the highest peak among those asked for (is_asked_for); null if none has memory.
+const report::DeviceReport* fullest(const report::Report& report, std::string_view asked_for);
+
+// The severity in capitals; and the next step with the bytes it saves, empty if there is none.
+std::string severity_mark(const report::Finding& finding);
+std::string step_text(const report::Finding& finding);
+
+// The one sentence for a report without findings.
+std::string calm_text(const report::Report& report, std::string_view asked_for);
+
+// An imperfection of the input.
+struct InputNote {
+  bool is_severe = false;  // data are missing or wrong
+  std::string text;
+};
+std::vector<InputNote> notes_on_input(const report::Report& report);
+
+// Skipped passes, and what others could not answer; those with the same reason are one.
+struct Unanswered {
+  std::string names;
+  std::string reason;
+};
+std::vector<Unanswered> unanswered(const report::Report& report);
+
+// "torch 2.13.0", the host and the start of the recording: as far as the file states them.
+std::vector<std::string> program_facts(const report::Source& source);
+
+}  // namespace plimsoll::exporters
