@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "charts/chart.h"
-#include "model/groupings.h"
 #include "model/trace.h"
 #include "model/user_line.h"
 #include "plimsoll/result.h"
 #include "report/report.h"
-#include "tiles/axis.h"
 
 namespace plimsoll::charts {
 
@@ -29,16 +27,23 @@ struct PlotInput {
 
 struct PlotOptions {
   double width = 960;
-  double height = 0;                         // 0: what suits the chart
-  std::string title = {};                    // empty: from the recording
-  std::optional<model::Dimension> by = {};   // of the timeline, and of blocks in segments
-  std::optional<tiles::AxisKind> axis = {};  // of the timeline
+  double height = 0;       // 0: what suits the chart
+  std::string title = {};  // empty: from the recording
+  std::string by = {};     // of the timeline, and of blocks in segments: one of groupings()
+  std::string axis = {};   // of the timeline: one of axes(). Empty: what suits the recording
 };
+std::vector<std::string> groupings();  // "category", "layer", ...
+std::vector<std::string> axes();       // "step", "time", "event"
 
 struct Plot {
   Chart chart;
   std::string title;
 };
+
+// The device to plot: the wanted one, which the trace must have, else the main device of the
+// report.
+Result<std::size_t> device_to_plot(const model::Trace& trace, const report::Report& report,
+                                   const std::optional<model::Device>& wanted);
 
 // The analyses whose results a plot needs.
 std::span<const char* const> timeline_needs();

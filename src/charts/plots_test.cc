@@ -63,13 +63,13 @@ TEST(Plots, missing_data_is_an_error_that_says_what_records_it) {
 TEST(Plots, axes_and_groups_that_the_recording_lacks_are_errors) {
   const Recording recording = one_event();
   PlotOptions options;
-  options.axis = tiles::AxisKind::kTime;
+  options.axis = "time";
   EXPECT_THAT(error_of(plot_timeline(recording.input(), options)),
               HasSubstr("no --axis time; use event"));
-  options.axis = tiles::AxisKind::kStep;
+  options.axis = "step";
   EXPECT_THAT(error_of(plot_timeline(recording.input(), options)), HasSubstr("plimsoll.step()"));
   options = {};
-  options.by = model::Dimension::kCategory;
+  options.by = "category";
   EXPECT_THAT(error_of(plot_timeline(recording.input(), options)),
               HasSubstr("no data by category; choose another --by"));
 }
