@@ -83,15 +83,13 @@ double add_header(Drawing& drawing, const ChartOptions& options,
                   const std::vector<LegendEntry>& legend) {
   double y = 0;
   const double room = drawing.width - 2 * kMargin;
-  if (!options.title.empty()) {
-    y = 22;
-    const std::string title = page::fitted(options.title, {kTitleSize, true}, room);
-    drawing.add(Text{kMargin, y, title, kTitleSize, Paint::kInk, Anchor::kStart, true});
+  for (const std::string& line : page::wrapped(options.title, {kTitleSize, true}, room, 2)) {
+    y += y == 0 ? 22 : 19;
+    drawing.add(Text{kMargin, y, line, kTitleSize, Paint::kInk, Anchor::kStart, true});
   }
-  if (!options.subtitle.empty()) {
+  for (const std::string& line : page::wrapped(options.subtitle, {kSubtitleSize}, room, 3)) {
     y += y == 0 ? 20 : 18;
-    const std::string subtitle = page::fitted(options.subtitle, {kSubtitleSize}, room);
-    drawing.add(Text{kMargin, y, subtitle, kSubtitleSize, Paint::kMuted});
+    drawing.add(Text{kMargin, y, line, kSubtitleSize, Paint::kMuted});
   }
   if (y > 0) y += 8;
   if (options.has_legend && !legend.empty()) y = add_legend(drawing, legend, y);
