@@ -78,7 +78,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {
         "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal", "engine",
         "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
-        "charts", "model", "page", "tiles",  # plots
+        "charts", "page",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},
