@@ -76,10 +76,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
-        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal",
-        "engine", "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server",
-        "plimsoll/session.h",
-        "charts", "model", "page", "tiles",  # plots
+        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal", "engine",
+        "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
+        "charts", "page",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},

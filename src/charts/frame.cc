@@ -18,6 +18,7 @@ using page::Text;
 constexpr double kTitleSize = 14;
 constexpr double kSubtitleSize = 12;
 constexpr double kLegendSize = 11.5;
+constexpr double kLabelSize = 11.5;
 constexpr double kSwatch = 10;
 constexpr double kLineSwatch = 18;
 constexpr double kLegendRow = 18;
@@ -82,15 +83,13 @@ double add_header(Drawing& drawing, const ChartOptions& options,
                   const std::vector<LegendEntry>& legend) {
   double y = 0;
   const double room = drawing.width - 2 * kMargin;
-  if (!options.title.empty()) {
-    y = 22;
-    const std::string title = page::fitted(options.title, {kTitleSize, true}, room);
-    drawing.add(Text{kMargin, y, title, kTitleSize, Paint::kInk, Anchor::kStart, true});
+  for (const std::string& line : page::wrapped(options.title, {kTitleSize, true}, room, 2)) {
+    y += y == 0 ? 22 : 19;
+    drawing.add(Text{kMargin, y, line, kTitleSize, Paint::kInk, Anchor::kStart, true});
   }
-  if (!options.subtitle.empty()) {
+  for (const std::string& line : page::wrapped(options.subtitle, {kSubtitleSize}, room, 3)) {
     y += y == 0 ? 20 : 18;
-    const std::string subtitle = page::fitted(options.subtitle, {kSubtitleSize}, room);
-    drawing.add(Text{kMargin, y, subtitle, kSubtitleSize, Paint::kMuted});
+    drawing.add(Text{kMargin, y, line, kSubtitleSize, Paint::kMuted});
   }
   if (y > 0) y += 8;
   if (options.has_legend && !legend.empty()) y = add_legend(drawing, legend, y);
@@ -123,6 +122,35 @@ void add_plated(Drawing& drawing, const Text& text) {
   drawing.add(
       page::Rect{x, text.y - text.size, width + 6, text.size * 1.35, {Paint::kBackground, 0.8}});
   drawing.add(text);
+}
+
+void LabelRow::add_caption(double x, const std::string& caption) {
+  drawing_.add(Text{x, baseline_, caption, kAxisSize, Paint::kFaint, Anchor::kEnd});
+  end_ = x;
+}
+
+void LabelRow::add(double center, const std::string& label) {
+  const double half = page::text_width(label, {kAxisSize}) / 2;
+  const double middle = std::max(std::min(center, drawing_.width - half - 2), half + 2);
+  if (middle - half < end_ + 4) return;
+  drawing_.add(Text{middle, baseline_, label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
+  end_ = middle + half;
+}
+
+Text label_beside(const PlotArea& plot, double x, double gap, double baseline,
+                  const std::vector<std::string>& texts) {
+  Text text{x + gap, baseline, texts.back(), kLabelSize, Paint::kCritical, Anchor::kStart, true};
+  for (const std::string& each : texts) {
+    if (page::text_width(each, font_of(text)) > plot.width) continue;
+    text.text = each;
+    break;
+  }
+  text.text = page::fitted(text.text, font_of(text), plot.width);
+  const double width = page::text_width(text.text, font_of(text));
+  if (text.x + width <= plot.right()) return text;
+  text.anchor = Anchor::kEnd;
+  text.x = std::max(x - gap, plot.x + width);
+  return text;
 }
 
 Chart message_chart(const std::string& message, const ChartOptions& options) {

@@ -58,6 +58,26 @@ inline page::Font font_of(const page::Text& text) {
   return {text.size, text.is_bold, text.is_mono};
 }
 
+// Labels along an axis, from left to right. One that would touch its neighbor is left out.
+class LabelRow {
+ public:
+  LabelRow(page::Drawing& drawing, double baseline) : drawing_(drawing), baseline_(baseline) {}
+
+  // Left of the axis, ending at x: what the labels count.
+  void add_caption(double x, const std::string& caption);
+  void add(double center, const std::string& label);
+
+ private:
+  page::Drawing& drawing_;
+  double baseline_;
+  double end_ = 0;  // of the last label
+};
+
+// A bold label of something at x, at most as wide as the plot: the first of the texts that fits, to
+// the right of x + gap, else to the left of x - gap, else wherever there is room.
+page::Text label_beside(const PlotArea& plot, double x, double gap, double baseline,
+                        const std::vector<std::string>& texts);
+
 // A drawing that only says why there is no chart.
 Chart message_chart(const std::string& message, const ChartOptions& options);
 

@@ -136,9 +136,7 @@ class LayersPainter {
     std::vector<LegendEntry> entries;
     for (const char* const phase : {"forward", "backward", "optimizer", "other"}) {
       const bool is_other = std::string_view(phase) == "other";
-      entries.push_back(
-          {is_other ? "allocated at other times" : std::string("allocated in ") + phase,
-           {paint_of_phase(phase)}});
+      entries.push_back({is_other ? "other times" : phase, {paint_of_phase(phase)}});
     }
     return entries;
   }
@@ -193,14 +191,12 @@ class LayersPainter {
                      double room) {
     Drawing& drawing = chart_.drawing;
     const page::Font font = {kLabelSize};
-    const double bytes_width = page::text_width(bytes, font) + 7;
-    const bool has_bytes = page::text_width(name, font) + bytes_width <= room;
     const std::string shown = page::fitted(name, font, room);
     if (shown.empty() || (shown != name && page::text_width(shown, font) < 22)) return;
-    drawing.add(Text{x, baseline, shown, kLabelSize, Paint::kInk});
-    if (!has_bytes) return;
-    drawing.add(
-        Text{x + page::text_width(name, font) + 7, baseline, bytes, kLabelSize, Paint::kMuted});
+    Text text{x, baseline, shown, kLabelSize, Paint::kInk};
+    const std::string tail = "  " + bytes;
+    if (page::text_width(name + tail, font) <= room) text.tail = tail;
+    drawing.add(std::move(text));
   }
 
   void add_stripe(const FoldedLayerRow& row, double x, double width, double y) {

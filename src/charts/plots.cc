@@ -14,7 +14,9 @@
 #include "charts/segments.h"
 #include "charts/steps.h"
 #include "charts/timeline.h"
+#include "model/groupings.h"
 #include "report/devices.h"
+#include "tiles/axis.h"
 
 namespace plimsoll::charts {
 namespace {
@@ -69,12 +71,24 @@ class PlotMaker {
     return chart;
   }
 
-  // The sentence if blocks or bands cannot be grouped by it.
-  Status check_dimension() const {
-    if (!options_.by) return {};
-    if (groups_by(input_.trace, device(), input_.lines, *options_.by)) return {};
-    return missing(std::string("the recording has no data by ") + model::to_string(*options_.by) +
+  // nullopt: the default. An error if bands or blocks cannot be grouped by it.
+  Result<std::optional<model::Dimension>> dimension() const {
+    if (options_.by.empty()) return std::optional<Dimension>();
+    const std::optional<Dimension> by = model::dimension_named(options_.by);
+    if (by && groups_by(input_.trace, device(), input_.lines, *by)) return by;
+    return missing("the recording has no data by " + options_.by +
                    "; choose another --by, such as line");
+  }
+
+  Result<std::optional<tiles::AxisKind>> axis() const {
+    if (options_.axis.empty()) return std::optional<tiles::AxisKind>();
+    const std::optional<tiles::AxisKind> axis = tiles::axis_named(options_.axis);
+    if (axis && tiles::Axis::is_known(input_.trace, device(), *axis)) return axis;
+    return missing(axis == tiles::AxisKind::kStep
+                       ? "no steps are marked, so there is no --axis step; use time or event, or "
+                         "mark steps with plimsoll.step()"
+                       : "the times of the events are unknown, so there is no --axis " +
+                             options_.axis + "; use event");
   }
 
  private:
@@ -90,14 +104,37 @@ std::string time_text(const PointInTime& point) {
   return "at " + point.name;
 }
 
-const char* axis_problem(tiles::AxisKind axis) {
-  return axis == tiles::AxisKind::kStep
-             ? "no steps are marked, so there is no --axis step; use time or event, or mark steps "
-               "with plimsoll.step()"
-             : "the times of the events are unknown, so there is no --axis time; use event";
+}  // namespace
+
+std::vector<std::string> groupings() {
+  std::vector<std::string> names;
+  for (const Dimension dimension :
+       {Dimension::kCategory, Dimension::kLayer, Dimension::kLine, Dimension::kOperator,
+        Dimension::kPhase, Dimension::kStream, Dimension::kPool}) {
+    names.emplace_back(model::to_string(dimension));
+  }
+  return names;
 }
 
-}  // namespace
+std::vector<std::string> axes() {
+  std::vector<std::string> names;
+  for (const auto axis :
+       {tiles::AxisKind::kStep, tiles::AxisKind::kTime, tiles::AxisKind::kEvent}) {
+    names.emplace_back(tiles::to_string(axis));
+  }
+  return names;
+}
+
+Result<std::size_t> device_to_plot(const model::Trace& trace, const report::Report& report,
+                                   const std::optional<model::Device>& wanted) {
+  if (wanted) {
+    const auto found = std::ranges::find(trace.devices, *wanted, &model::DeviceTrace::device);
+    return static_cast<std::size_t>(found - trace.devices.begin());
+  }
+  const DeviceReport* device = report::main_device(report);
+  if (device == nullptr) return missing("the recording has no memory events and no memory");
+  return static_cast<std::size_t>(device - report.devices.data());
+}
 
 std::span<const char* const> timeline_needs() {
   static constexpr std::array kNames = {"timeline", "composition", "oom", "device"};
@@ -123,21 +160,19 @@ Result<Plot> plot_timeline(const PlotInput& input, const PlotOptions& options) {
     return missing("no memory events of " + maker.device_name() +
                    " were recorded, so its memory over time is unknown; plimsoll run records them");
   }
-  PLIMSOLL_TRY(maker.check_dimension());
-  if (options.axis && !tiles::Axis::is_known(input.trace, device, *options.axis)) {
-    return missing(axis_problem(*options.axis));
-  }
+  TimelineQuestion question;
+  PLIMSOLL_TRY_ASSIGN(question.by, maker.dimension());
+  PLIMSOLL_TRY_ASSIGN(question.axis, maker.axis());
   ChartOptions chart;
   chart.width = options.width;
-  TimelineQuestion question;
-  question.by = options.by;
-  question.axis = options.axis;
   question.columns = timeline_columns(chart);
   const TimelineData data =
       timeline_data(input.trace, device, maker.device_report(), input.lines, question);
-  chart = maker.chart_options("peak " + bytes_text(data.most_bytes()),
-                              std::string("live bytes by ") + model::to_string(data.by) +
-                                  "; each column shows the point with the most live bytes in it");
+  const std::string peak = data.is_peak_known ? "peak " + bytes_text(data.most_bytes())
+                                              : "peak unknown, events and segments disagree";
+  chart =
+      maker.chart_options(peak, std::string("live bytes by ") + model::to_string(data.by) +
+                                    "; each column shows the point with the most live bytes in it");
   return Plot{timeline(data, chart), chart.title};
 }
 
@@ -166,7 +201,7 @@ Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options) {
 
 Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options) {
   const PlotMaker maker(input, options);
-  PLIMSOLL_TRY(maker.check_dimension());
+  PLIMSOLL_TRY_ASSIGN(const std::optional<Dimension> by, maker.dimension());
   const PointInTime* point = maker.point();
   if (report::is_host(maker.device_report())) {
     return missing(maker.device_name() +
@@ -176,8 +211,7 @@ Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options) {
   const std::int64_t event = point != nullptr && point->event
                                  ? static_cast<std::int64_t>(*point->event)
                                  : std::int64_t{-1};
-  const SegmentsData data =
-      segments_data(input.trace, maker.device(), input.lines, event, options.by);
+  const SegmentsData data = segments_data(input.trace, maker.device(), input.lines, event, by);
   if (data.segments.empty()) {
     return missing("no segments of " + maker.device_name() + " are known" +
                    (point == nullptr ? "" : " " + time_text(*point)) +
@@ -247,13 +281,22 @@ Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOp
   return Plot{ranks(rows, chart), chart.title};
 }
 
-Plot timeline_or_reason(const PlotInput& input, const PlotOptions& options) {
-  Result<Plot> plot = plot_timeline(input, options);
-  if (plot) return std::move(plot).value();
+Plot timeline_to_export(const model::Trace& trace, const report::Report& report,
+                        const model::UserLines& lines) {
+  const auto& points = report.tables.points;
+  const DeviceReport* device = points.size() == 1
+                                   ? report::find_device(report, points.front().device)
+                                   : report::main_device(report);
+  std::string reason = "no memory events were recorded";
+  if (device != nullptr) {
+    const auto row = static_cast<std::size_t>(device - report.devices.data());
+    Result<Plot> plot = plot_timeline({trace, report, lines, row}, {});
+    if (plot) return std::move(plot).value();
+    reason = plot.error().message;
+  }
   ChartOptions chart;
-  chart.width = options.width;
-  chart.title = file_name(input.report.source.path);
-  return Plot{message_chart(plot.error().message, chart), chart.title};
+  chart.title = file_name(report.source.path);
+  return Plot{message_chart(reason, chart), chart.title};
 }
 
 }  // namespace plimsoll::charts

@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "charts/chart.h"
-#include "model/groupings.h"
 #include "model/trace.h"
 #include "model/user_line.h"
 #include "plimsoll/result.h"
 #include "report/report.h"
-#include "tiles/axis.h"
 
 namespace plimsoll::charts {
 
@@ -29,16 +27,23 @@ struct PlotInput {
 
 struct PlotOptions {
   double width = 960;
-  double height = 0;                         // 0: what suits the chart
-  std::string title = {};                    // empty: from the recording
-  std::optional<model::Dimension> by = {};   // of the timeline, and of blocks in segments
-  std::optional<tiles::AxisKind> axis = {};  // of the timeline
+  double height = 0;       // 0: what suits the chart
+  std::string title = {};  // empty: from the recording
+  std::string by = {};     // of the timeline, and of blocks in segments: one of groupings()
+  std::string axis = {};   // of the timeline: one of axes(). Empty: what suits the recording
 };
+std::vector<std::string> groupings();  // "category", "layer", ...
+std::vector<std::string> axes();       // "step", "time", "event"
 
 struct Plot {
   Chart chart;
   std::string title;
 };
+
+// The device to plot: the wanted one, which the trace must have, else the main device of the
+// report.
+Result<std::size_t> device_to_plot(const model::Trace& trace, const report::Report& report,
+                                   const std::optional<model::Device>& wanted);
 
 // The analyses whose results a plot needs.
 std::span<const char* const> timeline_needs();
@@ -53,7 +58,9 @@ Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options);
 // Of the main device of each report. The reports must be of different ranks.
 Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options);
 
-// What every recording has: if there is no timeline, the reason as a picture.
-Plot timeline_or_reason(const PlotInput& input, const PlotOptions& options);
+// For exporters, which write a picture whatever is in the recording: the timeline of the only
+// device of the report's tables, else of the main device; or the reason why there is none.
+Plot timeline_to_export(const model::Trace& trace, const report::Report& report,
+                        const model::UserLines& lines);
 
 }  // namespace plimsoll::charts

@@ -149,7 +149,7 @@ class RanksPainter {
   static constexpr double kShortestRow = 3;
   static constexpr double kHeight = 420;  // of the rows, if there are many
   static constexpr double kBottom = 26;
-  static constexpr double kWidestCell = 60;
+  static constexpr double kWidestCell = 110;
   static constexpr double kNarrowestCell = 3;
   static constexpr double kLevels = 16;            // of each of the two colors
   static constexpr std::size_t kMostCells = 4000;  // with a shape and a tooltip each
@@ -243,16 +243,12 @@ class RanksPainter {
   }
 
   void add_labels() {
-    const double widest =
-        page::text_width("step " + std::to_string(grid_.steps.back()), {kAxisSize}) + 12;
+    const double widest = page::text_width(std::to_string(grid_.steps.back()), {kAxisSize}) + 12;
     const auto every = static_cast<std::size_t>(std::max(1.0, std::ceil(widest / pitch_)));
+    LabelRow labels(chart_.drawing, plot_.bottom() + 15);
+    labels.add_caption(plot_.x - 8, "step");
     for (std::size_t i = 0; i < grid_.steps.size(); i += every) {
-      const std::string label = (i == 0 ? "step " : "") + std::to_string(grid_.steps[i]);
-      const double left = x_of(i);
-      chart_.drawing.add(pitch_ > widest
-                             ? Text{left + pitch_ / 2, plot_.bottom() + 15, label, kAxisSize,
-                                    Paint::kFaint, Anchor::kMiddle}
-                             : Text{left, plot_.bottom() + 15, label, kAxisSize, Paint::kFaint});
+      labels.add(x_of(i) + pitch_ / 2, std::to_string(grid_.steps[i]));
     }
   }
 

@@ -243,6 +243,10 @@ class SegmentsPainter {
         bytes_text(static_cast<double>(segment.block_bytes)) + ", pinned " +
         bytes_text(static_cast<double>(segment.pinned_bytes));
     piece_begin_ = at_;
+    if (segment.parts.size() == 1 && fits(segment.segment.size_bytes)) {
+      add_whole(segment);
+      return;
+    }
     for (std::size_t i = 0; i < segment.parts.size();) {
       // A run of parts too thin to see has the color of the kind with the most bytes.
       std::uint64_t bytes = 0;
@@ -255,8 +259,29 @@ class SegmentsPainter {
       i = end;
     }
     outline(name);
+    end_segment();
+  }
+
+  void end_segment() {
     at_ += kGap;
     if (at_ >= plot_.width) next_row();
+  }
+
+  bool fits(std::uint64_t bytes) const { return at_ + width_of(bytes) <= plot_.width + kRounding; }
+
+  // Most segments are one block or free: one shape is enough.
+  void add_whole(const SegmentParts& segment) {
+    const SegmentPart& part = segment.parts.front();
+    const double width = width_of(part.size_bytes);
+    chart_.drawing.add(page::Rect{plot_.x + at_,
+                                  y(),
+                                  width,
+                                  kBar,
+                                  fill_of(part),
+                                  {Paint::kFaint, 0.75},
+                                  {tooltip(part, part.size_bytes, 1)}});
+    at_ += width;
+    end_segment();
   }
 
   // Continues in the next row at the right edge.

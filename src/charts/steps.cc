@@ -167,6 +167,7 @@ class StepsPainter {
     const double floor = y_of(static_cast<double>(bar.floor_bytes));
     const double peak = y_of(static_cast<double>(bar.peak_bytes));
     const std::string name = name_of(bar);
+    drawing.add(page::Rect{x, peak, width, plot_.bottom() - peak, {Paint::kBackground}});
     drawing.add(page::Rect{
         x,
         floor,
@@ -195,30 +196,20 @@ class StepsPainter {
       widest = std::max(widest, page::text_width(label(bar), {kAxisSize}));
     }
     const auto every = static_cast<std::size_t>(std::ceil((widest + 10) / pitch_));
+    LabelRow labels(chart_.drawing, plot_.bottom() + 16);
+    labels.add_caption(plot_.x - 8, "step");
     for (std::size_t i = 0; i < bars_.size(); i += every) {
-      const std::string text = (i == 0 ? "step " : "") + label(bars_[i]);
-      const double half = page::text_width(text, {kAxisSize}) / 2;
-      const double x = std::max(x_of(static_cast<double>(i) + 0.5), half + 2);
-      chart_.drawing.add(
-          Text{x, plot_.bottom() + 16, text, kAxisSize, Paint::kFaint, Anchor::kMiddle});
+      labels.add(x_of(static_cast<double>(i) + 0.5), label(bars_[i]));
     }
   }
 
   void add_peak_label() {
     const std::size_t index = highest();
     const Bar& bar = bars_[index];
-    const std::string label =
-        "peak " + bytes_text(static_cast<double>(bar.peak_bytes)) + " \xC2\xB7 " + name_of(bar);
-    Text text{x_of(static_cast<double>(index)) + 2,
-              y_of(static_cast<double>(bar.peak_bytes)) - 6,
-              label,
-              11.5,
-              Paint::kCritical,
-              Anchor::kStart,
-              true};
-    const double width = page::text_width(label, font_of(text));
-    text.x = std::max(std::min(text.x, plot_.right() - width), plot_.x);
-    chart_.drawing.add(text);
+    const std::string label = "peak " + bytes_text(static_cast<double>(bar.peak_bytes));
+    const double x = x_of(static_cast<double>(index));
+    chart_.drawing.add(label_beside(plot_, x, 2, y_of(static_cast<double>(bar.peak_bytes)) - 6,
+                                    {label + " \xC2\xB7 " + name_of(bar), label}));
   }
 
   // A line with the table's growth, as high as half of the floors after the warm-up.
@@ -239,13 +230,26 @@ class StepsPainter {
       return page::Point{x_of((static_cast<double>(row) + 0.5) / static_cast<double>(per_bar_)),
                          y_of(bytes)};
     };
-    const page::Point to = point(last);
-    chart_.drawing.line(point(slope_->first_row), to, {Paint::kCritical, 1.5, 5, 3});
+    chart_.drawing.line(point(slope_->first_row), point(last), {Paint::kCritical, 1.5, 5, 3});
     const std::string label = "+" + bytes_text(slope_->bytes_per_step) + " per step, in " +
                               base::counted(slope_->lines, "line");
-    Text text{to.x, std::max(to.y - 8, plot_.y + 12), label, 11.5, Paint::kCritical, Anchor::kEnd,
-              true};
-    text.x = std::max(text.x, plot_.x + page::text_width(label, font_of(text)));
+    add_slope_label(
+        {point(slope_->first_row).x, 0, label, 11.5, Paint::kCritical, Anchor::kStart, true});
+  }
+
+  // Above the bars where the growth begins, which are the lowest.
+  void add_slope_label(Text text) {
+    const double width = page::text_width(text.text, font_of(text));
+    text.x = std::clamp(text.x, plot_.x, std::max(plot_.right() - width, plot_.x));
+    std::uint64_t highest = 0;
+    for (std::size_t i = 0; i < bars_.size(); ++i) {
+      const double left = x_of(static_cast<double>(i));
+      if (left + pitch_ < text.x || left > text.x + width) continue;
+      highest = std::max(highest, bars_[i].peak_bytes);
+    }
+    text.y = y_of(static_cast<double>(highest)) - 8;
+    // In the row of the peak's label there is no room: on the bars instead.
+    if (text.y < plot_.y + 26) text.y = plot_.y + 34;
     add_plated(chart_.drawing, text);
   }
 

@@ -90,6 +90,8 @@ class TimelinePainter {
   static constexpr double kHeadroom = 1.04;  // of the y axis above the highest line
   static constexpr double kSeam = 0.75;      // between bands that are at least kSeamFrom high
   static constexpr double kSeamFrom = 3;
+  // As the report's tables call it.
+  static constexpr const char* kOlder = "allocated before the recording, not in the file";
   static constexpr double kRibbon = 5;
   static constexpr double kTruncatedStrip = 7;
   static constexpr double kReservedShown =
@@ -110,13 +112,13 @@ class TimelinePainter {
 
   std::vector<LegendEntry> legend() const {
     std::vector<LegendEntry> entries;
+    if (has_unexplained_) entries.push_back({kOlder, unexplained()});
     for (const GroupStyle& style : data_.stack) {
       const auto bytes = data_.bands.of(style.group);
       if (std::ranges::any_of(bytes, [](auto each) { return each > 0; })) {
         entries.push_back({style.label, style.fill()});
       }
     }
-    if (has_unexplained_) entries.push_back({"in no known allocation", unexplained()});
     const std::size_t bands = entries.size();
     const page::Stroke dashes = {Paint::kMuted, 1, 3, 3};
     if (shows_reserved_) {
@@ -133,7 +135,7 @@ class TimelinePainter {
       entries.push_back({label, {paint_of_phase(phase)}});
       is_first = false;
     }
-    if (entries.size() > bands) entries[bands].begins_row = true;
+    if (entries.size() > bands + 1) entries[bands].begins_row = true;
     return entries;
   }
 
@@ -164,14 +166,14 @@ class TimelinePainter {
     std::vector<double> edges;
     for (std::size_t i = 0; i <= count; ++i) edges.push_back(x_of(static_cast<double>(i)));
     std::vector<double> base(count, 0);
+    if (has_unexplained_) {
+      add_band(edges, base, unexplained(), kOlder, "",
+               [&](std::size_t i) { return height_of(data_.not_in_bands[i]); });
+    }
     for (const GroupStyle& style : data_.stack) {
       const auto bytes = data_.bands.of(style.group);
       add_band(edges, base, style.fill(), style.label, data_.bands.names[style.group],
                [&](std::size_t i) { return bytes[i]; });
-    }
-    if (has_unexplained_) {
-      add_band(edges, base, unexplained(), "in no known allocation", "",
-               [&](std::size_t i) { return height_of(data_.not_in_bands[i]); });
     }
     add_total(edges, base);
   }
@@ -270,63 +272,49 @@ class TimelinePainter {
     const std::vector<page::Tick> ticks = has_times ? page::time_ticks(0, data_.end - 1, most)
                                                     : page::count_ticks(0, data_.end - 1, most);
     const double per_unit = static_cast<double>(data_.columns.size()) / data_.end;
+    LabelRow labels(drawing(), label_y());
     for (const page::Tick& tick : ticks) {
       const double x = std::floor(x_of(tick.value * per_unit)) + 0.5;
       drawing().line({x, ticks_y()}, {x, ticks_y() + 4}, {Paint::kFaint});
-      const std::string label = has_times ? tick.label : "event " + tick.label;
-      add_label_inside(x, label);
+      labels.add(x, has_times ? tick.label : "event " + tick.label);
     }
   }
 
-  // Centered on x, but within the drawing.
-  void add_label_inside(double x, const std::string& label) {
-    const double half = page::text_width(label, {kAxisSize}) / 2;
-    const double least = half + 2;
-    const double inside = std::clamp(x, least, std::max(drawing().width - half - 2, least));
-    drawing().add(Text{inside, label_y(), label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
+  // The largest number of a step; the rest after the last one has none.
+  std::string last_step() const {
+    const std::size_t last = data_.steps.size() - 1;
+    return last > 0 && data_.steps[last].label.empty() ? data_.steps[last - 1].label
+                                                       : data_.steps[last].label;
   }
 
   // As many labels as there is room for: every step, every second, fifth, tenth...
   void add_steps() {
     const double narrowest = plot_.width / static_cast<double>(data_.steps.size());
-    const double room = page::text_width(data_.steps.back().label.empty() && data_.steps.size() > 1
-                                             ? data_.steps[data_.steps.size() - 2].label
-                                             : data_.steps.back().label,
-                                         {kAxisSize}) +
-                        12;
+    const double room = page::text_width(last_step(), {kAxisSize}) + 12;
     const bool has_words = narrowest > room + page::text_width("step ", {kAxisSize});
     std::uint64_t every = 1;
     for (int i = 0; narrowest * static_cast<double>(every) < room; ++i) {
       every = every * (i % 3 == 1 ? 5 : 4) / 2;
     }
-    bool is_first = true;
+    LabelRow labels(drawing(), label_y());
+    if (!has_words) labels.add_caption(plot_.x - 8, "step");
     for (const AxisSpan& span : data_.steps) {
       const bool is_rest = span.label.empty();
-      const bool is_labelled = is_rest || std::stoull(span.label) % every == 0;
+      if (!is_rest && std::stoull(span.label) % every != 0) continue;
       const double begin = x_of(span.begin);
       const double end = x_of(span.end);
-      if (every == 1 || is_labelled) {
-        const double x = std::floor(begin) + 0.5;
-        drawing().line({x, plot_.bottom() + 2}, {x, ticks_y() + 5}, {Paint::kLine});
-      }
-      if (is_rest) {
-        add_rest_label(begin, end);
-      } else if (is_labelled) {
-        const bool says_step = has_words || (is_first && every > 1);
-        drawing().add(Text{(begin + end) / 2, label_y(), (says_step ? "step " : "") + span.label,
-                           kAxisSize, Paint::kFaint, Anchor::kMiddle});
-        is_first = false;
-      }
+      const double x = std::floor(begin) + 0.5;
+      drawing().line({x, plot_.bottom() + 2}, {x, ticks_y() + 5}, {Paint::kLine});
+      const std::string label = is_rest ? rest_label(end - begin) : span.label;
+      labels.add((begin + end) / 2, (has_words && !is_rest ? "step " : "") + label);
     }
   }
 
-  void add_rest_label(double begin, double end) {
-    for (const char* const label : {"after the last step", "after", "\xE2\x80\xA6"}) {
-      if (page::text_width(label, {kAxisSize}) > end - begin - 4) continue;
-      drawing().add(
-          Text{(begin + end) / 2, label_y(), label, kAxisSize, Paint::kFaint, Anchor::kMiddle});
-      return;
+  static std::string rest_label(double room) {
+    for (const char* const label : {"after the last step", "after"}) {
+      if (page::text_width(label, {kAxisSize}) <= room - 4) return label;
     }
+    return "\xE2\x80\xA6";
   }
 
   // A line at each failure; the label is at the last one.
@@ -343,34 +331,27 @@ class TimelinePainter {
         drawing().line({x - 4 * side, top - 4}, {x + 4 * side, top + 4}, {Paint::kCritical, 1.75});
       }
     }
-    std::string label = "out of memory";
-    if (data_.failures.size() > 1) {
-      label = base::format_count(data_.failures.size()) + " times out of memory";
-    }
-    label += " \xC2\xB7 " + bytes_text(static_cast<double>(data_.failures.back().requested_bytes)) +
-             " requested";
-    const bool is_left = last_x > plot_.x + plot_.width / 2;
-    add_plated(drawing(), {last_x + (is_left ? -9 : 9), top + 4, label, 11.5, Paint::kCritical,
-                           is_left ? Anchor::kEnd : Anchor::kStart, true});
+    const std::size_t count = data_.failures.size();
+    const std::string label =
+        count == 1 ? "out of memory" : base::format_count(count) + " times out of memory";
+    const std::string request =
+        bytes_text(static_cast<double>(data_.failures.back().requested_bytes)) + " requested";
+    add_plated(drawing(),
+               label_beside(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
   }
 
   // The load line, the mark and its label. Other labels of lines make room for it.
   void add_peak() {
-    if (peak_ <= 0) return;
+    if (peak_ <= 0 || !data_.is_peak_known) return;
     const double y = std::round(y_of(static_cast<double>(peak_bytes()))) + 0.5;
     const double x = x_of(static_cast<double>(data_.peak_column) + 0.5);
     drawing().line({plot_.x, y}, {plot_.right(), y}, {Paint::kCritical, 1, 5, 4});
     drawing().add(page::Circle{x, y, 6, {Paint::kBackground}, {Paint::kCritical, 1.5}});
     drawing().line({x - 10.5, y}, {x + 10.5, y}, {Paint::kCritical, 1.5});
-    const std::string label =
-        "peak " + base::format_bytes(peak_bytes()) + " \xC2\xB7 " + data_.peak_place;
-    Text text{x + 15, y - 5, label, 11.5, Paint::kCritical, Anchor::kStart, true};
-    const double width = page::text_width(label, font_of(text));
-    if (text.x + width > plot_.right()) {
-      text.anchor = Anchor::kEnd;
-      text.x = std::max(x - 15, plot_.x + width);
-    }
-    if (limit_y_ > 0) add_limit_label(text, width);
+    const std::string label = "peak " + base::format_bytes(peak_bytes());
+    const Text text =
+        label_beside(plot_, x, 15, y - 5, {label + " \xC2\xB7 " + data_.peak_place, label});
+    if (limit_y_ > 0) add_limit_label(text, page::text_width(text.text, font_of(text)));
     add_plated(drawing(), text);
   }
 
@@ -381,6 +362,7 @@ class TimelinePainter {
               kAxisSize,
               Paint::kInk,
               Anchor::kEnd};
+    text.text = page::fitted(text.text, font_of(text), plot_.width - 4);
     const double width = page::text_width(text.text, font_of(text));
     const double peak_left = peak.anchor == Anchor::kEnd ? peak.x - peak_width : peak.x;
     // At the other end if the label of the peak is near.
@@ -392,12 +374,16 @@ class TimelinePainter {
   }
 
   void describe() {
-    chart_.description =
-        "Live bytes over " +
-        (data_.axis == tiles::AxisKind::kTime ? std::string("time")
-                                              : std::string(tiles::to_string(data_.axis)) + "s") +
-        ", stacked by " + model::to_string(data_.by) + ". Peak " +
-        base::format_bytes(peak_bytes()) + ", " + data_.peak_place + ".";
+    const std::string axis = data_.axis == tiles::AxisKind::kTime
+                                 ? std::string("time")
+                                 : std::string(tiles::to_string(data_.axis)) + "s";
+    chart_.description = "Live bytes over " + axis + ", stacked by " + model::to_string(data_.by);
+    if (data_.is_peak_known) {
+      chart_.description +=
+          ". Peak " + base::format_bytes(peak_bytes()) + ", " + data_.peak_place + ".";
+    } else {
+      chart_.description += ". The peak is unknown: events and segments disagree.";
+    }
   }
 
   const TimelineData& data_;

@@ -42,7 +42,8 @@ struct TimelineData {
   std::vector<GroupStyle> stack;           // from the bottom up
   std::vector<std::int64_t> not_in_bands;  // by column: live bytes that no allocation explains
   std::size_t peak_column = 0;
-  std::string peak_place;  // "step 2", "event 2,026"
+  bool is_peak_known = true;  // false: events and segments of the file disagree
+  std::string peak_place;     // "step 2", "event 2,026"
   struct Failure {
     double column = 0;
     std::uint64_t requested_bytes = 0;

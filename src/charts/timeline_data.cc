@@ -100,8 +100,13 @@ tiles::Groups chosen_groups(const model::Trace& trace, const model::DeviceTrace&
   tiles::Groups groups = groups_by(trace, device, lines, data.by).value_or(tiles::Groups{});
   if (is_shown_whole(data.by) || groups.names.size() <= question.most_groups + 1) return groups;
   const std::int64_t peak = data.columns[data.peak_column].point;
-  return tiles::largest(trace, device, std::move(groups), points, std::span(&peak, 1),
-                        question.most_groups);
+  // The largest at the peak and the largest overall may differ: then fewer of each are kept.
+  tiles::Groups kept;
+  for (std::size_t keep = question.most_groups; keep > 0; --keep) {
+    kept = tiles::largest(trace, device, groups, points, std::span(&peak, 1), keep);
+    if (kept.names.size() <= question.most_groups + 1) break;
+  }
+  return kept;
 }
 
 std::vector<std::uint64_t> bytes_at(const tiles::Bands& bands, std::size_t column) {
@@ -126,6 +131,7 @@ TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& 
                            const report::DeviceReport& report, const model::UserLines& lines,
                            const TimelineQuestion& question) {
   TimelineData data;
+  data.is_peak_known = report.held().baseline_bytes >= 0 && report.reserved.baseline_bytes >= 0;
   data.is_truncated = device.history == model::History::kTruncated;
   data.by = question.by.value_or(default_dimension(trace, device, lines));
   data.axis = question.axis.value_or(tiles::Axis::best(trace, device));

@@ -22,12 +22,9 @@
 #include "cli/terminal.h"
 #include "engine/parse_options.h"
 #include "engine/session_state.h"
-#include "model/groupings.h"
 #include "page/png.h"
 #include "page/svg.h"
 #include "plimsoll/session.h"
-#include "report/devices.h"
-#include "tiles/axis.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -53,8 +50,6 @@ constexpr std::array<PlotKind, 5> kPlotKinds = {{
     {"steps", charts::steps_needs, charts::plot_steps, false, false, false},
     {"ranks", charts::steps_needs, nullptr, false, false, false},
 }};
-constexpr std::array<std::string_view, 7> kPlotGroupings = {
-    "category", "layer", "line", "operator", "phase", "stream", "pool"};
 constexpr double kLeastPixels = 200;
 constexpr double kMostPixels = 8000;
 constexpr double kPngScale = 2;
@@ -103,9 +98,8 @@ Result<PlotOptions> plot_options(const Arguments& arguments) {
   PLIMSOLL_TRY_ASSIGN(options.width, chosen_pixels(arguments, "--width", options.width));
   PLIMSOLL_TRY_ASSIGN(options.height, chosen_pixels(arguments, "--height", options.height));
   options.title = arguments.value("--title");
-  // Both are checked as choices.
-  if (arguments.has("--by")) options.by = model::dimension_named(arguments.value("--by"));
-  if (arguments.has("--axis")) options.axis = tiles::axis_named(arguments.value("--axis"));
+  options.by = arguments.value("--by");
+  options.axis = arguments.value("--axis");
   return options;
 }
 
@@ -130,18 +124,14 @@ Question question_for(const Arguments& arguments, const PlotKind& kind) {
   return question;
 }
 
-// The row of the device in the trace, which is also its row in the report.
-Result<std::size_t> chosen_device(const Arguments& arguments, const model::Trace& trace,
+Result<std::size_t> chosen_device(const Arguments& arguments, const Session& session,
                                   const report::Report& report) {
+  std::optional<model::Device> wanted;
   if (arguments.has("--device")) {
-    PLIMSOLL_TRY_ASSIGN(const model::Device device,
-                        engine::parse_device(arguments.value("--device"), trace));
-    const auto found = std::ranges::find(trace.devices, device, &model::DeviceTrace::device);
-    return static_cast<std::size_t>(found - trace.devices.begin());
+    PLIMSOLL_TRY_ASSIGN(wanted,
+                        engine::parse_device(arguments.value("--device"), session.state().trace));
   }
-  const report::DeviceReport* device = report::main_device(report);
-  if (device == nullptr) return plot_error("the recording has no memory events and no memory");
-  return static_cast<std::size_t>(device - report.devices.data());
+  return charts::device_to_plot(session.state().trace, report, wanted);
 }
 
 Result<Plot> plot_of(const std::string& path, const Arguments& arguments, const PlotKind& kind,
@@ -150,10 +140,10 @@ Result<Plot> plot_of(const std::string& path, const Arguments& arguments, const 
   const ProgressCallback progress = progress_of(bar);
   PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
   PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question_for(arguments, kind), progress));
-  const model::Trace& trace = session.state().trace;
-  const auto device = chosen_device(arguments, trace, report.value());
+  const auto device = chosen_device(arguments, session, report.value());
   if (!device) return plot_error(path + ": " + device.error().message);
-  auto plot = kind.plot({trace, report.value(), session.state().lines, *device}, options);
+  auto plot =
+      kind.plot({session.state().trace, report.value(), session.state().lines, *device}, options);
   if (!plot) return make_error(plot.error().code, path + ": " + plot.error().message);
   return plot;
 }
@@ -209,11 +199,6 @@ int run_plot(const Arguments& arguments) {
   return status ? kFine : complain(status.error());
 }
 
-template <typename Names>
-std::vector<std::string> texts(const Names& names) {
-  return {names.begin(), names.end()};
-}
-
 }  // namespace
 
 Command plot_command() {
@@ -244,12 +229,9 @@ Command plot_command() {
       {"--at", "", "POINT", "Point in time of layers and segments; as in plimsoll report."},
       {"--by", "", "GROUP",
        "What the colors of timeline and segments stand for. Default: category if known, else line.",
-       texts(kPlotGroupings)},
-      {"--axis",
-       "",
-       "AXIS",
-       "x axis of the timeline. Default: step if steps are marked, else event.",
-       {"step", "time", "event"}},
+       charts::groupings()},
+      {"--axis", "", "AXIS",
+       "x axis of the timeline. Default: step if steps are marked, else event.", charts::axes()},
       {"--device", "", "DEVICE",
        "The device: 0, cuda:1, cpu. Default: the one with the highest peak, a GPU if there is "
        "one."},

@@ -16,7 +16,9 @@
 #include "exporters/html/html_exporter.h"
 #include "exporters/html/notebook_exporter.h"
 #include "exporters/json/json_exporter.h"
+#include "exporters/png/png_exporter.h"
 #include "exporters/speedscope/speedscope_exporter.h"
+#include "exporters/svg/svg_exporter.h"
 #include "exporters/timeline_csv/timeline_csv_exporter.h"
 #include "exporters/timeline_json/timeline_json_exporter.h"
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
@@ -54,6 +56,8 @@ Catalog make_catalog() {
   catalog.exporters.push_back(exporters::timeline_json::make());
   catalog.exporters.push_back(exporters::timeline_csv::make());
   catalog.exporters.push_back(exporters::torch_snapshot::make());
+  catalog.exporters.push_back(exporters::svg::make());
+  catalog.exporters.push_back(exporters::png::make());
   return catalog;
 }
 

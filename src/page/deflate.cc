@@ -140,8 +140,10 @@ std::size_t code_in(const Table& least, std::size_t value) {
 
 std::size_t match_length(std::string_view bytes, std::size_t from, std::size_t at) {
   const std::size_t most = std::min(kLongestMatch, bytes.size() - at);
+  const char* const a = bytes.data() + from;
+  const char* const b = bytes.data() + at;
   std::size_t length = 0;
-  while (length < most && bytes[from + length] == bytes[at + length]) ++length;
+  while (length < most && a[length] == b[length]) ++length;
   return length;
 }
 
@@ -263,11 +265,13 @@ void append_big_endian(std::string& out, std::uint32_t value) {
 
 std::uint32_t adler32(std::string_view bytes) {
   constexpr std::uint32_t kModulus = 65521;
+  constexpr std::size_t kMostBytes = 5552;  // before the sums could overflow
   std::uint32_t a = 1;
   std::uint32_t b = 0;
-  for (const char byte : bytes) {
-    a = (a + static_cast<unsigned char>(byte)) % kModulus;
-    b = (b + a) % kModulus;
+  for (std::size_t at = 0; at < bytes.size(); at += kMostBytes) {
+    for (const char byte : bytes.substr(at, kMostBytes)) b += a += static_cast<unsigned char>(byte);
+    a %= kModulus;
+    b %= kModulus;
   }
   return b << 16 | a;
 }

@@ -263,8 +263,8 @@ std::string rows_of(const Raster& raster) {
   out.reserve((row_bytes + 1) * raster.height());
   for (std::size_t y = 0; y < raster.height(); ++y) {
     out += '\0';
-    const auto row = raster.bytes().subspan(y * row_bytes, row_bytes);
-    out.append(row.begin(), row.end());
+    const std::uint8_t* const row = raster.bytes().data() + y * row_bytes;
+    out.append(reinterpret_cast<const char*>(row), row_bytes);
   }
   return out;
 }

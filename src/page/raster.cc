@@ -101,10 +101,15 @@ void Mask::add_line(Point from, Point to, double width) {
 
 Raster::Raster(std::size_t width, std::size_t height, Color background)
     : width_(width), height_(height), pixels_(width * height * 3) {
-  for (std::size_t i = 0; i < pixels_.size(); i += 3) {
-    pixels_[i] = background.red;
-    pixels_[i + 1] = background.green;
-    pixels_[i + 2] = background.blue;
+  store(0, width * height, background);
+}
+
+void Raster::store(std::size_t first, std::size_t count, Color color) {
+  std::uint8_t* pixel = pixels_.data() + first * 3;
+  for (std::uint8_t* const end = pixel + count * 3; pixel != end; pixel += 3) {
+    pixel[0] = color.red;
+    pixel[1] = color.green;
+    pixel[2] = color.blue;
   }
 }
 
@@ -133,10 +138,25 @@ void Raster::fill(const Box& box, const Ink& ink) {
   }
 }
 
+std::size_t Mask::end_of_run(std::size_t x, std::size_t y) const {
+  const std::uint8_t* const row = coverage_.data() + (y - top_) * (right_ - left_);
+  std::size_t end = x + 1;
+  while (end < right_ && row[end - left_] == row[x - left_]) ++end;
+  return end;
+}
+
 void Raster::fill(const Mask& mask, const Ink& ink) {
+  const bool is_plain = ink.opacity >= 1 && ink.hatch_period <= 0;
   for (std::size_t y = mask.top(); y < mask.bottom(); ++y) {
-    for (std::size_t x = mask.left(); x < mask.right(); ++x) {
-      if (mask.at(x, y) != 0) blend(x, y, mask.at(x, y) / 255.0, ink);
+    for (std::size_t x = mask.left(); x < mask.right();) {
+      const std::size_t end = mask.end_of_run(x, y);
+      const std::uint8_t coverage = mask.at(x, y);
+      if (coverage == 255 && is_plain) {
+        store(y * width_ + x, end - x, ink.color);
+      } else if (coverage != 0) {
+        for (std::size_t i = x; i < end; ++i) blend(i, y, coverage / 255.0, ink);
+      }
+      x = end;
     }
   }
 }

@@ -39,6 +39,8 @@ class Mask {
   std::size_t top() const { return top_; }
   std::size_t right() const { return right_; }
   std::size_t bottom() const { return bottom_; }
+  // Behind the pixels of the row, from x on, with the same coverage.
+  std::size_t end_of_run(std::size_t x, std::size_t y) const;
   std::uint8_t at(std::size_t x, std::size_t y) const {
     return coverage_[(y - top_) * (right_ - left_) + x - left_];
   }
@@ -73,6 +75,7 @@ class Raster {
   // `coverage` of a pixel by its distance from the center.
   template <typename Coverage>
   void fill_round(Point center, double reach, const Ink& ink, const Coverage& coverage);
+  void store(std::size_t first, std::size_t count, Color color);
   void blend(std::size_t x, std::size_t y, double coverage, const Ink& ink);
 
   std::size_t width_;

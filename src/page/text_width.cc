@@ -1,5 +1,6 @@
 #include "page/text_width.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/utf8.h"
@@ -8,8 +9,10 @@
 namespace plimsoll::page {
 namespace {
 
-// In hundredths of the font size, for ASCII from the space on: between Helvetica's narrow and
-// DejaVu's wide letters.
+// In hundredths of the font size, for ASCII from the space on. With these factors they are the
+// widths of DejaVu Sans, the widest of the common fonts; Helvetica's are an eighth smaller.
+constexpr double kRegularFactor = 1.05;
+constexpr double kBoldFactor = 1.19;
 constexpr std::uint8_t kWidths[] = {
     30, 34, 42, 74, 60, 86, 72, 24, 36, 36, 48, 74, 30, 36, 30, 34, 60, 60, 60, 60, 60, 60, 60, 60,
     60, 60, 32, 32, 74, 74, 74, 54, 96, 68, 68, 70, 74, 63, 58, 75, 74, 30, 36, 66, 56, 84, 74, 77,
@@ -22,13 +25,17 @@ double character_width(std::uint32_t point, const Font& font) {
   if (point >= 0x1100) return point >= 0x2000 && point < 0x2E80 ? 0.75 : 1.0;
   if (font.is_mono) return 0.61;
   const double width = point >= ' ' && point < 0x7F ? kWidths[point - ' '] * 0.01 : 0.66;
-  return font.is_bold ? width * 1.08 : width;
+  return width * (font.is_bold ? kBoldFactor : kRegularFactor);
+}
+
+// No character is narrower than a fifth of its size: more do not fit, and would cost time.
+std::size_t most_characters(const Font& font, double width) {
+  return static_cast<std::size_t>(width <= 0 ? 0 : width / (font.size * 0.2) + 1);
 }
 
 std::string fitted_by(std::string (*shorten)(std::string_view, std::size_t), std::string_view text,
                       const Font& font, double width) {
-  // No character is narrower than a fifth of its size: more would not fit, and cost time.
-  const auto most = static_cast<std::size_t>(width <= 0 ? 0 : width / (font.size * 0.2) + 1);
+  const std::size_t most = most_characters(font, width);
   std::string candidate = shorten(text, most + 1);
   if (text_width(candidate, font) <= width) return candidate;
   std::size_t low = 0;  // known to fit
@@ -51,6 +58,25 @@ double text_width(std::string_view text, const Font& font) {
     text.remove_prefix(front.size());
   }
   return width * font.size;
+}
+
+std::vector<std::string> wrapped(std::string_view text, const Font& font, double width,
+                                 std::size_t most_lines) {
+  std::vector<std::string> lines;
+  while (!text.empty() && lines.size() + 1 < most_lines) {
+    // The longest part that fits and ends before a space.
+    std::size_t end = text.size();
+    const std::size_t most_bytes = 4 * most_characters(font, width);
+    if (end > most_bytes) end = text.rfind(' ', most_bytes);
+    while (end != std::string_view::npos && text_width(text.substr(0, end), font) > width) {
+      end = end == 0 ? std::string_view::npos : text.rfind(' ', end - 1);
+    }
+    if (end == std::string_view::npos || end == 0) break;
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (!text.empty()) lines.push_back(fitted(text, font, width));
+  return lines;
 }
 
 std::string fitted(std::string_view text, const Font& font, double width) {

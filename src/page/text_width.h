@@ -2,8 +2,10 @@
 // that is rarely too small, so that labels which fit by it fit in every browser.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plimsoll::page {
 
@@ -17,7 +19,10 @@ double text_width(std::string_view text, const Font& font);
 
 // The text, shortened at its end to at most `width`; empty if not even one character and "…" fit.
 std::string fitted(std::string_view text, const Font& font, double width);
-// The same, shortened at its front.
+// In lines that end between words; the last one is shortened if there are too many.
+std::vector<std::string> wrapped(std::string_view text, const Font& font, double width,
+                                 std::size_t most_lines);
+// The same as fitted(), shortened at its front.
 std::string fitted_front(std::string_view text, const Font& font, double width);
 
 }  // namespace plimsoll::page

@@ -8,7 +8,7 @@ import pytest
 from .running import complains
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("run", "report", "export", "top", "nsys", "schema", "help")
+COMMANDS = ("run", "report", "export", "plot", "top", "nsys", "schema", "help")
 
 
 def test_help_names_every_command(plimsoll):

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,31 +81,39 @@ class PngReader {
     }
     return value;
   }
-  // A canonical Huffman code, decoded bit by bit.
+  // A canonical Huffman code: the symbols by length of their code, then by number.
   struct Code {
     std::vector<unsigned> lengths;
+    std::array<std::uint32_t, 16> counts{};  // by length
+    std::vector<std::uint32_t> symbols;
+
+    // False unless the lengths use every code exactly once.
+    bool prepare() {
+      std::uint32_t used = 0;
+      for (unsigned length = 1; length <= 15; ++length) {
+        for (std::uint32_t symbol = 0; symbol < lengths.size(); ++symbol) {
+          if (lengths[symbol] != length) continue;
+          ++counts[length];
+          symbols.push_back(symbol);
+          used += 1u << (15 - length);
+        }
+      }
+      return used == 1u << 15;
+    }
   };
   std::uint32_t symbol(const Code& code) {
     std::uint32_t value = 0;
-    std::uint32_t first = 0;
-    for (unsigned length = 1; length <= 15 && !is_short_; ++length) {
-      value = value << 1 | bits(1);
-      first <<= 1;
-      std::uint32_t index = first;
-      for (std::uint32_t each = 0; each < code.lengths.size(); ++each) {
-        if (code.lengths[each] != length) continue;
-        if (index++ == value) return each;
-      }
-      first = index;
+    std::uint32_t first = 0;  // the first code of the length
+    std::uint32_t index = 0;  // its symbol
+    for (unsigned length = 1; length <= 15; ++length) {
+      value |= bits(1);
+      if (value - first < code.counts[length]) return code.symbols[index + value - first];
+      index += code.counts[length];
+      first = (first + code.counts[length]) << 1;
+      value <<= 1;
     }
     is_short_ = true;  // no such code
     return 0;
-  }
-  // Whether the lengths use every code exactly once.
-  static bool is_complete(const Code& code) {
-    std::uint32_t used = 0;
-    for (const unsigned length : code.lengths) used += length == 0 ? 0 : 1u << (15 - length);
-    return used == 1u << 15;
   }
   std::uint32_t length_of(std::uint32_t symbol) {
     if (symbol == 285) return 258;
@@ -125,14 +134,14 @@ class PngReader {
                                                  11, 4,  12, 3, 13, 2, 14, 1, 15};
     symbols.lengths.resize(257 + bits(5));
     distances.lengths.resize(1 + bits(5));
-    Code code{std::vector<unsigned>(kOrder.size(), 0)};
+    Code code{std::vector<unsigned>(kOrder.size(), 0), {}, {}};
     const std::uint32_t written = 4 + bits(4);
     for (std::uint32_t i = 0; i < written; ++i) code.lengths[kOrder[i]] = bits(3);
-    if (!is_complete(code)) return "an incomplete code of lengths";
+    if (!code.prepare()) return "an incomplete code of lengths";
     for (auto* lengths : {&symbols.lengths, &distances.lengths}) {
       for (unsigned& length : *lengths) length = symbol(code);
     }
-    if (!is_complete(symbols) || !is_complete(distances)) return "an incomplete code";
+    if (!symbols.prepare() || !distances.prepare()) return "an incomplete code";
     return {};
   }
 
@@ -152,9 +161,12 @@ class PngReader {
         continue;
       }
       const std::uint32_t length = length_of(next);
-      const std::size_t back = distance(distances);
-      if (back > rows.size()) return "a match before the start";
-      for (std::uint32_t i = 0; i < length; ++i) rows += rows[rows.size() - back];
+      const auto back = static_cast<std::ptrdiff_t>(distance(distances));
+      if (back > std::ssize(rows)) return "a match before the start";
+      const std::size_t begin = rows.size();
+      rows.resize(begin + length);
+      char* const to = rows.data() + begin;
+      for (std::uint32_t i = 0; i < length; ++i) to[i] = to[static_cast<std::ptrdiff_t>(i) - back];
     }
     if (is_short_ || (bit_ + 7) / 8 != stream_.size()) return "the stream has another length";
     std::uint32_t a = 1;
@@ -176,9 +188,7 @@ class PngReader {
     for (std::size_t y = 0; y < image.height; ++y) {
       const std::string_view row = rows.substr(y * (row_bytes + 1), row_bytes + 1);
       if (row[0] != 0) return "another filter";
-      for (const char byte : row.substr(1)) {
-        image.bytes.push_back(static_cast<std::uint8_t>(byte));
-      }
+      image.bytes.insert(image.bytes.end(), row.data() + 1, row.data() + row.size());
     }
     return {};
   }

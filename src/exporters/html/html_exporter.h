@@ -19,8 +19,8 @@ std::string to_page(const ExportInput& input);
 // Of several recordings: a row for each, and the page of one of them, `shown`. `comparison` is null
 // unless they are the ranks of one run.
 std::string to_page_of_several(const comparison::RankComparison* comparison,
-                               const std::vector<report::Report>& reports, const ExportInput& shown,
-                               const PageOptions& options);
+                               const std::vector<report::Report>& reports,
+                               const ExportInput& shown);
 
 std::unique_ptr<Exporter> make();
 

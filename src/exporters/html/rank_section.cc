@@ -64,7 +64,8 @@ void write_rank_row(Markup& html, const RankLine& line) {
   html.element("td", {},
                (line.device == nullptr ? "" : device_name(*line.device)) +
                    (failed ? ", out of memory" : ""));
-  html.element("td", {{"class", "key"}}, line.report->source.path).close();
+  if (line.number) html.element("td", {{"class", "key"}}, line.report->source.path);
+  html.close();
 }
 
 }  // namespace
@@ -105,7 +106,8 @@ void write_ranks(Markup& html, const comparison::RankComparison* comparison,
         std::string("at the end")}) {
     html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, name);
   }
-  html.element("th", {{"scope", "col"}}, "device").element("th", {{"scope", "col"}}, "file");
+  html.element("th", {{"scope", "col"}}, "device");
+  if (comparison != nullptr) html.element("th", {{"scope", "col"}}, "file");
   html.close().close().open("tbody");
   for (const RankLine& line : lines) write_rank_row(html, line);
   html.close().close().close().close();
