@@ -64,7 +64,7 @@ def test_what_the_design_allows_passes(tmp_path: Path, file: str, include: str) 
         ("src/analysis/peak/a.cc", '"analysis/leaks/leaks_pass.h"'),
         ("src/engine/session.cc", '"record/hot/ring.h"'),
         ("src/engine/session.cc", "<CLI/CLI.hpp>"),
-        ("src/cli/main.cc", '"format/block.h"'),
+        ("src/cli/main.cc", '"model/trace.h"'),
         ("src/utils/a.cc", "<vector>"),
         ("include/plimsoll/session.h", '"base/bytes.h"'),
         ("adapters/libtorch/init.cc", '"record/hot/ring.h"'),
