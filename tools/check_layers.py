@@ -76,9 +76,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
-        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal", "engine",
-        "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server", "plimsoll/session.h",
-        "charts", "page",
+        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal",
+        "engine", "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server",
+        "charts", "page", "plimsoll/session.h",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},

@@ -100,7 +100,7 @@ TEST(OverTime, is_empty_without_events_and_with_unknown_totals) {
 
 // No line is wider than the terminal, and no two labels touch, for any number of steps or events.
 TEST(OverTime, fits_into_every_terminal) {
-  for (const std::size_t count : {1, 2, 7, 40, 999, 12'345}) {
+  for (const std::size_t count : {1U, 2U, 7U, 40U, 999U, 12'345U}) {
     for (const bool has_steps : {true, false}) {
       TraceMaker maker;
       for (std::size_t each = 0; each < count; ++each) {
@@ -109,7 +109,7 @@ TEST(OverTime, fits_into_every_terminal) {
       }
       const model::Trace trace = maker.finish();
       const auto peak_bytes = static_cast<std::int64_t>(count * 3 * kMebibyte);
-      for (const std::size_t width : {60, 79, 200}) {
+      for (const std::size_t width : {60U, 79U, 200U}) {
         const std::string text =
             chart_of(trace, totals(trace, peak_bytes), {width, text::Color::kOff});
         ASSERT_THAT(text, StartsWith("Memory on cuda:0 over time\n"));
