@@ -123,7 +123,7 @@ std::string what_differs(const Rank& rank, const std::vector<Rank>& ranks) {
     text = "The largest difference is in " + category + ": " +
            base::format_bytes(bytes_of(rank, category)) + " at its peak, " +
            base::format_bytes(usual) +
-           (ranks.size() > 2 ? " in the median of the ranks" : " at the other rank's");
+           (ranks.size() > 2 ? " in the median of the ranks." : " at the other rank's.");
   }
   return text;
 }
@@ -142,18 +142,19 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
   if (failed.size() > 1)
     finding.title += " first, of " + std::to_string(failed.size()) + " that did";
   finding.evidence.push_back("It requested " + base::format_bytes(static_cast<std::int64_t>(
-                                                   first.row.first_oom->requested_bytes)));
+                                                   first.row.first_oom->requested_bytes)) +
+                             ".");
   for (const Rank* later : failed) {
     if (later == &first || !first.row.first_oom->time_ns || !later->row.first_oom->time_ns)
       continue;
     finding.evidence.push_back(
         "Rank " + std::to_string(later->row.number) + " followed after " +
         base::format_duration(*later->row.first_oom->time_ns - *first.row.first_oom->time_ns) +
-        ", by its clock");
+        ", by its clock.");
     if (finding.evidence.size() == 4) break;
   }
   finding.next_step =
-      "Begin with the report of " + name_of(first) + "; the others often fail only because it did";
+      "Begin with the report of " + name_of(first) + "; the others often fail only because it did.";
   return finding;
 }
 
@@ -172,14 +173,14 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks,
   if (!difference.empty()) finding.evidence.push_back(difference);
   if (differing > 1) {
     finding.evidence.push_back(std::to_string(differing) + " of " + std::to_string(ranks.size()) +
-                               " ranks are more than 10 % from the median");
+                               " ranks are more than 10 % from the median.");
   }
   finding.next_step =
       is_above ? "Examine what only " + name_of(odd) +
                      " does: its part of the model, longer batches, gathering "
-                     "and logging"
+                     "and logging."
                : "If the ranks are meant to be alike, balance their memory: " + name_of(odd) +
-                     " has free memory that the others lack";
+                     " has free memory that the others lack.";
   finding.saving_bytes = is_above ? static_cast<std::uint64_t>(distance(odd)) : 0;
   return finding;
 }

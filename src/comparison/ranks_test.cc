@@ -92,7 +92,7 @@ TEST(Ranks, the_outlier_is_named_with_the_category_that_differs) {
   EXPECT_THAT(
       finding.evidence,
       ElementsAre("The largest difference is in activation: 7.0 GiB at its peak, 4.0 GiB in "
-                  "the median of the ranks"));
+                  "the median of the ranks."));
   EXPECT_EQ(finding.saving_bytes, 3U << 30);
   EXPECT_EQ(compared->first_to_read, 2U);
 }
@@ -135,7 +135,7 @@ TEST(Ranks, two_ranks_are_compared_with_each_other) {
             "Rank 0 peaks at 20.0 GiB, 10.0 GiB above rank 1 (10.0 GiB)");
   EXPECT_THAT(compared->findings[0].evidence,
               ElementsAre("The largest difference is in activation: 9.0 GiB at its peak, 4.0 GiB "
-                          "at the other rank's"));
+                          "at the other rank's."));
   EXPECT_EQ(compared->findings[0].saving_bytes, std::uint64_t{10} << 30);
 }
 
@@ -157,7 +157,7 @@ TEST(Ranks, the_first_to_run_out_of_memory_comes_before_higher_peaks) {
   EXPECT_EQ(compared->findings[0].id, "out_of_memory");
   EXPECT_EQ(compared->findings[0].title, "Rank 2 ran out of memory first, of 2 that did");
   EXPECT_THAT(compared->findings[0].evidence,
-              ElementsAre("It requested 2.0 GiB", "Rank 0 followed after 1.5 s, by its clock"));
+              ElementsAre("It requested 2.0 GiB.", "Rank 0 followed after 1.5 s, by its clock."));
   EXPECT_EQ(compared->findings[1].id, "ranks_differ");
   EXPECT_EQ(compared->first_to_read, 2U);
 }
