@@ -141,9 +141,9 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
   finding.title = "Rank " + std::to_string(first.row.number) + " ran out of memory";
   if (failed.size() > 1)
     finding.title += " first, of " + std::to_string(failed.size()) + " that did";
-  finding.evidence.push_back("It requested " + base::format_bytes(static_cast<std::int64_t>(
-                                                   first.row.first_oom->requested_bytes)) +
-                             ".");
+  finding.evidence.push_back(
+      "It requested " +
+      base::format_bytes(static_cast<std::int64_t>(first.row.first_oom->requested_bytes)) + ".");
   for (const Rank* later : failed) {
     if (later == &first || !first.row.first_oom->time_ns || !later->row.first_oom->time_ns)
       continue;
