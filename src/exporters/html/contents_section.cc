@@ -61,14 +61,10 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   if (is_place) {
     write_place(html, key);
   } else {
-    html.text(key);
+    write_breakable(html, key);
   }
   html.close();
-  const std::string value = std::to_string(bytes);
-  html.element(
-      "td",
-      {{"class", "n"}, {"data-value", value}, {"title", base::format_count(bytes) + " bytes"}},
-      bytes_text(bytes));
+  write_bytes(html, bytes);
   html.open("td", {{"class", "b"}}).raw(bar(share, paint)).close();
   html.element("td", {{"class", "n"}, {"data-value", std::to_string(bytes)}},
                base::format_percent(share));

@@ -112,6 +112,41 @@
   });
   all('.scroll').forEach(box => widths.observe(box));
 
+  // Copies text for a message, and tables with exact bytes for a spreadsheet.
+  const copy = async text => {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {  // denied in a frame, or by the browser
+      const area = make('textarea', { readonly: '', 'aria-hidden': 'true' });
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand('copy');
+      area.remove();
+    }
+  };
+  const copyButton = (label, textOf) => {
+    const button = make('button', { class: 'copy', type: 'button', 'aria-label': label }, 'Copy');
+    button.addEventListener('click', async () => {
+      await copy(textOf());
+      button.textContent = 'Copied';
+      setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+    });
+    return button;
+  };
+  const cellText = cell => cell.dataset.exact ?? cell.textContent.trim();
+  const tableText = table => all('tr', table)
+    .map(row => [...row.cells].filter(cell => !cell.classList.contains('b')).map(cellText).join('\t'))
+    .join('\n');
+  for (const finding of all('[data-copy-finding]')) {
+    const lines = () => all('h1, summary [data-finding], .evidence li, .next', finding).map(each => each.textContent.trim());
+    finding.append(copyButton('Copy the finding', () => lines().join('\n')));
+  }
+  for (const table of all('table[data-table]')) {
+    const head = table.closest('.panel')?.querySelector('.head');
+    if (head) head.append(copyButton('Copy the table', () => tableText(table)));
+  }
+
   // Points in time.
   const decode = async text => {
     const packed = Uint8Array.from(atob(text.trim()), letter => letter.charCodeAt(0));
@@ -187,7 +222,7 @@
           const share = data.live[i] > 0 ? row.bytes / data.live[i] : 0;
           const key = make('th', { scope: 'row', class: 'key' }, swatch(row.paint));
           key.append(...(table.by === 'line' ? place(row.name) : breakable(row.name)));
-          const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
+          const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), 'data-exact': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
           body.append(make('tr', { 'data-key': row.name, 'data-bytes': String(row.bytes), class: row.isRest ? 'rest' : '' },
             key, bytes, make('td', { class: 'b' }, bar(share, row.paint)),
             make('td', { class: 'n', 'data-value': String(row.bytes) }, (100 * share).toFixed(1) + '%'),

@@ -50,6 +50,7 @@ void write_rank_row(Markup& html, const RankLine& line) {
     html.element("td",
                  {{"class", "n"},
                   {"data-value", std::to_string(bytes)},
+                  {"data-exact", std::to_string(bytes)},
                   {"title", base::format_count(magnitude(bytes)) + " bytes"}},
                  sign + base::format_bytes(bytes));
   };

@@ -52,6 +52,7 @@ void write_bytes(Markup& html, std::uint64_t bytes) {
   html.element("td",
                {{"class", "n"},
                 {"data-value", std::to_string(bytes)},
+                {"data-exact", std::to_string(bytes)},
                 {"title", base::format_count(bytes) + " bytes"}},
                bytes_text(bytes));
 }

@@ -85,7 +85,8 @@ void write_verdict(Markup& html, const report::Report& report,
   const std::string_view device = view == nullptr ? std::string_view() : view->input.device;
   const report::Finding* const first = findings.empty() ? nullptr : &findings.front();
   html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}, {"id", "verdict"}});
-  html.open("div", {});
+  html.open("div");
+  html.open("div", {{"data-copy-finding", ""}});
   if (first != nullptr) {
     html.element("p", {{"class", severity_class(*first)}}, to_string(first->severity));
     html.element("h1", {{"data-finding", first->id}}, first->title);
@@ -100,6 +101,7 @@ void write_verdict(Markup& html, const report::Report& report,
       html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.substr(end + 2)).close();
     }
   }
+  html.close();
   if (findings.size() > 1) {
     html.open("div", {{"class", "others"}});
     for (std::size_t at = 1; at < findings.size(); ++at) {
