@@ -10,7 +10,6 @@
 
 #include "base/units.h"
 #include "charts/frame.h"
-#include "page/escape.h"
 #include "report/devices.h"
 
 namespace plimsoll::charts {
@@ -41,11 +40,7 @@ struct Grid {
   std::uint64_t steps_each = 1;
 };
 
-std::string label_of(const RankSteps& rank) {
-  constexpr std::size_t kLongest = 24;
-  if (rank.name.empty()) return "rank " + std::to_string(rank.rank);
-  return page::shortened_front(rank.name, kLongest);
-}
+std::string label_of(const RankSteps& rank) { return "rank " + std::to_string(rank.rank); }
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;

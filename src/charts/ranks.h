@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "charts/chart.h"
@@ -15,7 +14,6 @@ struct RankSteps {
   std::int64_t rank = 0;
   const report::Report* report = nullptr;
   std::int32_t device = 0;  // whose steps are shown
-  std::string name = {};    // empty: "rank 3"
 };
 
 // One row for each rank, in this order; a failed rank ends with a cross. A sentence if no rank has

@@ -14,6 +14,7 @@
 #include "cli/terminal.h"
 #include "comparison/ranks.h"
 #include "engine/session_state.h"
+#include "engine/source_lines.h"
 #include "exporters/html/html_exporter.h"
 
 namespace plimsoll::cli {
@@ -22,11 +23,17 @@ namespace {
 struct Recording {
   Session session;
   Report report;
-
-  exporters::ExportInput input(const Question& question) const {
-    return {session.state().trace, report.value(), session.state().lines, question.device};
-  }
 };
+
+// Calls make(input) with what an exporter gets.
+template <typename Make>
+std::string page_of(const Recording& recording, const Question& question, Make&& make) {
+  const Session::State& state = recording.session.state();
+  engine::SourceLines sources(state.trace, state.lines);
+  return make(
+      exporters::ExportInput{state.trace, recording.report.value(), state.lines, question.device,
+                             [&](const std::string& line) { return sources.text_of(line); }});
+}
 
 Result<Recording> read(const std::string& path, const Question& question) {
   ProgressBar bar(path);
@@ -77,8 +84,9 @@ Result<std::string> page_of_several(const std::vector<std::string>& paths, const
   };
   const std::size_t first = comparison ? comparison->first_to_read : fullest();
   PLIMSOLL_TRY_ASSIGN(const Recording shown, read(reports[first].source.path, question));
-  return exporters::html::to_page_of_several(comparison ? &*comparison : nullptr, reports,
-                                             shown.input(question));
+  return page_of(shown, question, [&](const exporters::ExportInput& input) {
+    return exporters::html::to_page_of_several(comparison ? &*comparison : nullptr, reports, input);
+  });
 }
 
 Result<std::string> page(const Arguments& arguments, const Question& question, int& exit_code) {
@@ -88,7 +96,7 @@ Result<std::string> page(const Arguments& arguments, const Question& question, i
   }
   PLIMSOLL_TRY_ASSIGN(const Recording recording, read(paths.front(), question));
   if (is_to_fail_on(recording.report.value().findings, arguments)) exit_code = kFindingToFailOn;
-  return exporters::html::to_page(recording.input(question));
+  return page_of(recording, question, exporters::html::to_page);
 }
 
 Status write(const Arguments& arguments, const Question& question, int& exit_code) {

@@ -210,9 +210,10 @@ Status Session::export_to(std::string_view format,
   }
   PLIMSOLL_TRY_ASSIGN(const Report report, ask(needed, progress));
   CallbackOutput output(write);
-  return exporter->write(
-      exporters::ExportInput{state_->trace, report.value(), state_->lines, question.device},
-      output);
+  engine::SourceLines sources(state_->trace, state_->lines);
+  return exporter->write({state_->trace, report.value(), state_->lines, question.device,
+                          [&](const std::string& line) { return sources.text_of(line); }},
+                         output);
 }
 
 std::vector<ExportFormat> Session::export_formats() {

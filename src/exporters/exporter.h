@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "model/trace.h"
@@ -26,6 +27,8 @@ struct ExportInput {
   const report::Report& report;
   const model::UserLines& lines;
   std::string_view device = {};  // only this one, as in Question::device; empty: all
+  // The source text of a line as tables show it, empty if unknown; null: never shown.
+  std::function<std::string(const std::string& line)> source_of = nullptr;
 };
 
 class Exporter {

@@ -30,7 +30,7 @@ constexpr std::size_t kMostLayers = 24;  // rows of the tree
 constexpr std::array kContents = {
     ContentsTable{Dimension::kCategory, &report::Tables::by_category, "category", "By category"},
     ContentsTable{Dimension::kLayer, &report::Tables::by_layer, "layer",
-                  "Layers without the layers inside them"},
+                  "By layer, excluding sublayers"},
     ContentsTable{Dimension::kLine, &report::Tables::by_line, "line", "By line"},
     ContentsTable{Dimension::kOperator, &report::Tables::by_operator, "operator", "By operator"},
     ContentsTable{Dimension::kTensor, &report::Tables::by_tensor, "tensor", "By tensor"},
@@ -50,8 +50,11 @@ Paint main_paint(const report::LayerBytes& bytes) {
 }
 
 void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::uint64_t count,
-               const report::PointInTime& point, Paint paint, bool is_place) {
+               const report::PointInTime& point, Paint paint, Dimension by,
+               const std::string& source = {}) {
   const bool is_rest = report::groups_in_rest(key).has_value();
+  const bool is_place = by == Dimension::kLine;
+  const bool is_category = by == Dimension::kCategory;
   const std::uint64_t total = point.live_bytes + older_bytes(point);
   const double share = total == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(total);
   html.open("tr", {{"data-key", page::shortened(key, kLongestName)},
@@ -60,8 +63,9 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint));
   if (is_place) {
     write_place(html, key);
+    if (!source.empty()) html.element("span", {{"class", "source"}}, page::shortened(source, 120));
   } else {
-    write_breakable(html, key);
+    write_breakable(html, is_category ? spaced(key) : key);
   }
   html.close();
   write_bytes(html, bytes);
@@ -95,11 +99,12 @@ void write_table(Markup& html, const DeviceView& view, const ContentsTable& what
   html.close().close().open("tbody");
   const report::PointInTime& point = *view.point;
   if (const std::uint64_t older = older_bytes(point); older > 0) {
-    write_row(html, kNotInFile, older, 0, point, Paint::kUnknown, false);
+    write_row(html, kNotInFile, older, 0, point, Paint::kUnknown, Dimension::kTensor);
   }
   for (const report::GroupRow* row : rows) {
-    write_row(html, row->key, row->bytes, row->count, point, view.paint_of(what.by, row->key),
-              what.by == Dimension::kLine);
+    write_row(
+        html, row->key, row->bytes, row->count, point, view.paint_of(what.by, row->key), what.by,
+        what.by == Dimension::kLine && view.input.source_of ? view.input.source_of(row->key) : "");
   }
   html.close().close().close().close();
   if (is_folded) html.close();
@@ -112,9 +117,9 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   if (rows.empty()) return;
   const report::PointInTime& point = *view.point;
   const auto total = static_cast<double>(point.live_bytes + older_bytes(point));
-  html.open("div", {{"class", "panel"}, {"data-only-initial", ""}});
+  html.open("div", {{"class", "panel"}, {"data-stays", ""}});
   html.open("div", {{"class", "head"}}).element("h3", {}, "By layer");
-  html.element("span", {{"class", "sub"}}, "each with the layers inside it").close();
+  html.element("span", {{"class", "sub"}}, "including sublayers").close();
   write_chart(html, "Layers", "l" + std::to_string(view.number), {{"every", 420, 0}},
               [&](const charts::ChartOptions& options) {
                 return charts::layers(view.input.report, view.report.device, options);
@@ -124,7 +129,7 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "bytes");
   html.element("td", {{"class", "b"}}, "");  // above the bars, which repeat the shares
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "share");
-  html.element("th", {{"scope", "col"}, {"class", "n count"}}, "its own peak").close().close();
+  html.element("th", {{"scope", "col"}, {"class", "n count"}}, "peak").close().close();
   html.open("tbody");
   for (const LayerTreeRow& row : rows) {
     const report::LayerBytes& inside = row.layer->inclusive;
@@ -171,9 +176,15 @@ void write_contents(Markup& html, const DeviceView& view) {
   if (view.point == nullptr || view.point->live_count == 0) return;
   html.open("section",
             {{"data-section", "contents"}, {"id", "contents-" + std::to_string(view.number)}});
-  write_head(html, "What fills it", "at the point in time selected in the chart");
+  write_head(html, "What fills memory",
+             view.columns().empty() ? "at the end" : "at the point selected in the chart");
+  if (view.point->unexplained_bytes < 0) {
+    html.element("p", {{"class", "sub"}},
+                 "The running total is " + bytes_text(magnitude(view.point->unexplained_bytes)) +
+                     " less than these: events and blocks do not agree in this file.");
+  }
   if (const std::string composition = composition_bar(view); !composition.empty()) {
-    html.open("div", {{"class", "stack"}, {"data-only-initial", ""}}).raw(composition).close();
+    html.open("div", {{"class", "stack"}, {"data-composition", ""}}).raw(composition).close();
   }
   html.open("div", {{"class", "panels"}});
   for (const ContentsTable& what : kContents) {

@@ -8,6 +8,7 @@
 #include "exporters/device_facts.h"
 #include "exporters/html/sections.h"
 #include "exporters/words.h"
+#include "page/escape.h"
 
 namespace plimsoll::exporters::html {
 namespace {
@@ -58,9 +59,9 @@ void write_bar(Markup& html, const report::BarReport& bar_report) {
   }
   html.open("div", {{"class", "stack"}}).raw(svg + "</svg>").close();
   html.open("div", {{"class", "scroll"}}).open("table", {{"data-table", "device"}});
-  html.open("thead").open("tr").element("th", {{"scope", "col"}}, "used by");
+  html.open("thead").open("tr").element("th", {{"scope", "col"}}, "user");
   html.element("th", {{"scope", "col"}, {"class", "n"}}, "bytes");
-  html.element("th", {{"scope", "col"}, {"class", "n"}}, "of the device").close().close();
+  html.element("th", {{"scope", "col"}, {"class", "n"}}, "share").close().close();
   html.open("tbody");
   const auto row = [&](const std::string& name, std::int64_t bytes, Paint paint) {
     html.open("tr", {{"data-key", name}, {"data-bytes", std::to_string(bytes)}});
@@ -107,15 +108,39 @@ void write_changes(Markup& html, const report::OomNeed& need) {
   html.close().close().close().close();
 }
 
+// What filled the device when the request failed.
+void write_lines_at_failure(Markup& html, const report::OomDetails& oom) {
+  if (oom.top_lines.empty()) return;
+  html.open("div", {{"class", "panel"}});
+  html.open("div", {{"class", "head"}}).element("h3", {}, "What filled it at that point, by line");
+  html.close().open("div", {{"class", "scroll"}}).open("table", {{"data-table", "failure"}});
+  html.open("thead").open("tr").element("th", {{"scope", "col"}}, "line");
+  html.element("th", {{"scope", "col"}, {"class", "n"}}, "bytes");
+  html.element("th", {{"scope", "col"}, {"class", "n"}}, "share");
+  html.element("th", {{"scope", "col"}, {"class", "n count"}}, "count").close().close();
+  html.open("tbody");
+  for (const report::GroupRow& row : oom.top_lines) {
+    html.open("tr", {{"data-key", page::shortened(row.key, kLongestName)},
+                     {"data-bytes", std::to_string(row.bytes)}});
+    html.open("th", {{"scope", "row"}, {"class", "key"}});
+    write_place(html, row.key);
+    html.close();
+    write_bytes(html, row.bytes);
+    html.element("td", {{"class", "n"}}, base::format_percent(row.share));
+    html.element("td", {{"class", "n count"}}, base::format_count(row.count)).close();
+  }
+  html.close().close().close().close();
+}
+
 }  // namespace
 
 void write_failures(Markup& html, const DeviceView& view) {
   constexpr std::size_t kMostShown = 3;
   const auto& failures = view.report.oom_details;
   if (failures.empty()) return;
-  html.open("section", {{"data-section", "oom"}});
+  html.open("section", {{"data-section", "oom"}, {"id", "oom-" + std::to_string(view.number)}});
   write_head(html, "Out of memory",
-             failures.size() == 1 ? std::string("once")
+             failures.size() == 1 ? std::string("1 time")
                                   : base::format_count(failures.size()) + " times; the last " +
                                         std::to_string(std::min(kMostShown, failures.size())));
   for (std::size_t back = 1; back <= std::min(kMostShown, failures.size()); ++back) {
@@ -135,15 +160,16 @@ void write_failures(Markup& html, const DeviceView& view) {
     fact("when", point_text(view.report, oom.event, oom.time_ns));
     bytes_fact("requested", oom.requested_bytes);
     if (!oom.line.empty()) fact("by", oom.line);
-    bytes_fact("largest free block it could use", oom.largest_usable_bytes);
+    bytes_fact("largest usable free block", oom.largest_usable_bytes);
     bytes_fact("stranded in pinned segments", oom.stranded_bytes);
     bytes_fact("reserved", magnitude(oom.reserved_bytes));
     bytes_fact("free on the device", oom.device_free_bytes);
     if (oom.device_total_bytes) bytes_fact("capacity of the device", *oom.device_total_bytes);
     if (oom.need.bytes) bytes_fact("the step needed, estimated", *oom.need.bytes);
-    if (oom.need.available_bytes) bytes_fact("available to it", *oom.need.available_bytes);
+    if (oom.need.available_bytes) bytes_fact("available to the step", *oom.need.available_bytes);
     html.close().close();
     write_changes(html, oom.need);
+    write_lines_at_failure(html, oom);
     html.close();
   }
   html.close();
@@ -172,7 +198,7 @@ void write_totals(Markup& html, const DeviceView& view) {
     html.open("div", {{"class", "panel"}});
     html.open("div", {{"class", "head"}}).element("h3", {}, "The whole device");
     html.element("span", {{"class", "sub"}},
-                 bar_report.point == "oom" ? "when it failed" : "when it was fullest");
+                 bar_report.point == "oom" ? "when memory ran out" : "when it was fullest");
     html.close();
     write_bar(html, bar_report);
     html.close();

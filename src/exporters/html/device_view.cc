@@ -15,13 +15,21 @@ using page::Paint;
 
 constexpr std::size_t kMostGroups = 20;  // of a dimension at the selected point; as in the tables
 
-// The points at which the tables must name every large group: the selected one, the start, the end
-// and each recent failure.
+// The points at which the tables must name every large group: the selected one and the end.
 std::vector<std::int64_t> important_points(const DeviceView& view) {
   std::vector<std::int64_t> points;
   if (!view.columns().empty())
     points = {view.columns()[view.chosen].point, view.columns().back().point};
   return points;
+}
+
+std::int64_t point_of(const DeviceView& view) {
+  return view.point != nullptr && view.point->event ? static_cast<std::int64_t>(*view.point->event)
+                                                    : model::kBeforeFirst;
+}
+
+std::vector<std::uint32_t> live_at_point(const DeviceView& view) {
+  return model::live_set(view.device, model::held(view.device), point_of(view));
 }
 
 // The column whose span contains the event; the last one that begins by then.
@@ -39,7 +47,8 @@ std::size_t column_of(const std::vector<tiles::Column>& columns, std::int64_t ev
   return at;
 }
 
-// The paint of the category that fills most of each band of `by`, over all columns.
+// The paint of the category that fills most of each group at the selected point; of groups that are
+// not live there, over the whole recording.
 std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& groups,
                                    std::size_t group_count) {
   std::vector<Paint> paints(group_count, Paint::kOther);
@@ -56,12 +65,17 @@ std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& 
   }
   // Sums of bytes by group and category; both are few.
   std::vector<std::vector<std::uint64_t>> sums(group_count);
-  const model::Trace& trace = view.input.trace;
-  for (std::size_t row = 0; row < groups.of.size(); ++row) {
+  const auto add = [&](std::size_t row) {
     const std::uint32_t category = categories->group(row);
     auto& of_group = sums[groups.of[row]];
     if (of_group.size() <= category) of_group.resize(category + 1, 0);
-    of_group[category] += trace.lifetime_bytes(view.device, row);
+    of_group[category] += view.input.trace.lifetime_bytes(view.device, row);
+  };
+  for (const std::uint32_t row : live_at_point(view)) add(row);
+  std::vector<bool> is_live(group_count);
+  for (std::size_t group = 0; group < group_count; ++group) is_live[group] = !sums[group].empty();
+  for (std::size_t row = 0; row < groups.of.size(); ++row) {
+    if (!is_live[groups.of[row]]) add(row);
   }
   for (std::size_t group = 0; group < group_count; ++group) {
     const auto most = std::ranges::max_element(sums[group]);
@@ -130,10 +144,7 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
   if (view.device.events.size() == 0) return view;
   view.over_time = charts::timeline_data(trace, view.device, view.report, input.lines,
                                          {.columns = kWideColumns});
-  const std::int64_t event = view.point != nullptr && view.point->event
-                                 ? static_cast<std::int64_t>(*view.point->event)
-                                 : model::kBeforeFirst;
-  view.chosen = column_of(view.columns(), event);
+  view.chosen = column_of(view.columns(), point_of(view));
   const bool has_categories = !rows_of(input.report.tables.by_category, view.report).empty();
   if (has_categories) add_table(view, Dimension::kCategory);
   for (const Dimension by :

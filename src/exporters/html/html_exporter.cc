@@ -71,7 +71,8 @@ Devices devices_of(const ExportInput& input) {
   return devices;
 }
 
-void write_top(Markup& html, const report::Report& report, const Devices& devices) {
+void write_top(Markup& html, const report::Report& report, const Devices& devices,
+               std::size_t recordings) {
   html.open("header", {{"class", "top"}});
   html.open("span", {{"class", "brand"}});
   html.raw(
@@ -79,6 +80,10 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
       "r=\"6.4\"/><path d=\"M1 11H21\"/></svg>");
   html.text("Plimsoll").close();
   html.open("span", {{"class", "file"}});
+  if (recordings > 1) {
+    html.element("b", {}, base::counted(recordings, "recording"));
+    html.text(" \u00b7 in full: ");
+  }
   html.element("b", {{"title", report.source.path}}, base_name(report.source.path));
   std::string facts;
   for (const DeviceView& view : devices.views) {
@@ -93,7 +98,9 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
   if (!devices.views.empty()) {
     const DeviceView& first = devices.views.front();
     if (!first.columns().empty()) link("time-0", "Over time");
-    if (first.point != nullptr && first.point->live_count > 0) link("contents-0", "What fills it");
+    if (!first.report.oom_details.empty()) link("oom-0", "Out of memory");
+    if (first.point != nullptr && first.point->live_count > 0)
+      link("contents-0", "What fills memory");
     if (!rows_of(report.tables.steps, first.report).empty()) link("steps-0", "Steps");
     if (first.report.segments > 0) link("segments-0", "Segments");
   }
@@ -108,8 +115,8 @@ void write_device(Markup& html, const DeviceView& view, bool is_only) {
     html.element("span", {}, events_text(view.report)).close();
   }
   write_over_time(html, view);
-  write_contents(html, view);
   write_failures(html, view);
+  write_contents(html, view);
   write_steps(html, view);
   write_segments(html, view);
   write_totals(html, view);
@@ -128,7 +135,7 @@ void write_foot(Markup& html, const report::Report& report) {
   for (const std::string& fact : program_facts(source)) html.element("span", {}, fact);
   html.element("span", {},
                "Plimsoll " PLIMSOLL_VERSION
-               ". This page contains source paths and function names.");
+               ". This page contains source paths, function names and lines of source.");
   html.close();
 }
 
@@ -188,7 +195,7 @@ std::string to_page(const ExportInput& input) {
   const report::Report& report = input.report;
   const Devices devices = devices_of(input);
   Markup html;
-  write_top(html, report, devices);
+  write_top(html, report, devices, 1);
   html.open("main");
   write_verdict(html, report, report.findings,
                 devices.views.empty() ? nullptr : &devices.views.front());
@@ -202,12 +209,13 @@ std::string to_page_of_several(const comparison::RankComparison* comparison,
                                const ExportInput& shown) {
   const Devices devices = devices_of(shown);
   Markup html;
-  write_top(html, shown.report, devices);
+  write_top(html, shown.report, devices, reports.size());
   html.open("main");
   if (comparison != nullptr) write_verdict_of_ranks(html, *comparison);
   write_ranks(html, comparison, reports);
-  write_head(html, base_name(shown.report.source.path),
-             comparison != nullptr ? "the rank to read first" : "the recording with most memory");
+  write_head(
+      html, base_name(shown.report.source.path),
+      comparison != nullptr ? "the rank to read first" : "the recording with the highest peak");
   write_verdict(html, shown.report, shown.report.findings,
                 devices.views.empty() ? nullptr : &devices.views.front());
   write_recording(html, shown.report, devices);

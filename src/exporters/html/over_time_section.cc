@@ -17,9 +17,9 @@ struct TimelineSize {
   std::size_t columns;  // a part of kWideColumns
   bool has_titles;      // others have a script, or no pointer
 };
-constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 360}, kWideColumns, true},
-                               TimelineSize{{"medium", 820, 330}, kWideColumns / 2, false},
-                               TimelineSize{{"narrow", 400, 260}, kWideColumns / 4, false}};
+constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns, true},
+                               TimelineSize{{"medium", 820, 370}, kWideColumns / 2, false},
+                               TimelineSize{{"narrow", 400, 330}, kWideColumns / 4, false}};
 
 // What a column shows, for those who point at it without a script.
 std::string column_text(const charts::TimelineData& data, std::size_t at) {
@@ -60,16 +60,6 @@ std::string column_overlay(const charts::TimelineData& data, const charts::Chart
   return svg + "</g>";
 }
 
-void write_legend(Markup& html, const charts::TimelineData& data) {
-  html.open("ul", {{"class", "legend"}});
-  for (const charts::GroupStyle& style : data.stack) {
-    const auto bytes = data.bands.of(style.group);
-    if (std::ranges::none_of(bytes, [](std::uint64_t each) { return each > 0; })) continue;
-    html.open("li").raw(swatch(style.paint)).text(style.label).close();
-  }
-  html.close();
-}
-
 // What fills the device at the point of the tables, in one line.
 void write_point(Markup& html, const DeviceView& view) {
   html.open("p", {{"class", "point"}});
@@ -88,10 +78,11 @@ void write_over_time(Markup& html, const DeviceView& view) {
   if (view.columns().empty()) return;
   html.open("section",
             {{"data-section", "timeline"}, {"id", "time-" + std::to_string(view.number)}});
-  html.open("div", {{"class", "head"}}).element("h2", {}, "Over time");
+  html.open("div", {{"class", "head"}}).element("h2", {}, "Memory over time");
   html.element("span", {{"class", "sub"}},
-               "each column shows the point with the most live bytes in it");
-  write_legend(html, view.over_time);
+               "each column shows the point in its span with the most live bytes");
+  html.element("span", {{"class", "sub hint"}, {"hidden", ""}},
+               "Click a column, or use the arrow keys, to see what fills memory there.");
   html.close().open("div", {{"class", "chart over-time"}});
   for (const TimelineSize& size : kSizes) {
     const charts::TimelineData data =
@@ -102,6 +93,7 @@ void write_over_time(Markup& html, const DeviceView& view) {
     charts::ChartOptions options;
     options.width = size.chart.width;
     options.height = size.chart.height;
+    options.has_legend = true;
     const charts::Chart chart = charts::timeline(data, options);
     html.raw(chart_svg(chart, size.chart.name, "Memory over time on " + device_name(view.report),
                        "t" + std::to_string(view.number),

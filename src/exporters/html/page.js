@@ -170,7 +170,7 @@
     if (!parts) return breakable(name);
     return [make('span', { class: 'place' }, ...breakable(parts[1])), make('span', { class: 'function' }, parts[2])];
   };
-  const bar = (share, paint) => {
+  const shareBar = (share, paint) => {
     const svg = make('svg', { class: 'bar', viewBox: '0 0 100 7', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
     svg.append(make('rect', { width: String(Math.max(0.8, 100 * share)), height: '7', class: 'p-' + paint }));
     return svg;
@@ -198,6 +198,7 @@
     const tip = make('div', { class: 'tip', hidden: '' });
     chart.append(tip);
     let chosen = data.chosen;
+    all('.hint', article).forEach(hint => { hint.hidden = false; });
 
     const where = i => {
       const parts = ['event ' + count(data.event[i])];
@@ -221,10 +222,10 @@
         for (const row of rowsAt(table, i)) {
           const share = data.live[i] > 0 ? row.bytes / data.live[i] : 0;
           const key = make('th', { scope: 'row', class: 'key' }, swatch(row.paint));
-          key.append(...(table.by === 'line' ? place(row.name) : breakable(row.name)));
+          key.append(...(table.by === 'line' ? place(row.name) : breakable(table.by === 'category' ? row.name.replaceAll('_', ' ') : row.name)));
           const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), 'data-exact': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
           body.append(make('tr', { 'data-key': row.name, 'data-bytes': String(row.bytes), class: row.isRest ? 'rest' : '' },
-            key, bytes, make('td', { class: 'b' }, bar(share, row.paint)),
+            key, bytes, make('td', { class: 'b' }, shareBar(share, row.paint)),
             make('td', { class: 'n', 'data-value': String(row.bytes) }, (100 * share).toFixed(1) + '%'),
             make('td', { class: 'n count', 'data-value': String(row.count) }, count(row.count))));
         }
@@ -234,6 +235,21 @@
         all('thead th', element).forEach(head => head.removeAttribute('aria-sort'));
         fold(element);
       }
+    };
+    // The bar of all groups of the first table.
+    const bar = article.querySelector('[data-composition]');
+    const initialBar = bar && [...bar.childNodes];
+    const compose = i => {
+      if (!bar) return;
+      if (i === data.chosen) { bar.replaceChildren(...initialBar); return; }
+      const svg = make('svg', { viewBox: '0 0 1000 18', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+      let x = 0;
+      for (const row of rowsAt(data.tables[0], i)) {
+        const width = data.live[i] > 0 ? 1000 * row.bytes / data.live[i] : 0;
+        svg.append(make('rect', { x: String(x), width: String(Math.max(0, width - 1)), height: '18', class: 'p-' + row.paint }));
+        x += width;
+      }
+      bar.replaceChildren(svg);
     };
     const mark = i => {
       for (const svg of svgs) {
@@ -251,13 +267,14 @@
       chosen = i;
       mark(i);
       const isInitial = i === data.chosen;
-      all('[data-only-initial]', article).forEach(element => { element.hidden = !isInitial; });
+      all('[data-stays]', article).forEach(element => { element.classList.toggle('stays', !isInitial); });
+      compose(i);
       if (isInitial) {
         caption.replaceChildren(...initial.map(node => node.cloneNode(true)));
         for (const [table, body] of bodies.values()) { table.tBodies[0].replaceWith(body); fold(table); }
         return;
       }
-      const back = make('button', { type: 'button' }, 'Back to the ' + data.name);
+      const back = make('button', { type: 'button' }, 'Back');
       back.addEventListener('click', () => { choose(data.chosen); svgs.find(svg => svg.getClientRects().length)?.focus(); });
       caption.replaceChildren(make('b', { 'data-bytes': String(data.live[i]) }, bytesText(data.live[i])), make('span', {}, where(i)), back);
       fill(i);
@@ -297,7 +314,7 @@
       svg.addEventListener('keydown', event => {
         const by = event.shiftKey ? Math.max(1, Math.round(data.event.length / 20)) : Math.max(1, perColumn);
         const last = data.event.length - 1;
-        const target = { ArrowLeft: Math.max(0, chosen - by), ArrowRight: Math.min(last, chosen + by), Home: 0, End: last, p: data.chosen, Escape: data.chosen }[event.key];
+        const target = { ArrowLeft: Math.max(0, chosen - by), ArrowRight: Math.min(last, chosen + by), Home: 0, End: last, p: data.chosen, Escape: data.chosen }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
         if (target === undefined) return;
         event.preventDefault();
         choose(target);

@@ -69,6 +69,21 @@ void write_rank_row(Markup& html, const RankLine& line) {
   html.close();
 }
 
+// Folded: the page shows only one recording in full.
+void write_findings_of(Markup& html, const RankLine& line) {
+  const std::vector<report::Finding>& findings = line.report->findings;
+  html.open("details");
+  html.element(
+      "summary", {},
+      line.name + ": " + (findings.empty() ? calm_text(*line.report, "") : findings.front().title));
+  html.open("ul", {{"class", "notes"}});
+  for (const report::Finding& finding : findings) {
+    html.element("li", {},
+                 severity_mark(finding) + " " + finding.title + ". " + step_text(finding));
+  }
+  html.close().close();
+}
+
 }  // namespace
 
 void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comparison) {
@@ -89,21 +104,24 @@ void write_ranks(Markup& html, const comparison::RankComparison* comparison,
   write_head(
       html, comparison != nullptr ? "Ranks" : "Recordings",
       comparison != nullptr ? "the peak of each step, compared with the median of that step" : "");
-  std::vector<charts::RankSteps> steps;
-  for (std::size_t at = 0; at < lines.size(); ++at) {
-    if (lines[at].device == nullptr) continue;
-    steps.push_back({lines[at].number.value_or(static_cast<std::int64_t>(at)), lines[at].report,
-                     lines[at].device->device, lines[at].number ? "" : lines[at].name});
+  if (comparison != nullptr) {
+    std::vector<charts::RankSteps> steps;
+    for (const RankLine& line : lines) {
+      if (line.device != nullptr) steps.push_back({*line.number, line.report, line.device->device});
+    }
+    write_chart(html, "Peak of each step on each rank", "r",
+                {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},
+                [&](charts::ChartOptions options) {
+                  options.has_legend = true;
+                  return charts::ranks(steps, options);
+                });
   }
-  write_chart(html, "Peak of each step on each rank", "r",
-              {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},
-              [&](const charts::ChartOptions& options) { return charts::ranks(steps, options); });
   html.open("div", {{"class", "scroll"}});
   html.open("table", {{"data-table", "ranks"}, {"data-fold", ""}}).open("thead").open("tr");
   html.element("th", {{"scope", "col"}, {"data-sort", "text"}},
                comparison != nullptr ? "rank" : "recording");
   for (const std::string& name :
-       {std::string("peak"), comparison == nullptr ? "" : "from " + comparison->reference,
+       {std::string("peak"), comparison == nullptr ? "" : "to " + comparison->reference,
         std::string("at the end")}) {
     html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, name);
   }
@@ -111,7 +129,9 @@ void write_ranks(Markup& html, const comparison::RankComparison* comparison,
   if (comparison != nullptr) html.element("th", {{"scope", "col"}}, "file");
   html.close().close().open("tbody");
   for (const RankLine& line : lines) write_rank_row(html, line);
-  html.close().close().close().close();
+  html.close().close().close();
+  for (const RankLine& line : lines) write_findings_of(html, line);
+  html.close();
 }
 
 }  // namespace plimsoll::exporters::html

@@ -35,6 +35,7 @@ void write_points(Markup& html, const DeviceView& view);
 // Shared parts.
 void write_head(Markup& html, std::string_view title, std::string_view sub);
 std::string number_text(double value);  // of a coordinate: at most two decimals
+std::string spaced(std::string name);   // "optimizer_state" -> "optimizer state"
 std::string swatch(page::Paint paint);
 std::string bar(double share, page::Paint paint);
 // A cell with a size and its exact bytes.

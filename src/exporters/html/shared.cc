@@ -28,6 +28,11 @@ void write_head(Markup& html, std::string_view title, std::string_view sub) {
   html.close();
 }
 
+std::string spaced(std::string name) {
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
 std::string swatch(page::Paint paint) {
   std::string svg =
       "<svg class=\"sw\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect "

@@ -22,7 +22,7 @@ void write_growth(Markup& html, const DeviceView& view) {
   html.open("table", {{"data-table", "growth"}, {"data-fold", ""}}).open("thead").open("tr");
   html.element("th", {{"scope", "col"}}, "line");
   html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "per step");
-  html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "grown");
+  html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "total growth");
   html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "at the end");
   html.close().close().open("tbody");
   for (const report::GrowthRow* row : rows) {
@@ -40,11 +40,11 @@ void write_growth(Markup& html, const DeviceView& view) {
 }
 
 void write_step_table(Markup& html, const std::vector<const report::StepRow*>& rows) {
-  html.open("details").element("summary", {}, "Table of the steps");
+  html.open("details").element("summary", {}, "All steps");
   html.open("div", {{"class", "scroll"}});
   html.open("table", {{"data-table", "steps"}}).open("thead").open("tr");
   html.element("th", {{"scope", "col"}, {"data-sort", "number"}}, "step");
-  for (const char* const name : {"peak", "at its end", "allocated"}) {
+  for (const char* const name : {"peak", "floor", "allocated"}) {
     html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, name);
   }
   html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, "allocations");
@@ -78,7 +78,7 @@ void write_steps(Markup& html, const DeviceView& view) {
   const auto rows = rows_of(view.input.report.tables.steps, view.report);
   if (rows.empty()) return;
   html.open("section", {{"data-section", "steps"}, {"id", "steps-" + std::to_string(view.number)}});
-  write_head(html, "Steps", "from the bytes live at each step's end up to its peak");
+  write_head(html, "Steps", "each bar spans a step's floor (live at its end) and its peak");
   write_chart(html, "Floor and peak of each step", "p" + std::to_string(view.number),
               {{"wide", 1360, 190}, {"medium", 820, 180}, {"narrow", 400, 170}},
               [&](const charts::ChartOptions& options) {

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/units.h"
+#include "exporters/device_facts.h"
 #include "exporters/html/sections.h"
 #include "exporters/point_text.h"
 #include "exporters/verdict.h"
@@ -43,28 +45,43 @@ std::string level(double share, const char* paint, bool is_light) {
          (is_light ? " fill-opacity=\"0.5\"" : "") + "/></svg>";
 }
 
-// The peak next to what it would be after the next step, and next to the device's capacity.
+// Whether the next step of the finding lowers the peak of live bytes. That of the others lowers
+// reserved bytes, or memory outside the allocator.
+bool lowers_peak(const report::Finding& finding) {
+  constexpr std::array<std::string_view, 7> kOthers = {
+      "out_of_memory",          "stranded_memory", "segment_churn", "non_pytorch_memory",
+      "memory_outside_tensors", "churn",           "ranks_differ"};
+  return std::ranges::find(kOthers, finding.id) == kOthers.end();
+}
+
+// The peak next to what it would be after the next step, and the use of the whole device.
 void write_gauge(Markup& html, const DeviceView& view, const report::Finding* first) {
   const report::SeriesTotals& held = view.report.held();
   html.open("aside", {{"class", "gauge"}, {"aria-label", "Peak"}});
-  write_large(html, held.peak_bytes);
-  std::string caption = "peak on " + device_name(view.report);
+  const bool has_peak = view.report.events > 0;
+  if (disagreement_bytes(view.report) > 0) {
+    html.element("p", {{"class", "caption"}}, disagreement_text(view.report));
+    html.close();
+    return;
+  }
+  write_large(html, has_peak ? held.peak_bytes : held.end_bytes);
+  std::string caption = (has_peak ? "peak on " : "live at the end on ") + device_name(view.report);
   caption += view.report.allocated ? ", allocated" : ", requested";
-  if (view.point != nullptr && view.point->name == "peak") {
+  if (view.point != nullptr && (view.point->name == "peak" || !has_peak)) {
     if (view.point->step) caption += ", step " + base::format_count(*view.point->step);
     caption += ", " + base::counted(view.point->live_count, "allocation");
   }
   html.element("p", {{"class", "caption"}}, caption);
   const auto peak = static_cast<double>(held.peak_bytes);
-  if (peak > 0 && first != nullptr && first->saving_bytes > 0 &&
+  if (peak > 0 && first != nullptr && first->saving_bytes > 0 && lowers_peak(*first) &&
       first->saving_bytes < static_cast<std::uint64_t>(held.peak_bytes)) {
     const std::uint64_t rest = static_cast<std::uint64_t>(held.peak_bytes) - first->saving_bytes;
     html.open("div", {{"class", "bars"}});
-    html.raw(level(1, "activation", false)).element("span", {}, "now");
+    html.raw(level(1, "activation", false)).element("span", {}, "peak");
     html.raw(level(static_cast<double>(rest) / peak, "activation", true));
     html.element("span", {{"data-bytes", std::to_string(rest)}}, bytes_text(rest));
     html.close();
-    html.element("p", {}, "up to " + bytes_text(first->saving_bytes) + " less with the next step");
+    html.element("p", {}, "saves up to " + bytes_text(first->saving_bytes));
   }
   if (!view.report.bars.empty() && view.report.bars.back().total_bytes > 0) {
     const report::BarReport& bar = view.report.bars.back();
@@ -73,7 +90,8 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
     html.element("span", {}, base::format_percent(used)).close();
     html.element("p", {},
                  bytes_text(bar.used_bytes) + " of the device's " + bytes_text(bar.total_bytes) +
-                     " in use by all processes" + (bar.point == "oom" ? " when it failed" : ""));
+                     " in use by all processes" +
+                     (bar.point == "oom" ? " when memory ran out" : ""));
   }
   html.close();
 }
@@ -95,7 +113,8 @@ void write_verdict(Markup& html, const report::Report& report,
     const std::string calm = calm_text(report, device);
     // The first sentence is the headline; the others are the evidence.
     const std::size_t end = calm.find(". ");
-    html.element("p", {{"class", "severity none"}}, "no finding");
+    const bool is_known = view == nullptr || disagreement_bytes(view->report) == 0;
+    html.element("p", {{"class", is_known ? "severity none" : "severity warning"}}, "no finding");
     html.element("h1", {}, calm.substr(0, end == std::string::npos ? end : end + 1));
     if (end != std::string::npos) {
       html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.substr(end + 2)).close();
