@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "base/categories.h"
 #include "charts/frame.h"
 #include "model/group_names.h"
 
@@ -17,17 +18,19 @@ constexpr std::size_t kMostLayers = 12;
 constexpr std::size_t kDeepest = 8;
 
 // From the bottom up.
-constexpr std::array<std::string_view, 14> kStackOrder = {
-    "parameter",     "buffer",     "optimizer_state",     "gradient",
-    "communication", "workspace",  "pinned_host",         "other",
-    "input",         "activation", "activation_gradient", "optimizer_scratch",
-    "temporary",     "unknown"};
 constexpr std::array<std::string_view, 5> kPhaseOrder = {"other", "data", "optimizer", "forward",
                                                          "backward"};
 
 template <typename Names>
 std::size_t place_in(const Names& names, std::string_view name) {
   return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+}
+
+// Pinned host memory, which has a device of its own, is no base::Category.
+std::size_t place_of_category(std::string_view name) {
+  const auto found = std::ranges::find(
+      base::kStackOrder, name, [](base::Category category) { return base::name_of(category); });
+  return static_cast<std::size_t>(found - base::kStackOrder.begin());
 }
 
 bool is_before_recording(std::string_view name) { return name == model::kAllocatedBefore; }
@@ -88,7 +91,7 @@ std::vector<GroupStyle> styles_of(const std::vector<std::string>& names,
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key = [&](std::size_t group) -> std::size_t {
     const std::string& name = names[group];
-    if (dimension == Dimension::kCategory) return place_in(kStackOrder, name);
+    if (dimension == Dimension::kCategory) return place_of_category(name);
     if (dimension == Dimension::kPhase) return place_in(kPhaseOrder, name);
     if (is_before_recording(name)) return 0;
     return name == tiles::kEverythingElse ? 2 : 1;

@@ -41,12 +41,14 @@ struct PlotKind {
   bool has_by = false;
   bool has_at = false;
   bool has_axis = false;
+  std::string_view at = "peak";  // unless the user chooses
 };
+constexpr std::string_view kLastFailure = "oom";
 
 constexpr std::array<PlotKind, 5> kPlotKinds = {{
     {"timeline", charts::timeline_needs, charts::plot_timeline, true, false, true},
     {"layers", charts::layers_needs, charts::plot_layers, false, true, false},
-    {"segments", charts::segments_needs, charts::plot_segments, true, true, false},
+    {"segments", charts::segments_needs, charts::plot_segments, true, true, false, kLastFailure},
     {"steps", charts::steps_needs, charts::plot_steps, false, false, false},
     {"ranks", charts::steps_needs, nullptr, false, false, false},
 }};
@@ -118,7 +120,7 @@ ProgressCallback progress_of(ProgressBar& bar) {
 Question question_for(const Arguments& arguments, const PlotKind& kind) {
   Question question;
   question.device = arguments.value("--device");
-  question.at = arguments.value("--at", "peak");
+  question.at = arguments.value("--at", std::string(kind.at));
   const auto needs = kind.needs();
   question.analyses.assign(needs.begin(), needs.end());
   return question;
@@ -139,7 +141,13 @@ Result<Plot> plot_of(const std::string& path, const Arguments& arguments, const 
   ProgressBar bar(path);
   const ProgressCallback progress = progress_of(bar);
   PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
-  PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question_for(arguments, kind), progress));
+  Question question = question_for(arguments, kind);
+  Result<Report> asked = session.ask(question, progress);
+  if (!asked && question.at == kLastFailure && !arguments.has("--at")) {
+    question.at = "end";  // memory never ran out
+    asked = session.ask(question, progress);
+  }
+  PLIMSOLL_TRY_ASSIGN(const Report report, std::move(asked));
   const auto device = chosen_device(arguments, session, report.value());
   if (!device) return plot_error(path + ": " + device.error().message);
   auto plot =
@@ -208,8 +216,8 @@ Command plot_command() {
   command.description =
       "Draws memory over time, or what it consists of at one point in time, for papers, READMEs "
       "and issues. SVG is sharp at any size; PNG is for places that show no SVG.";
-  command.positionals = {recording_positional("The recording; for --what ranks those of all ranks.",
-                                              Count::kOneOrMore)};
+  command.positionals = {recording_positional(
+      "The recording; with --what ranks, one recording per rank.", Count::kOneOrMore)};
   std::vector<std::string> kinds;
   for (const PlotKind& kind : kPlotKinds) kinds.emplace_back(kind.name);
   Option output{"--output", "-o", "PATH",
@@ -225,8 +233,11 @@ Command plot_command() {
       {"--theme", "", "THEME", "Colors (default print: on white).", {"print", "dark", "light"}},
       {"--width", "", "PX",
        "Width, 200 to 8000 (default 960). A PNG has twice as many pixels, for sharp screens."},
-      {"--height", "", "PX", "Height, likewise. Default: what suits the chart."},
-      {"--at", "", "POINT", "Point in time of layers and segments; as in plimsoll report."},
+      {"--height", "", "PX", "Height, 200 to 8000. Default: depends on the chart."},
+      {"--at", "", "POINT",
+       "Point in time of layers and segments; as in plimsoll report. Default: the peak for layers; "
+       "for "
+       "segments the last time memory ran out, else the end."},
       {"--by", "", "GROUP",
        "What the colors of timeline and segments stand for. Default: category if known, else line.",
        charts::groupings()},
@@ -235,7 +246,7 @@ Command plot_command() {
       {"--device", "", "DEVICE",
        "The device: 0, cuda:1, cpu. Default: the one with the highest peak, a GPU if there is "
        "one."},
-      {"--title", "", "TEXT", "Title. Default: the recording's name, the device and its peak."},
+      {"--title", "", "TEXT", "Title. Default: the recording's name and what the chart shows."},
       {"--force", "", "", "Replace the output if it exists."},
   };
   command.sections = {

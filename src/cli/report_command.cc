@@ -54,7 +54,7 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
   for (const char* const option : {"--json", "--by", "--brief"}) {
     if (!arguments.has("--html") || !arguments.has(option)) continue;
     return make_error(ErrorCode::kInvalidArgument,
-                      std::string("--html writes a page with all tables: leave out ") + option);
+                      std::string("--html cannot be combined with ") + option);
   }
   if (arguments.has("--force") && !arguments.has("--html")) {
     return make_error(ErrorCode::kInvalidArgument, "--force is for --html, which writes a file");

@@ -47,6 +47,8 @@ struct DeviceView {
 inline constexpr const char* kNotInFile = "[allocated before the recording, not in the file]";
 
 inline constexpr std::size_t kWideColumns = 512;
+inline constexpr std::size_t kDevicesWithDetails = 2;  // the others have no tooltips, and no data
+                                                       // for the script
 
 DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t number);
 

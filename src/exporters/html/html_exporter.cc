@@ -17,7 +17,7 @@
 namespace plimsoll::exporters::html {
 namespace {
 
-constexpr std::size_t kMostDevices = 8;  // with charts and tables; the others have a line each
+constexpr std::size_t kMostDevices = 4;  // with charts and tables; the others have a line each
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 

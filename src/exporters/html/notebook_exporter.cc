@@ -16,9 +16,11 @@
 namespace plimsoll::exporters::html {
 namespace {
 
-constexpr std::size_t kMostRows = 6;      // of each table
-constexpr std::size_t kMostFindings = 4;  // the first with its evidence
-constexpr std::size_t kNotebookColumns = 220;
+constexpr std::size_t kMostRows = 6;        // of each table
+constexpr std::size_t kMostFindings = 4;    // the first with its evidence
+constexpr std::size_t kMostBytes = 60'000;  // of the fragment
+constexpr std::size_t kMostColumns = 220;
+constexpr std::size_t kFewestColumns = 20;
 
 void write_findings(Markup& html, const report::Report& report, std::string_view device) {
   if (report.findings.empty()) {
@@ -43,12 +45,12 @@ void write_findings(Markup& html, const report::Report& report, std::string_view
   }
 }
 
-void write_image(Markup& html, const ExportInput& input, std::size_t device) {
+void write_image(Markup& html, const ExportInput& input, std::size_t device, std::size_t columns) {
   const model::DeviceTrace& trace = input.trace.devices[device];
   const report::DeviceReport& report = input.report.devices[device];
   if (trace.events.size() == 0) return;
   const charts::TimelineData data =
-      charts::timeline_data(input.trace, trace, report, input.lines, {.columns = kNotebookColumns});
+      charts::timeline_data(input.trace, trace, report, input.lines, {.columns = columns});
   charts::ChartOptions options;
   options.width = 900;
   options.has_legend = true;
@@ -86,12 +88,24 @@ class NotebookExporter final : public Exporter {
   const char* suffix() const override { return ".notebook.html"; }
 
   Status write(const ExportInput& input, Output& output) const override {
+    // A chart of many bands gets fewer columns.
+    std::string text = fragment(input, kMostColumns);
+    for (std::size_t columns = kMostColumns / 2; text.size() > kMostBytes; columns /= 2) {
+      text = fragment(input, columns);
+      if (columns <= kFewestColumns) break;
+    }
+    return output.write(text);
+  }
+
+ private:
+  static std::string fragment(const ExportInput& input, std::size_t columns) {
     Markup html;
     html.open("div");
     write_findings(html, input.report, input.device);
     const report::DeviceReport* const device = fullest(input.report, input.device);
     if (device != nullptr) {
-      write_image(html, input, static_cast<std::size_t>(device - input.report.devices.data()));
+      write_image(html, input, static_cast<std::size_t>(device - input.report.devices.data()),
+                  columns);
       const auto points = rows_of(input.report.tables.points, *device);
       if (!points.empty()) {
         const report::PointInTime& point = *points.front();
@@ -101,7 +115,7 @@ class NotebookExporter final : public Exporter {
       }
     }
     html.close();
-    return output.write(html.take() + "\n");
+    return html.take() + "\n";
   }
 };
 

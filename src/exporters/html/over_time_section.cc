@@ -95,9 +95,10 @@ void write_over_time(Markup& html, const DeviceView& view) {
     options.height = size.chart.height;
     options.has_legend = true;
     const charts::Chart chart = charts::timeline(data, options);
-    html.raw(chart_svg(chart, size.chart.name, "Memory over time on " + device_name(view.report),
-                       "t" + std::to_string(view.number),
-                       column_overlay(data, chart, size.has_titles)));
+    html.raw(chart_svg(
+        chart, size.chart.name, "Memory over time on " + device_name(view.report),
+        "t" + std::to_string(view.number),
+        column_overlay(data, chart, size.has_titles && view.number < kDevicesWithDetails)));
   }
   html.close();
   write_point(html, view);

@@ -116,6 +116,7 @@ std::string deflated(const std::string& text) {
 
 void write_points(Markup& html, const DeviceView& view) {
   if (view.columns().empty() || view.tables.empty()) return;
+  if (view.number >= kDevicesWithDetails) return;
   std::string text;
   JsonWriter json([&](std::string_view piece) {
     text += piece;

@@ -1,5 +1,4 @@
-// The sections of the page, in their order on it. Each writes nothing if the recording has nothing
-// for it, or one sentence that says why.
+// The sections of the page. Each writes nothing if the recording has nothing for it.
 #pragma once
 
 #include <functional>
