@@ -47,8 +47,8 @@ struct DeviceView {
 inline constexpr const char* kNotInFile = "[allocated before the recording, not in the file]";
 
 inline constexpr std::size_t kWideColumns = 512;
-inline constexpr std::size_t kDevicesWithDetails = 2;  // the others have no tooltips, and no data
-                                                       // for the script
+// The others have coarser charts in which no point can be selected, so that a page stays small.
+inline constexpr std::size_t kDevicesWithDetails = 2;
 
 DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t number);
 

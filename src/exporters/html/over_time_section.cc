@@ -15,11 +15,10 @@ namespace {
 struct TimelineSize {
   ChartSize chart;
   std::size_t columns;  // a part of kWideColumns
-  bool has_titles;      // others have a script, or no pointer
 };
-constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns, true},
-                               TimelineSize{{"medium", 820, 370}, kWideColumns / 2, false},
-                               TimelineSize{{"narrow", 400, 330}, kWideColumns / 4, false}};
+constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns},
+                               TimelineSize{{"medium", 820, 370}, kWideColumns / 2},
+                               TimelineSize{{"narrow", 400, 330}, kWideColumns / 4}};
 
 // What a column shows, for those who point at it without a script.
 std::string column_text(const charts::TimelineData& data, std::size_t at) {
@@ -84,21 +83,25 @@ void write_over_time(Markup& html, const DeviceView& view) {
   html.element("span", {{"class", "sub hint"}, {"hidden", ""}},
                "Click a column, or use the arrow keys, to see what fills memory there.");
   html.close().open("div", {{"class", "chart over-time"}});
+  const bool has_details = view.number < kDevicesWithDetails;
   for (const TimelineSize& size : kSizes) {
+    const bool is_wide = size.columns == kWideColumns;
+    if (is_wide && !has_details) continue;
     const charts::TimelineData data =
-        size.columns == kWideColumns
-            ? view.over_time
-            : charts::timeline_data(view.input.trace, view.device, view.report, view.input.lines,
-                                    {.columns = size.columns});
+        is_wide ? view.over_time
+                : charts::timeline_data(view.input.trace, view.device, view.report,
+                                        view.input.lines, {.columns = size.columns});
     charts::ChartOptions options;
     options.width = size.chart.width;
     options.height = size.chart.height;
     options.has_legend = true;
     const charts::Chart chart = charts::timeline(data, options);
-    html.raw(chart_svg(
-        chart, size.chart.name, "Memory over time on " + device_name(view.report),
-        "t" + std::to_string(view.number),
-        column_overlay(data, chart, size.has_titles && view.number < kDevicesWithDetails)));
+    const std::string overlay =
+        has_details ? column_overlay(data, chart, is_wide && view.number == 0) : "";
+    const bool is_broad = !has_details && size.columns == kWideColumns / 2;
+    html.raw(chart_svg(chart, is_broad ? "broad" : size.chart.name,
+                       "Memory over time on " + device_name(view.report),
+                       "t" + std::to_string(view.number), overlay));
   }
   html.close();
   write_point(html, view);
