@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
   const auto report = [](const tiles::Rectangles& all) {
     std::printf("%48s %zu rectangles, of at least %llu bytes%s\n", "", all.rectangles.size(),
                 static_cast<unsigned long long>(all.min_bytes),
-                all.is_over_budget ? " (budget)" : "");
+                all.is_minimum_raised ? " (budget)" : "");
   };
   report(measured("rectangles of the whole view, of a pixel",
                   [&] { return tiles::rectangles(trace, device, categories, points, pixel); }));

@@ -19,7 +19,7 @@ struct Chart {
   page::Drawing drawing;
   double x = 0, y = 0, width = 0, height = 0;  // of the plot area
   double bytes_at_top = 0;                     // of the y axis, which begins at 0; 0: no such axis
-  std::string description;                     // for people who do not see it: one or two sentences
+  std::string description;                     // the text alternative: one or two sentences
 };
 
 }  // namespace plimsoll::charts

@@ -37,8 +37,8 @@ model::Dimension default_dimension(const model::Trace& trace, const model::Devic
 std::optional<tiles::Groups> groups_by(const model::Trace& trace, const model::DeviceTrace& device,
                                        const model::UserLines& lines, model::Dimension dimension);
 
-// `bytes` of each group decide the order of groups that are no categories or phases: largest first,
-// "[everything else]" last. Categories are in the order of the design: what stays is below.
+// `bytes` of each group decide the order of groups other than categories and phases: largest first,
+// "[everything else]" last. Categories are in the order of base::kStackOrder.
 std::vector<GroupStyle> styles_of(const std::vector<std::string>& names,
                                   const std::vector<std::uint64_t>& bytes,
                                   model::Dimension dimension);

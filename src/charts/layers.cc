@@ -166,7 +166,7 @@ class LayersPainter {
                    kBox,
                    {Paint::kFaint, 0.5},
                    {},
-                   {std::to_string(thin_layers) + " smaller layers: " + bytes_text(thin_bytes)}});
+                   {base::counted(thin_layers, "smaller layer") + ": " + bytes_text(thin_bytes)}});
   }
 
   void add_box(const Node& node, double x, double width, std::size_t depth) {

@@ -96,11 +96,14 @@ class PlotMaker {
   const PlotOptions& options_;
 };
 
-std::string time_text(const PointInTime& point) {
+std::string time_text(const PointInTime& point, const DeviceReport& device) {
   if (point.name == "peak") return "at the peak";
   if (point.name == "start") return "at the start";
   if (point.name == "end") return "at the end";
   if (point.name.starts_with("oom")) return "when memory ran out";
+  if (point.name.starts_with("time") && point.time_ns && device.first_time_ns) {
+    return base::format_duration(*point.time_ns - *device.first_time_ns) + " after the first event";
+  }
   return "at " + point.name;
 }
 
@@ -189,11 +192,12 @@ Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options) {
   });
   if (point == nullptr || !has_bytes) {
     return missing("no memory is live on " + maker.device_name() +
-                   (point == nullptr ? "" : " " + time_text(*point)) + "; choose another --at");
+                   (point == nullptr ? "" : " " + time_text(*point, maker.device_report())) +
+                   "; choose another --at");
   }
   const std::string bytes = bytes_text(static_cast<double>(point->live_bytes));
   const ChartOptions chart = maker.chart_options(
-      bytes + " live " + time_text(*point),
+      bytes + " live " + time_text(*point, maker.device_report()),
       "live bytes by layer; a box contains those below it, its stripe shows the phase "
       "that allocated them");
   return Plot{layers(input.report, ordinal, chart), chart.title};
@@ -214,12 +218,12 @@ Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options) {
   const SegmentsData data = segments_data(input.trace, maker.device(), input.lines, event, by);
   if (data.segments.empty()) {
     return missing("no segments of " + maker.device_name() + " are known" +
-                   (point == nullptr ? "" : " " + time_text(*point)) +
+                   (point == nullptr ? "" : " " + time_text(*point, maker.device_report())) +
                    "; snapshots of torch.cuda.memory and recordings of plimsoll run have them");
   }
   const ChartOptions chart = maker.chart_options(
       bytes_text(static_cast<double>(data.reserved_bytes)) + " reserved" +
-          (point == nullptr ? "" : " " + time_text(*point)),
+          (point == nullptr ? "" : " " + time_text(*point, maker.device_report())),
       base::counted(data.segments.size(), "segment") + "; the area of a box is bytes");
   return Plot{segments(data, chart), chart.title};
 }
@@ -233,8 +237,9 @@ Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options) {
   };
   const auto count = static_cast<std::uint64_t>(std::ranges::count_if(rows, is_complete));
   if (count == 0) {
-    return missing("no steps are marked on " + maker.device_name() +
-                   "; plimsoll run marks a step at each optimizer step, plimsoll.step() elsewhere");
+    return missing(
+        "no steps are marked on " + maker.device_name() +
+        "; plimsoll run marks one at each optimizer step; in other loops, call plimsoll.step()");
   }
   const ChartOptions chart = maker.chart_options(
       base::counted(count, "step"), "from the bytes live at the end of each step up to its peak");

@@ -121,8 +121,8 @@ class SegmentsPainter {
     for (const GroupStyle& style : data_.styles) {
       add(style.label, data_.group_bytes[style.group], style.fill());
     }
-    add("block of unknown origin", data_.unknown_block_bytes, unknown_fill());
-    add("free, but pinned by a block", data_.pinned_bytes, pinned_fill(), true);
+    add("blocks of unknown origin", data_.unknown_block_bytes, unknown_fill());
+    add("pinned", data_.pinned_bytes, pinned_fill(), true);
     add("releasable", data_.releasable_bytes, releasable_fill());
     add("free in private pools", data_.private_bytes, private_fill());
     return entries;
@@ -187,7 +187,7 @@ class SegmentsPainter {
     return rows;
   }
 
-  // The largest scale with at most as many rows as there is room for.
+  // The largest scale whose rows fit.
   void choose_scale() {
     std::size_t most = std::clamp((shown_.size() + 7) / 8, kFewestRows, kMostRows);
     if (options_.height > 0) {
@@ -331,7 +331,7 @@ class SegmentsPainter {
     if (parts > 1) return base::format_count(parts) + " blocks and gaps: " + size;
     switch (part.kind) {
       case RangeKind::kPinned:
-        return "free, but pinned by a block: " + size;
+        return "pinned: " + size;
       case RangeKind::kReleasable:
         return "releasable: " + size;
       case RangeKind::kPrivate:

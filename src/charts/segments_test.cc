@@ -68,17 +68,16 @@ TEST(Segments, areas_are_bytes) {
   const Chart chart = segments(data, segment_options());
   const double block = width_of_all(chart.drawing, "train.py:7");
   ASSERT_GT(block, 10);
-  EXPECT_NEAR(width_of_all(chart.drawing, "free, but pinned"), block * 6 / 4, 1);
+  EXPECT_NEAR(width_of_all(chart.drawing, "pinned: "), block * 6 / 4, 1);
   EXPECT_NEAR(width_of_all(chart.drawing, "releasable"), block * 20 / 4, 3);
-  EXPECT_THAT(tests::texts(chart.drawing),
-              IsSupersetOf({"free, but pinned by a block 6.0 MiB", "releasable 20.0 MiB"}));
+  EXPECT_THAT(tests::texts(chart.drawing), IsSupersetOf({"pinned 6.0 MiB", "releasable 20.0 MiB"}));
   EXPECT_THAT(chart.description,
               HasSubstr("2 segments, 30.0 MiB reserved: blocks 4.0 MiB, free but pinned 6.0 MiB"));
 }
 
 TEST(Segments, pinned_memory_is_hatched_and_comes_first) {
   const Chart chart = segments(data_of(two_segments()), {});
-  const page::Rect pinned = rect_with(chart.drawing, "free, but pinned by a block: 6.0 MiB");
+  const page::Rect pinned = rect_with(chart.drawing, "pinned: 6.0 MiB");
   EXPECT_EQ(pinned.fill.hatch, page::Paint::kCritical);
   const page::Rect releasable = rect_with(chart.drawing, "releasable");
   EXPECT_EQ(releasable.fill.hatch, page::Paint::kNone);

@@ -97,7 +97,7 @@ class TimelinePainter {
   static constexpr double kReservedShown =
       2.5;  // times the peak: a higher line would flatten the bands
   static constexpr double kLimitShown = 2;
-  static constexpr double kSlackForPixels = 50;
+  static constexpr double kSnapTolerance = 50;
 
   Drawing& drawing() { return chart_.drawing; }
   double x_of(double column) const {
@@ -152,7 +152,7 @@ class TimelinePainter {
     plot_.width = std::floor(std::max(drawing().width - kRightMargin - plot_.x, 40.0));
     // One pixel for each column is sharper than nearly one.
     const auto columns = static_cast<double>(data_.columns.size());
-    if (columns <= plot_.width && plot_.width - columns < kSlackForPixels) {
+    if (columns <= plot_.width && plot_.width - columns < kSnapTolerance) {
       plot_.x += plot_.width - columns;
       plot_.width = columns;
     }
@@ -287,17 +287,17 @@ class TimelinePainter {
                                                        : data_.steps[last].label;
   }
 
-  // As many labels as there is room for: every step, every second, fifth, tenth...
+  // Thins the labels until they fit: every step, every second, fifth, tenth...
   void add_steps() {
     const double narrowest = plot_.width / static_cast<double>(data_.steps.size());
     const double room = page::text_width(last_step(), {kAxisSize}) + 12;
-    const bool has_words = narrowest > room + page::text_width("step ", {kAxisSize});
+    const bool has_prefix = narrowest > room + page::text_width("step ", {kAxisSize});
     std::uint64_t every = 1;
     for (int i = 0; narrowest * static_cast<double>(every) < room; ++i) {
       every = every * (i % 3 == 1 ? 5 : 4) / 2;
     }
     LabelRow labels(drawing(), label_y());
-    if (!has_words) labels.add_caption(plot_.x - 8, "step");
+    if (!has_prefix) labels.add_caption(plot_.x - 8, "step");
     for (const AxisSpan& span : data_.steps) {
       const bool is_rest = span.label.empty();
       if (!is_rest && std::stoull(span.label) % every != 0) continue;
@@ -306,7 +306,7 @@ class TimelinePainter {
       const double x = std::floor(begin) + 0.5;
       drawing().line({x, plot_.bottom() + 2}, {x, ticks_y() + 5}, {Paint::kLine});
       const std::string label = is_rest ? rest_label(end - begin) : span.label;
-      labels.add((begin + end) / 2, (has_words && !is_rest ? "step " : "") + label);
+      labels.add((begin + end) / 2, (has_prefix && !is_rest ? "step " : "") + label);
     }
   }
 
@@ -321,10 +321,11 @@ class TimelinePainter {
   void add_failures() {
     if (data_.failures.empty()) return;
     const double top = plot_.y - kFailureRow - 2;
-    double last_x = -1;
+    constexpr double kLeastBetweenFailures = 6;
+    double last_x = -kLeastBetweenFailures;
     for (const TimelineData::Failure& failure : data_.failures) {
       const double x = std::min(std::floor(x_of(failure.column)) + 0.5, plot_.right() - 0.5);
-      if (x == last_x) continue;  // hundreds at one point are one line
+      if (x - last_x < kLeastBetweenFailures) continue;  // hundreds would hide the bands
       last_x = x;
       drawing().line({x, top + 4}, {x, plot_.bottom()}, {Paint::kCritical, 1.25});
       for (const double side : {-1.0, 1.0}) {
@@ -340,7 +341,7 @@ class TimelinePainter {
                label_beside(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
   }
 
-  // The load line, the mark and its label. Other labels of lines make room for it.
+  // The dashed line at the peak, the mark and its label. Other labels of lines make room for it.
   void add_peak() {
     if (peak_ <= 0 || !data_.is_peak_known) return;
     const double y = std::round(y_of(static_cast<double>(peak_bytes()))) + 0.5;

@@ -1,7 +1,5 @@
 // plimsoll export: converts a recording to another format.
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -37,13 +35,6 @@ std::string stem(const std::string& path) {
   return name.empty() ? "recording" : name;
 }
 
-bool is_same_file(const std::string& a, const std::string& b) {
-  struct stat first{};
-  struct stat second{};
-  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 Status write_export(const Session& session, const std::string& format, OutputFile& output,
                     const Question& question, const ProgressCallback& progress) {
   Status status = session.export_to(
@@ -58,10 +49,7 @@ Status write_export(const Session& session, const std::string& format, OutputFil
 Result<std::string> export_path(const Arguments& arguments, const std::string& suffix) {
   const std::string input = arguments.value("FILE");
   std::string path = arguments.value("--output", stem(input) + suffix);
-  if (path != "-" && is_same_file(input, path)) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      path + " is the recording itself; give another name with -o");
-  }
+  PLIMSOLL_TRY(check_not_an_input(path, {input}));
   return path;
 }
 

@@ -30,12 +30,28 @@ std::string resolved(const std::string& path) {
 
 }  // namespace
 
-Result<OutputFile> OutputFile::create(const std::string& path, Existing existing) {
+Status check_not_an_input(const std::string& output, const std::vector<std::string>& inputs,
+                          const char* option) {
+  struct stat written{};
+  if (output == "-" || ::stat(output.c_str(), &written) != 0) return {};
+  for (const std::string& input : inputs) {
+    struct stat read{};
+    if (::stat(input.c_str(), &read) != 0) continue;
+    if (read.st_dev != written.st_dev || read.st_ino != written.st_ino) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      output + " is the recording itself; give another name with " + option);
+  }
+  return {};
+}
+
+Result<OutputFile> OutputFile::create(const std::string& path, Existing existing,
+                                      const char* option) {
   if (path == "-") return OutputFile("standard output", "", stdout);
   struct stat info{};
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) {
-    return make_error(ErrorCode::kInvalidArgument, path + " is a folder; give a file name with -o");
+    return make_error(ErrorCode::kInvalidArgument,
+                      path + " is a folder; give a file name with " + option);
   }
   if (exists && !S_ISREG(info.st_mode)) {
     const int descriptor = base::open_existing(path.c_str());
@@ -48,12 +64,14 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
   if (!exists && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
     return make_error(ErrorCode::kInvalidArgument,
                       path +
-                          " is a symbolic link that leads to no file; remove it, or say -o and "
-                          "another name");
+                          " is a symbolic link that leads to no file; remove it, or give another "
+                          "name with " +
+                          option);
   }
   if (exists && existing == Existing::kRefuse) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      path + " exists; replace it with --force, or name another file with -o");
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        path + " exists; replace it with --force, or name another file with " + option);
   }
   const std::string place = exists ? resolved(path) : path;
   const std::string temporary = place + ".plimsoll-" + std::to_string(::getpid());

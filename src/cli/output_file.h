@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plimsoll/result.h"
 
@@ -15,7 +16,9 @@ enum class Existing : std::uint8_t { kRefuse, kReplace };
 
 class OutputFile {
  public:
-  static Result<OutputFile> create(const std::string& path, Existing existing);
+  // `option` names the path in messages.
+  static Result<OutputFile> create(const std::string& path, Existing existing,
+                                   const char* option = "-o");
 
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -36,5 +39,9 @@ class OutputFile {
   std::uint64_t size_bytes_ = 0;
   int errno_ = 0;  // of the first write that failed
 };
+
+// An error if writing `output` would replace one of the `inputs`, also through a link.
+Status check_not_an_input(const std::string& output, const std::vector<std::string>& inputs,
+                          const char* option = "-o");
 
 }  // namespace plimsoll::cli

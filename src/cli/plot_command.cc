@@ -81,7 +81,7 @@ Status check_options(const Arguments& arguments, const PlotKind& kind) {
                                                               {"--device", kind.plot != nullptr}}};
   for (const auto& [option, has_meaning] : known) {
     if (has_meaning || !arguments.has(option)) continue;
-    return plot_error(std::string(option) + " has no meaning for --what " + std::string(kind.name) +
+    return plot_error(std::string(option) + " does not apply to --what " + std::string(kind.name) +
                       ": leave it out");
   }
   const std::size_t files = arguments.values("FILE").size();
@@ -90,7 +90,9 @@ Status check_options(const Arguments& arguments, const PlotKind& kind) {
                       std::to_string(files) + " files");
   }
   if (kind.plot == nullptr && files < 2) {
-    return plot_error("--what ranks compares the recordings of several ranks; got 1 file");
+    return plot_error(
+        "--what ranks compares the recordings of several ranks; got 1 file; name one file per "
+        "rank");
   }
   return {};
 }
@@ -190,6 +192,7 @@ Status write_plot(const Arguments& arguments) {
     return plot_error("-o " + path + ": the name must end in .svg or .png");
   }
   const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
+  PLIMSOLL_TRY(check_not_an_input(path, arguments.values("FILE")));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing));
   PLIMSOLL_TRY_ASSIGN(const Plot plot,
                       kind.plot == nullptr
@@ -214,7 +217,7 @@ Command plot_command() {
   command.name = "plot";
   command.summary = "Draw a chart of a recording as SVG or PNG";
   command.description =
-      "Draws memory over time, or what it consists of at one point in time, for papers, READMEs "
+      "Draws memory over time, or what fills memory at one point in time, for papers, READMEs "
       "and issues. SVG is sharp at any size; PNG is for places that show no SVG.";
   command.positionals = {recording_positional(
       "The recording; with --what ranks, one recording per rank.", Count::kOneOrMore)};

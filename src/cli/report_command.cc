@@ -57,7 +57,7 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
                       std::string("--html cannot be combined with ") + option);
   }
   if (arguments.has("--force") && !arguments.has("--html")) {
-    return make_error(ErrorCode::kInvalidArgument, "--force is for --html, which writes a file");
+    return make_error(ErrorCode::kInvalidArgument, "--force applies only with --html");
   }
   question.text.color = chosen_color(arguments);
   question.text.width = output_width(kWidestTables);

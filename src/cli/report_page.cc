@@ -1,7 +1,8 @@
 #include "cli/report_page.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,45 +48,49 @@ Result<Recording> read(const std::string& path, const Question& question) {
   return Recording{std::move(session), std::move(report)};
 }
 
+std::int64_t highest_peak(const report::Report& report) {
+  std::int64_t most = 0;
+  for (const report::DeviceReport& device : report.devices) {
+    most = std::max(most, device.held().peak_bytes);
+  }
+  return most;
+}
+
 // Of several files. Only the report of each is kept: the page shows one recording in full, which is
 // read again.
 Result<std::string> page_of_several(const std::vector<std::string>& paths, const Question& question,
                                     int& exit_code, const Arguments& arguments) {
-  std::vector<report::Report> reports;
+  exporters::html::SeveralRecordings several;
   for (const std::string& path : paths) {
     auto recording = read(path, question);
     if (!recording) {
       if (recording.error().code == ErrorCode::kInterrupted) return recording.error();
+      several.unreadable.push_back(recording.error().message);
       exit_code = std::max(exit_code, complain(recording.error()));
       continue;
     }
-    reports.push_back(recording->report.value());
-    if (is_to_fail_on(reports.back().findings, arguments)) {
+    const report::Report& report = recording->report.value();
+    (report.source.rank ? several.ranks : several.others).push_back(report);
+    if (is_to_fail_on(report.findings, arguments)) {
       exit_code = std::max(exit_code, kFindingToFailOn);
     }
   }
-  if (reports.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "no page was written: no file could be read");
-  }
-  const auto comparison = comparison::compare_ranks(reports);
-  if (comparison && is_to_fail_on(comparison->findings, arguments)) {
+  several.comparison = comparison::compare_ranks(several.ranks);
+  if (!several.comparison) {
+    std::ranges::move(several.ranks, std::back_inserter(several.others));
+    several.ranks.clear();
+  } else if (is_to_fail_on(several.comparison->findings, arguments)) {
     exit_code = std::max(exit_code, kFindingToFailOn);
   }
-  const auto fullest = [&] {
-    const auto peak_of = [](const report::Report& report) {
-      std::int64_t most = 0;
-      for (const report::DeviceReport& device : report.devices) {
-        most = std::max(most, device.held().peak_bytes);
-      }
-      return most;
-    };
-    return static_cast<std::size_t>(std::ranges::max_element(reports, {}, peak_of) -
-                                    reports.begin());
-  };
-  const std::size_t first = comparison ? comparison->first_to_read : fullest();
-  PLIMSOLL_TRY_ASSIGN(const Recording shown, read(reports[first].source.path, question));
+  if (several.ranks.empty() && several.others.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "no page was written: no file could be read");
+  }
+  const report::Report& first = several.comparison
+                                    ? several.ranks[several.comparison->first_to_read]
+                                    : *std::ranges::max_element(several.others, {}, highest_peak);
+  PLIMSOLL_TRY_ASSIGN(const Recording shown, read(first.source.path, question));
   return page_of(shown, question, [&](const exporters::ExportInput& input) {
-    return exporters::html::to_page_of_several(comparison ? &*comparison : nullptr, reports, input);
+    return exporters::html::to_page_of_several(several, input);
   });
 }
 
@@ -102,7 +107,8 @@ Result<std::string> page(const Arguments& arguments, const Question& question, i
 Status write(const Arguments& arguments, const Question& question, int& exit_code) {
   const std::string path = arguments.value("--html");
   const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
-  PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing));
+  PLIMSOLL_TRY(check_not_an_input(path, arguments.values("FILE"), "--html"));
+  PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing, "--html"));
   PLIMSOLL_TRY_ASSIGN(const std::string text, page(arguments, question, exit_code));
   output.write(text);
   if (output.reader_has_gone()) return {};

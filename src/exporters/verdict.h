@@ -17,7 +17,7 @@ const report::DeviceReport* fullest(const report::Report& report, std::string_vi
 std::string severity_mark(const report::Finding& finding);
 std::string step_text(const report::Finding& finding);
 
-// The one sentence for a report without findings.
+// The sentences of a report without findings.
 std::string calm_text(const report::Report& report, std::string_view asked_for);
 
 // An imperfection of the input.

@@ -46,7 +46,7 @@ std::vector<LiveAllocation> live_allocations(const Trace& trace, const DeviceTra
                                              const UserLines& lines, std::int64_t event);
 
 bool is_known_category(const Trace& trace, StringId category);
-// Of at least one of them.
+// True if any of them has a known category.
 bool has_categories(const Trace& trace, std::span<const LiveAllocation> live);
 
 inline LineId before_recording(const UserLines& lines) {

@@ -10,8 +10,8 @@
 namespace plimsoll::page {
 
 // One line per paint: the enumerator, its name in CSS, its colors on a light and a dark background.
-// The first ten categories and the severities are those of the page's design; the other four
-// categories are always hatched, which distinguishes them for everyone (paint_test.cc checks all).
+// Workspace, communication, optimizer scratch and pinned host memory are always hatched: fourteen
+// colors cannot all be distinct for everyone (paint_test.cc checks both).
 // clang-format off
 #define PLIMSOLL_PAINTS(PAINT)                                        \
   PAINT(kBackground,         "background",          0xfbfaf7, 0x14171b) \

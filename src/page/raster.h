@@ -39,7 +39,7 @@ class Mask {
   std::size_t top() const { return top_; }
   std::size_t right() const { return right_; }
   std::size_t bottom() const { return bottom_; }
-  // Behind the pixels of the row, from x on, with the same coverage.
+  // The end of the run of pixels in row y, from x on, with equal coverage.
   std::size_t end_of_run(std::size_t x, std::size_t y) const;
   std::uint8_t at(std::size_t x, std::size_t y) const {
     return coverage_[(y - top_) * (right_ - left_) + x - left_];

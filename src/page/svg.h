@@ -22,7 +22,7 @@ struct SvgOptions {
   SvgColors colors = SvgColors::kOfTheme;
   Theme theme = Theme::kPrint;
   std::string title = {};        // the accessible name; empty: none
-  std::string description = {};  // what it shows, for those who do not see it
+  std::string description = {};  // the text alternative for screen readers
   // Begins the ids of hatches, which must be distinct in one page.
   std::string id_prefix = "h";
 };

@@ -28,7 +28,7 @@ double character_width(std::uint32_t point, const Font& font) {
   return width * (font.is_bold ? kBoldFactor : kRegularFactor);
 }
 
-// No character is narrower than a fifth of its size: more do not fit, and would cost time.
+// An upper bound: no character is narrower than a fifth of the font size.
 std::size_t most_characters(const Font& font, double width) {
   return static_cast<std::size_t>(width <= 0 ? 0 : width / (font.size * 0.2) + 1);
 }

@@ -19,8 +19,8 @@ std::uint32_t event_count(const model::DeviceTrace& device) {
   return static_cast<std::uint32_t>(device.events.size());
 }
 
-// The times of all events, from the first known one on; those before it have its time. Empty if the
-// times are that already.
+// The running maximum of the times; events before the first known time get that time. Empty if the
+// times ascend as recorded.
 std::vector<std::int64_t> running_maximum(std::span<const std::int64_t> times_ns) {
   std::vector<std::int64_t> latest;
   if (times_ns.front() != kNoTime && std::ranges::is_sorted(times_ns)) return latest;

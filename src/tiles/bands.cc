@@ -35,7 +35,7 @@ void add_largest(const std::vector<std::uint64_t>& bytes, std::size_t keep,
 // In the order of `groups`, the rest last.
 Groups keep_only(Groups groups, const std::vector<bool>& is_kept) {
   const auto kept = static_cast<std::uint32_t>(std::ranges::count(is_kept, true));
-  if (kept + 1 >= groups.names.size()) return groups;  // a name is no longer than "everything else"
+  if (kept + 1 >= groups.names.size()) return groups;  // merging a single group saves no band
   Groups out;
   std::vector<std::uint32_t> place(is_kept.size(), kept);
   for (std::size_t group = 0; group < is_kept.size(); ++group) {

@@ -134,7 +134,7 @@ Rectangles rectangles(const model::Trace& trace, const model::DeviceTrace& devic
   Stack stack(groups, budget, out);
   while (!stack.build(large.spans())) large.raise_minimum();
   out.min_bytes = large.min_bytes();
-  out.is_over_budget = large.is_raised();
+  out.is_minimum_raised = large.is_raised();
   return out;
 }
 

@@ -30,7 +30,7 @@ struct Rectangles {
   std::vector<Rectangle> rectangles;      // by band, lifetime and point
   std::vector<std::uint64_t> rest_bytes;  // band by band, like bands.bytes
   std::uint64_t min_bytes = 0;            // allocations of this size and more have rectangles
-  bool is_over_budget = false;            // min_bytes is more than was asked for
+  bool is_minimum_raised = false;         // min_bytes is more than was asked for
 
   std::span<const std::uint64_t> rest_of(std::size_t band) const {
     return {rest_bytes.data() + band * bands.points, bands.points};

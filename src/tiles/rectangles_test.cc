@@ -59,7 +59,7 @@ TEST(Rectangles, continue_where_an_allocation_below_is_freed) {
                                          {2, 2, 3, 120, 5},
                                          {2, 3, 4, 20, 5},
                                          {2, 4, 5, 50, 5}}));
-  EXPECT_FALSE(all.is_over_budget);
+  EXPECT_FALSE(all.is_minimum_raised);
 }
 
 TEST(Rectangles, leave_small_allocations_to_the_remainder_of_their_band) {
@@ -78,7 +78,7 @@ TEST(Rectangles, raise_the_minimum_until_they_are_within_the_budget) {
   const Rectangles all = by_layer(trace, 1, 4);
   EXPECT_EQ(all.rectangles.size(), 4u);  // without the one of 5 bytes
   EXPECT_EQ(all.min_bytes, 8u);
-  EXPECT_TRUE(all.is_over_budget);
+  EXPECT_TRUE(all.is_minimum_raised);
   EXPECT_EQ(by_layer(trace, 1, 0).rectangles.size(), 0u);
 }
 

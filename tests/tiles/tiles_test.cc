@@ -468,7 +468,7 @@ TEST(TilesProperty, rectangles_and_the_remainder_are_the_band) {
       if (groups.names.empty()) continue;
       for (const std::uint64_t min_bytes : {0u, 1u, 20'000u, 1u << 20, 1u << 30}) {
         const Rectangles all = rectangles(on.trace, on.device, groups, points, min_bytes);
-        ASSERT_FALSE(all.is_over_budget);
+        ASSERT_FALSE(all.is_minimum_raised);
         ASSERT_EQ(all.min_bytes, std::max<std::uint64_t>(min_bytes, 1));
         ASSERT_EQ(all.bands.bytes, bands(on.trace, on.device, groups, points).bytes);
         check_stack(on, groups, points, all);
@@ -487,8 +487,8 @@ TEST(TilesProperty, rectangles_keep_within_their_budget) {
       ASSERT_LE(all.rectangles.size(), budget);
       check_stack(on, groups, points, all);
       // Half of the minimum is too little, unless that is what was asked for.
-      ASSERT_EQ(all.is_over_budget, all.min_bytes > 1'000);
-      if (!all.is_over_budget) continue;
+      ASSERT_EQ(all.is_minimum_raised, all.min_bytes > 1'000);
+      if (!all.is_minimum_raised) continue;
       const Rectangles more =
           rectangles(on.trace, on.device, groups, points, all.min_bytes / 2, 1'000'000);
       ASSERT_GT(more.rectangles.size(), budget);

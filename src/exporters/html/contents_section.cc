@@ -79,7 +79,7 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
 
 void write_table(Markup& html, const DeviceView& view, const ContentsTable& what) {
   const auto rows = rows_of(view.input.report.tables.*what.rows, view.report);
-  if (rows.empty()) return;
+  if (rows.empty() && view.table(what.by) == nullptr) return;
   // The tree of layers comes first.
   const bool is_folded = what.by == Dimension::kLayer;
   html.open("div", {{"class", "panel"}});
@@ -134,9 +134,11 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   for (const LayerTreeRow& row : rows) {
     const report::LayerBytes& inside = row.layer->inclusive;
     html.open("tr", {{"class", "depth-" + std::to_string(std::min<std::size_t>(row.depth, 6))},
-                     {"data-key", row.layer->layer},
+                     {"data-key", page::shortened(row.layer->layer, kLongestName)},
                      {"data-bytes", std::to_string(inside.bytes)}});
-    html.open("th", {{"scope", "row"}, {"class", "key"}, {"title", row.layer->layer}});
+    html.open("th", {{"scope", "row"},
+                     {"class", "key"},
+                     {"title", page::shortened(row.layer->layer, kLongestName)}});
     write_breakable(html, row.name);
     html.close();
     const double share = total > 0 ? static_cast<double>(inside.bytes) / total : 0;
@@ -173,7 +175,7 @@ std::string composition_bar(const DeviceView& view) {
 }  // namespace
 
 void write_contents(Markup& html, const DeviceView& view) {
-  if (view.point == nullptr || view.point->live_count == 0) return;
+  if (view.point == nullptr || (view.point->live_count == 0 && view.tables.empty())) return;
   html.open("section",
             {{"data-section", "contents"}, {"id", "contents-" + std::to_string(view.number)}});
   write_head(html, "What fills memory",

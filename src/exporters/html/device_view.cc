@@ -119,6 +119,10 @@ void add_not_in_file(BandTable& table, const std::vector<std::int64_t>& bytes) {
 
 }  // namespace
 
+std::int64_t shown_bytes(const charts::TimelineData& data, std::size_t column) {
+  return data.columns[column].live_bytes - std::min<std::int64_t>(0, data.not_in_bands[column]);
+}
+
 const BandTable* DeviceView::table(Dimension by) const {
   const auto found = std::ranges::find(tables, by, &BandTable::by);
   return found == tables.end() ? nullptr : &*found;
@@ -151,7 +155,7 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
        {Dimension::kLayer, Dimension::kLine, Dimension::kOperator, Dimension::kTensor}) {
     add_table(view, by);
   }
-  if (!view.tables.empty()) add_not_in_file(view.tables.front(), view.over_time.not_in_bands);
+  for (BandTable& table : view.tables) add_not_in_file(table, view.over_time.not_in_bands);
   return view;
 }
 

@@ -32,8 +32,8 @@ struct DeviceView {
   const report::PointInTime* point = nullptr;  // of the tables; null: there is none
   charts::TimelineData over_time = {};         // kWideColumns columns; none if there are no events
   std::size_t chosen = 0;                      // the column that contains the point
-  // By category, layer, line, operator and tensor, as far as these are known. The first has a last
-  // band for memory that is in the totals but not in the file.
+  // By category, layer, line, operator and tensor, as far as these are known. The last band is
+  // memory that is in the totals but not in the file, if there is any.
   std::vector<BandTable> tables = {};
 
   const std::vector<tiles::Column>& columns() const { return over_time.columns; }
@@ -42,6 +42,10 @@ struct DeviceView {
   // categories, the chart's bands have their paints in the chart.
   page::Paint paint_of(model::Dimension by, const std::string& key) const;
 };
+
+// What the tables of a column sum to: the running total; if the file contradicts itself, so that
+// the total is less than the live set, the live set.
+std::int64_t shown_bytes(const charts::TimelineData& data, std::size_t column);
 
 // The name of memory older than the recording that is in the totals but not in the file.
 inline constexpr const char* kNotInFile = "[allocated before the recording, not in the file]";

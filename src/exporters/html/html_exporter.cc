@@ -204,25 +204,35 @@ std::string to_page(const ExportInput& input) {
   return document(page_title(report, report.findings), html.take());
 }
 
-std::string to_page_of_several(const comparison::RankComparison* comparison,
-                               const std::vector<report::Report>& reports,
-                               const ExportInput& shown) {
+std::string to_page_of_several(const SeveralRecordings& several, const ExportInput& shown) {
   const Devices devices = devices_of(shown);
+  const std::size_t count = several.ranks.size() + several.others.size();
   Markup html;
-  write_top(html, shown.report, devices, reports.size());
+  write_top(html, shown.report, devices, count);
   html.open("main");
-  if (comparison != nullptr) write_verdict_of_ranks(html, *comparison);
-  write_ranks(html, comparison, reports);
-  write_head(
-      html, base_name(shown.report.source.path),
-      comparison != nullptr ? "the rank to read first" : "the recording with the highest peak");
+  if (several.comparison) {
+    write_verdict_of_ranks(html, *several.comparison);
+    write_ranks(html, &*several.comparison, several.ranks);
+  }
+  if (!several.others.empty()) write_ranks(html, nullptr, several.others);
+  if (!several.unreadable.empty()) {
+    html.open("section", {{"data-section", "unreadable"}});
+    write_head(html, "Not read", "");
+    html.open("ul", {{"class", "notes"}});
+    for (const std::string& message : several.unreadable) {
+      html.element("li", {{"class", "severe"}}, message);
+    }
+    html.close().close();
+  }
+  write_head(html, base_name(shown.report.source.path),
+             several.comparison ? "the rank to read first" : "the recording with the highest peak");
   write_verdict(html, shown.report, shown.report.findings,
                 devices.views.empty() ? nullptr : &devices.views.front());
   write_recording(html, shown.report, devices);
   html.close();
-  return document(base::counted(reports.size(), comparison != nullptr ? "rank" : "recording") +
-                      " \u2013 Plimsoll",
-                  html.take());
+  return document(
+      base::counted(count, several.comparison ? "rank" : "recording") + " \u2013 Plimsoll",
+      html.take());
 }
 
 std::unique_ptr<Exporter> make() { return std::make_unique<HtmlExporter>(); }

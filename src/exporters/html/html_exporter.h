@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,16 @@ inline constexpr const char* kGenerator = "<meta name=\"generator\" content=\"Pl
 
 std::string to_page(const ExportInput& input);
 
-// Of several recordings: a row for each, and the page of one of them, `shown`. `comparison` is null
-// unless they are the ranks of one run.
-std::string to_page_of_several(const comparison::RankComparison* comparison,
-                               const std::vector<report::Report>& reports,
-                               const ExportInput& shown);
+struct SeveralRecordings {
+  // The ranks of one run and their comparison; none if the recordings are not ranks.
+  std::vector<report::Report> ranks;
+  std::optional<comparison::RankComparison> comparison = {};  // refers to `ranks`
+  std::vector<report::Report> others;
+  std::vector<std::string> unreadable;  // messages about files that could not be read
+};
+
+// A row for each recording, and the page of one of them, `shown`.
+std::string to_page_of_several(const SeveralRecordings& several, const ExportInput& shown);
 
 std::unique_ptr<Exporter> make();
 

@@ -24,7 +24,7 @@ constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns},
 std::string column_text(const charts::TimelineData& data, std::size_t at) {
   constexpr std::size_t kMostNamed = 4;
   const tiles::Column& column = data.columns[at];
-  std::string text = base::format_bytes(column.live_bytes);
+  std::string text = base::format_bytes(shown_bytes(data, at));
   text += column.point < 0
               ? " before the first event"
               : ", event " + base::format_count(static_cast<std::uint64_t>(column.point));
@@ -43,16 +43,27 @@ std::string column_text(const charts::TimelineData& data, std::size_t at) {
 }
 
 // Transparent, on top of the bands: a browser shows their titles, the script listens to them.
-std::string column_overlay(const charts::TimelineData& data, const charts::Chart& chart,
-                           bool has_titles) {
+// The column among `count` of the widest chart that shows the same point.
+std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t first,
+                        std::size_t count) {
+  for (std::size_t at = first; at < first + count; ++at) {
+    if (view.columns()[at].point == point) return at;
+  }
+  return first;
+}
+
+std::string column_overlay(const DeviceView& view, const charts::TimelineData& data,
+                           const charts::Chart& chart, bool has_titles) {
   std::string svg = "<g class=\"columns\">";
+  const std::size_t group = kWideColumns / data.columns.size();
   const double width = chart.width / static_cast<double>(data.columns.size());
   for (std::size_t at = 0; at < data.columns.size(); ++at) {
     svg += "<rect data-column=\"" + std::to_string(at) + "\" x=\"" +
            number_text(chart.x + width * static_cast<double>(at)) + "\" y=\"" +
            number_text(chart.y) + "\" width=\"" + number_text(width) + "\" height=\"" +
-           number_text(chart.height) + "\" data-bytes=\"" +
-           std::to_string(data.columns[at].live_bytes) + "\">";
+           number_text(chart.height) + "\" data-bytes=\"" + std::to_string(shown_bytes(data, at)) +
+           "\" data-at=\"" +
+           std::to_string(column_with(view, data.columns[at].point, at * group, group)) + "\">";
     if (has_titles) svg += "<title>" + page::escape_html(column_text(data, at)) + "</title>";
     svg += "</rect>";
   }
@@ -66,7 +77,9 @@ void write_point(Markup& html, const DeviceView& view) {
     const std::uint64_t bytes = view.point->live_bytes + older_bytes(*view.point);
     html.element("b", {{"data-bytes", std::to_string(bytes)}},
                  point_bytes(view.report, *view.point));
-    html.element("span", {}, point_place(view.report, *view.point));
+    html.open("span");
+    write_breakable(html, point_place(view.report, *view.point));
+    html.close();
   }
   html.close();
 }
@@ -97,7 +110,7 @@ void write_over_time(Markup& html, const DeviceView& view) {
     options.has_legend = true;
     const charts::Chart chart = charts::timeline(data, options);
     const std::string overlay =
-        has_details ? column_overlay(data, chart, is_wide && view.number == 0) : "";
+        has_details ? column_overlay(view, data, chart, is_wide && view.number == 0) : "";
     const bool is_broad = !has_details && size.columns == kWideColumns / 2;
     html.raw(chart_svg(chart, is_broad ? "broad" : size.chart.name,
                        "Memory over time on " + device_name(view.report),

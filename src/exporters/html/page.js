@@ -14,22 +14,29 @@
     return element;
   };
   const count = n => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
+  // One decimal. Ties go to the even digit, as in C++, so that equal numbers have equal texts.
+  const tenths = (value, unit) => {
+    const [scaled, divisor] = [BigInt(Math.abs(value)) * 10n, BigInt(unit)];
+    let digit = scaled / divisor;
+    const twice = 2n * (scaled % divisor);
+    if (twice > divisor || (twice === divisor && digit % 2n === 1n)) ++digit;
+    return (value < 0 ? '-' : '') + String(digit / 10n) + '.' + String(digit % 10n);
+  };
   const bytesText = bytes => {
-    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+    const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+    if (Math.abs(bytes) < 1024) return bytes + ' B';
     let unit = 0;
-    let value = Math.abs(bytes);
-    for (; value >= 1024 && unit < units.length - 1; ++unit) value /= 1024;
-    // 1023.96 rounds to 1024.0, which is the next unit.
-    if (unit > 0 && unit < units.length - 1 && value >= 1023.95) { value /= 1024; ++unit; }
-    return (bytes < 0 ? '-' : '') + (unit ? value.toFixed(1) : value) + ' ' + units[unit];
+    while (unit < 3 && Math.abs(bytes) >= 1024 ** (unit + 2)) ++unit;
+    return tenths(bytes, 1024 ** (unit + 1)) + ' ' + units[unit];
   };
   const durationText = ns => {
-    const abs = Math.abs(ns);
-    if (abs < 1e3) return ns + ' ns';
-    if (abs < 1e6) return (ns / 1e3).toFixed(1) + ' µs';
-    if (abs < 1e9) return (ns / 1e6).toFixed(1) + ' ms';
-    return (ns / 1e9).toFixed(1) + ' s';
+    const size = Math.abs(ns);
+    if (size < 1e3) return ns + ' ns';
+    if (size < 1e6) return tenths(ns, 1e3) + ' us';
+    if (size < 1e9) return tenths(ns, 1e6) + ' ms';
+    return tenths(ns, 1e9) + ' s';
   };
+  const percentText = (part, whole) => (whole > 0 ? tenths(part * 100, whole) : '0.0') + '%';
 
   // Themes: as the system has it, until the reader chooses.
   const theme = document.querySelector('.theme');
@@ -191,12 +198,14 @@
       table.counts = table.counts.map(undo);
     }
     const caption = article.querySelector('.point');
+    const opened = new Set();  // tables whose details the script has opened
     const initial = [...caption.childNodes].map(node => node.cloneNode(true));
     const bodies = new Map(all('table[data-table]', article).map(table => [table.dataset.table, [table, table.tBodies[0]]]));
     const chart = article.querySelector('.chart.over-time');
     const svgs = all('svg', chart);
     const tip = make('div', { class: 'tip', hidden: '' });
     chart.append(tip);
+    const kInitial = -1;  // the point of the tables, which may be between two columns
     let chosen = data.chosen;
     all('.hint', article).forEach(hint => { hint.hidden = false; });
 
@@ -226,12 +235,12 @@
           const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), 'data-exact': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
           body.append(make('tr', { 'data-key': row.name, 'data-bytes': String(row.bytes), class: row.isRest ? 'rest' : '' },
             key, bytes, make('td', { class: 'b' }, shareBar(share, row.paint)),
-            make('td', { class: 'n', 'data-value': String(row.bytes) }, (100 * share).toFixed(1) + '%'),
+            make('td', { class: 'n', 'data-value': String(row.bytes) }, percentText(row.bytes, data.live[i])),
             make('td', { class: 'n count', 'data-value': String(row.count) }, count(row.count))));
         }
         element.tBodies[0].replaceWith(body);
         const folded = element.closest('details');
-        if (folded) folded.open = true;
+        if (folded && !folded.open) { folded.open = true; opened.add(element); }
         all('thead th', element).forEach(head => head.removeAttribute('aria-sort'));
         fold(element);
       }
@@ -241,7 +250,7 @@
     const initialBar = bar && [...bar.childNodes];
     const compose = i => {
       if (!bar) return;
-      if (i === data.chosen) { bar.replaceChildren(...initialBar); return; }
+      if (i < 0 || (data.exact && i === data.chosen)) { bar.replaceChildren(...initialBar); return; }
       const svg = make('svg', { viewBox: '0 0 1000 18', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
       let x = 0;
       for (const row of rowsAt(data.tables[0], i)) {
@@ -254,7 +263,7 @@
     const mark = i => {
       for (const svg of svgs) {
         all('.chosen', svg).forEach(line => line.remove());
-        if (i === data.chosen) continue;
+        if (i < 0 || (data.exact && i === data.chosen)) continue;
         const columns = svg.querySelector('.columns');
         const perColumn = data.event.length / columns.children.length;
         const column = columns.children[Math.floor(i / perColumn)];
@@ -264,18 +273,22 @@
       }
     };
     const choose = i => {
-      chosen = i;
+      chosen = i < 0 ? data.chosen : i;
       mark(i);
-      const isInitial = i === data.chosen;
+      const isInitial = i < 0 || (data.exact && i === data.chosen);
       all('[data-stays]', article).forEach(element => { element.classList.toggle('stays', !isInitial); });
       compose(i);
       if (isInitial) {
         caption.replaceChildren(...initial.map(node => node.cloneNode(true)));
-        for (const [table, body] of bodies.values()) { table.tBodies[0].replaceWith(body); fold(table); }
+        for (const [table, body] of bodies.values()) {
+          table.tBodies[0].replaceWith(body);
+          if (opened.delete(table)) table.closest('details').open = false;
+          fold(table);
+        }
         return;
       }
       const back = make('button', { type: 'button' }, 'Back');
-      back.addEventListener('click', () => { choose(data.chosen); svgs.find(svg => svg.getClientRects().length)?.focus(); });
+      back.addEventListener('click', () => { choose(kInitial); svgs.find(svg => svg.getClientRects().length)?.focus(); });
       caption.replaceChildren(make('b', { 'data-bytes': String(data.live[i]) }, bytesText(data.live[i])), make('span', {}, where(i)), back);
       fill(i);
     };
@@ -294,12 +307,7 @@
       if (!columns) continue;
       const perColumn = data.event.length / columns.children.length;
       all('title', columns).forEach(title => title.remove());
-      // The fullest of the points that a column stands for.
-      const pointOf = column => {
-        let best = column * perColumn;
-        for (let i = best; i < (column + 1) * perColumn; ++i) if (data.live[i] > data.live[best]) best = i;
-        return best;
-      };
+      const pointOf = column => Number(columns.children[column].dataset.at);
       svg.setAttribute('tabindex', '0');
       svg.setAttribute('role', 'group');
       columns.addEventListener('mousemove', event => {
@@ -314,7 +322,7 @@
       svg.addEventListener('keydown', event => {
         const by = event.shiftKey ? Math.max(1, Math.round(data.event.length / 20)) : Math.max(1, perColumn);
         const last = data.event.length - 1;
-        const target = { ArrowLeft: Math.max(0, chosen - by), ArrowRight: Math.min(last, chosen + by), Home: 0, End: last, p: data.chosen, Escape: data.chosen }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+        const target = { ArrowLeft: Math.max(0, chosen - by), ArrowRight: Math.min(last, chosen + by), Home: 0, End: last, p: kInitial, Escape: kInitial }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
         if (target === undefined) return;
         event.preventDefault();
         choose(target);

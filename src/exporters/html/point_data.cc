@@ -38,7 +38,7 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   json.key("event");
   write_deltas(json, columns.size(), event_of);
   json.key("live");
-  write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].live_bytes; });
+  write_deltas(json, columns.size(), [&](std::size_t i) { return shown_bytes(view.over_time, i); });
   json.key("reserved");
   write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].reserved_bytes; });
   if (view.report.first_time_ns) {
@@ -125,6 +125,11 @@ void write_points(Markup& html, const DeviceView& view) {
   json.begin_object();
   json.key("name");
   json.string(view.point == nullptr ? "" : view.point->name);
+  json.key("exact");  // the point of the chosen column is that of the tables
+  json.boolean(view.point != nullptr && view.point->event
+                   ? view.columns()[view.chosen].point ==
+                         static_cast<std::int64_t>(*view.point->event)
+                   : view.columns()[view.chosen].point < 0);
   json.key("chosen");
   json.number(static_cast<std::uint64_t>(view.chosen));
   json.key("rest");

@@ -54,7 +54,11 @@ void write_rank_row(Markup& html, const RankLine& line) {
                   {"title", base::format_count(magnitude(bytes)) + " bytes"}},
                  sign + base::format_bytes(bytes));
   };
-  number(peak, "");
+  if (line.device != nullptr && disagreement_bytes(*line.device) > 0) {
+    html.element("td", {{"class", "n"}}, "unknown");
+  } else {
+    number(peak, "");
+  }
   if (line.difference_bytes) {
     number(*line.difference_bytes, *line.difference_bytes > 0 ? "+" : "");
   } else {
