@@ -125,12 +125,12 @@ def test_an_existing_file_is_kept(plimsoll, planted, tmp_path):
         (("-o", "x.pdf"), "-o x.pdf: the name must end in .svg or .png"),
         (("-o", "x.svg", "--width", "10"), "--width 10 is not a number of pixels from 200 to 8000"),
         (("-o", "x.svg", "--height", "1e3"), "--height 1e3 is not"),
-        (("-o", "x.svg", "--at", "end"), "--at has no meaning for --what timeline"),
+        (("-o", "x.svg", "--at", "end"), "--at does not apply to --what timeline"),
         (
             ("-o", "x.svg", "--what", "steps", "--by", "line"),
-            "--by has no meaning for --what steps",
+            "--by does not apply to --what steps",
         ),
-        (("-o", "x.svg", "--what", "layers", "--axis", "time"), "--axis has no meaning"),
+        (("-o", "x.svg", "--what", "layers", "--axis", "time"), "--axis does not apply"),
         (("-o", "x.svg", "--what", "layer"), "did you mean layers?"),
         (
             ("-o", "x.svg", "--what", "ranks"),

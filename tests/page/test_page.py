@@ -60,8 +60,10 @@ def test_tables_and_chart_have_the_bytes_of_the_report(page, name):
     for article in parsed(made.text).all("article"):
         device = article.attributes["data-device"]
         columns = columns_of(article)
-        if columns:
+        if columns and made.point(device)["unexplained_bytes"] >= 0:
             assert max(columns) == held(made.device(device))["peak_bytes"]
+        elif columns:  # events and blocks contradict each other: the live set
+            assert max(columns) == made.point(device)["live_bytes"]
         for table in TABLES:
             shown = rows_of(article, table)
             if not shown:
