@@ -50,8 +50,10 @@ def test_bytes_in_tables_and_chart_are_those_of_the_report(open_page, page, name
     for article in articles:
         device = article.get_attribute("data-device")
         columns = article.evaluate(COLUMNS)
-        if columns:
+        if columns and made.point(device)["unexplained_bytes"] >= 0:
             assert max(columns) == held(made.device(device))["peak_bytes"]
+        elif columns:  # events and blocks contradict each other: the live set
+            assert max(columns) == made.point(device)["live_bytes"]
         tables = article.evaluate(ROWS)
         for table in set(TABLES) & set(tables):
             expected = {key[:300]: size for key, size in made.rows(device, table).items()}
