@@ -40,10 +40,11 @@ inline Error make_error(ErrorCode code, std::string message, const char* file = 
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
-  Result(Error error)
-      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit on purpose
+  // Implicit, so that a function returns a value or an Error as it is.
+  // NOLINTBEGIN(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -65,7 +66,8 @@ class [[nodiscard]] Result {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Error error) : error_(std::move(error)), ok_(false) {}  // NOLINT: implicit on purpose
+  // Implicit, as in Result. NOLINTNEXTLINE(google-explicit-constructor)
+  Status(Error error) : error_(std::move(error)), ok_(false) {}
 
   bool ok() const { return ok_; }
   explicit operator bool() const { return ok_; }
