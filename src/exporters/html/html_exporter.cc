@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "exporters/device_facts.h"
 #include "exporters/html/assets.h"
 #include "exporters/html/encoding.h"
 #include "exporters/html/rank_section.h"
