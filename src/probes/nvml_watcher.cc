@@ -104,7 +104,8 @@ void NvmlWatcher::State::watch() {
 void NvmlWatcher::State::run() noexcept {
   try {
     watch();
-  } catch (...) {  // no memory to load the driver, or `is_urgent` threw
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+    // No memory to load the driver, or `is_urgent` threw.
   }
   const std::lock_guard lock(mutex);
   is_over = true;
@@ -120,7 +121,7 @@ NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
   };
   auto for_the_thread = std::make_unique<SharedState>(state_);
   if (state_->worker.start(body, for_the_thread.get())) {
-    static_cast<void>(for_the_thread.release());
+    [[maybe_unused]] SharedState* const of_the_thread = for_the_thread.release();
   } else {
     state_->take({}, "no thread could be started to query the NVIDIA driver");
     state_->is_over = true;
