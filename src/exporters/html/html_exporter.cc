@@ -8,6 +8,7 @@
 #include "exporters/html/assets.h"
 #include "exporters/html/encoding.h"
 #include "exporters/html/rank_section.h"
+#include "exporters/point_text.h"
 #include "exporters/verdict.h"
 #include "exporters/words.h"
 #include "page/paint.h"
