@@ -72,7 +72,8 @@ void begin_in_child() try {
   ranges().has_step = false;
   ThreadRanges& mine = ThreadRanges::of_this_thread();
   mine.depth = mine.deeper = 0;
-} catch (...) {  // NOLINT(bugprone-empty-catch): no memory: this thread has no open ranges
+} catch (...) {
+  return;  // no memory: this thread starts without open ranges
 }
 
 // Requires the lock.
@@ -154,7 +155,8 @@ void range_began(std::uint8_t range, std::uint32_t value) try {
   const Nvtx::Text text = range == PLIMSOLL_RANGE_PHASE ? phase_text(value) : name_of(value);
   mine.open[mine.depth++] = {range, value};
   tool().push(category_of(range), text);
-} catch (...) {  // NOLINT(bugprone-empty-catch): no memory: not shown
+} catch (...) {
+  return;  // no memory: not shown
 }
 
 void range_ended(std::uint8_t range, std::uint32_t value) try {
@@ -168,13 +170,15 @@ void range_ended(std::uint8_t range, std::uint32_t value) try {
   while (place > 0 && mine.open[place - 1] != ended) --place;
   if (place == 0) return;  // its begin was never reported
   for (; mine.depth >= place; --mine.depth) tool().pop();
-} catch (...) {  // NOLINT(bugprone-empty-catch): as above
+} catch (...) {
+  return;  // as above
 }
 
 void step_ended(std::uint64_t number) try {
   begin_step("step " + std::to_string(number + 1));
   count_reported(count_recorded());
-} catch (...) {  // NOLINT(bugprone-empty-catch): as above
+} catch (...) {
+  return;  // as above
 }
 
 constexpr plimsoll_range_listener kListener = {range_began, range_ended, step_ended};

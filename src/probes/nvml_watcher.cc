@@ -102,11 +102,14 @@ void NvmlWatcher::State::watch() {
 }
 
 void NvmlWatcher::State::run() noexcept {
-  try {
-    watch();
-  } catch (...) {  // NOLINT(bugprone-empty-catch)
-    // No memory to load the driver, or `is_urgent` threw.
-  }
+  const auto watch_to_the_end = [this] {
+    try {
+      watch();
+    } catch (...) {
+      return;  // no memory to load the driver, or `is_urgent` threw
+    }
+  };
+  watch_to_the_end();
   const std::lock_guard lock(mutex);
   is_over = true;
 }
