@@ -41,10 +41,8 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   // Implicit, so that a function returns a value or an Error as it is.
-  // NOLINTBEGIN(google-explicit-constructor)
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
-  // NOLINTEND(google-explicit-constructor)
+  explicit(false) Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  explicit(false) Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -66,8 +64,7 @@ class [[nodiscard]] Result {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  // Implicit, as in Result. NOLINTNEXTLINE(google-explicit-constructor)
-  Status(Error error) : error_(std::move(error)), ok_(false) {}
+  explicit(false) Status(Error error) : error_(std::move(error)), ok_(false) {}
 
   bool ok() const { return ok_; }
   explicit operator bool() const { return ok_; }
