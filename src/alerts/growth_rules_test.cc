@@ -104,7 +104,7 @@ TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
                           "allocations",
                           "At this rate the 3.9 GiB that the device has left last for 200 "
                           "iterations"));
-  EXPECT_EQ(alerts[0].saving_bytes, 13 * 200 * kMb);
+  EXPECT_EQ(alerts[0].saving_bytes, kMb * 13 * 200);
 }
 
 TEST(GrowthRules, requires_many_samples_if_little_is_retained) {

@@ -7,7 +7,7 @@ namespace {
 
 TEST(Series, reports_the_slope_without_the_first_quarter) {
   Series series;
-  for (int i = 0; i < 11; ++i) series.add(i * 10, i < 2 ? 0 : 1000 + i * 50);
+  for (std::int64_t i = 0; i < 11; ++i) series.add(i * 10, i < 2 ? 0 : 1000 + i * 50);
   const auto trend = series.long_trend();
   ASSERT_TRUE(trend.has_value());
   EXPECT_DOUBLE_EQ(trend->per_iteration, 5.0);
@@ -30,7 +30,7 @@ TEST(Series, has_no_trend_with_few_values) {
 
 TEST(Series, covers_all_of_a_long_run) {
   Series series;
-  for (int i = 0; i < 100'000; ++i) series.add(i, 3 * i);
+  for (std::int64_t i = 0; i < 100'000; ++i) series.add(i, 3 * i);
   const auto all = series.long_trend();
   const auto recent = series.recent_trend();
   ASSERT_TRUE(all && recent);

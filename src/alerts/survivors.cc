@@ -301,8 +301,9 @@ std::vector<CategoryGrowth> Survivors::growing_on(const std::string& device) con
   std::vector<CategoryGrowth> growing;
   const auto known = devices_.find(device);
   if (known == devices_.end()) return growing;
-  for (std::uint8_t category = 0; category < sample::kCategories.size(); ++category) {
-    const SiteKey whole{.device = known->second, .category = category, .is_whole = true};
+  for (std::size_t category = 0; category < sample::kCategories.size(); ++category) {
+    const SiteKey whole{
+        .device = known->second, .category = static_cast<std::uint8_t>(category), .is_whole = true};
     auto found = category_growth(of_whole_run_, whole);
     if (!found) found = category_growth(of_newest_, whole);
     if (found) growing.push_back(std::move(*found));

@@ -173,7 +173,7 @@ TEST(Survivors, a_leak_is_found_next_to_large_tensors_of_varying_size) {
   EXPECT_EQ(growing[0].sites[0].site.layer, 1);
   // 40 samples: 10 are warm-up, the newest 5 are too young.
   EXPECT_EQ(growing[0].all.allocations, 25);
-  EXPECT_EQ(growing[0].all.bytes, 25 * 256 * kKib);
+  EXPECT_EQ(growing[0].all.bytes, kKib * 25 * 256);
   EXPECT_EQ(growing[0].all.first_iteration, 9);
   EXPECT_EQ(growing[0].all.last_iteration, 34);
   EXPECT_EQ(growing[0].all.live_at_iteration, 39);

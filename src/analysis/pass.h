@@ -3,6 +3,7 @@
 // interruption and skipping belong to the runner.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,14 +39,31 @@ struct Options {
   friend bool operator==(const Options&, const Options&) = default;
 };
 
-// A set of options, as bits.
-enum class OptionSet : std::uint8_t { kNone = 0, kDevice = 1, kPoint = 2, kTop = 4, kAll = 7 };
-constexpr OptionSet operator|(OptionSet a, OptionSet b) {
-  return static_cast<OptionSet>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
-}
-constexpr bool intersect(OptionSet a, OptionSet b) {
-  return (static_cast<unsigned>(a) & static_cast<unsigned>(b)) != 0;
-}
+// A set of options.
+class OptionSet {
+ public:
+  static const OptionSet kNone;
+  static const OptionSet kDevice;
+  static const OptionSet kPoint;
+  static const OptionSet kTop;
+  static const OptionSet kAll;
+
+  constexpr int count() const { return std::popcount(bits_); }
+  friend constexpr OptionSet operator|(OptionSet a, OptionSet b) {
+    return OptionSet(a.bits_ | b.bits_);
+  }
+  friend constexpr bool intersect(OptionSet a, OptionSet b) { return (a.bits_ & b.bits_) != 0; }
+
+ private:
+  explicit constexpr OptionSet(unsigned bits) : bits_(bits) {}
+
+  unsigned bits_;
+};
+inline constexpr OptionSet OptionSet::kNone{0};
+inline constexpr OptionSet OptionSet::kDevice{1};
+inline constexpr OptionSet OptionSet::kPoint{2};
+inline constexpr OptionSet OptionSet::kTop{4};
+inline constexpr OptionSet OptionSet::kAll = kDevice | kPoint | kTop;
 
 // The arguments of every pass.
 struct PassContext {

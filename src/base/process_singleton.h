@@ -18,13 +18,13 @@ template <typename T>
 T& process_singleton() noexcept {
   static_assert(std::is_nothrow_default_constructible_v<T>);
   alignas(T) static std::byte storage[sizeof(T)];
-  static T* const made = [] {
+  static T* const kObject = [] {
     T* const first = ::new (static_cast<void*>(storage)) T();
     // The handler runs before the child can start another thread.
     pthread_atfork(nullptr, nullptr, [] { ::new (static_cast<void*>(storage)) T(); });
     return first;
   }();
-  return *std::launder(made);
+  return *std::launder(kObject);
 }
 
 }  // namespace plimsoll::base

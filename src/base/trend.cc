@@ -13,8 +13,8 @@ double kendall_tau(std::span<const std::int64_t> values) {
       balance += (values[j] > values[i] ? 1 : 0) - (values[j] < values[i] ? 1 : 0);
     }
   }
-  const double pairs = static_cast<double>(values.size() * (values.size() - 1) / 2);
-  return static_cast<double>(balance) / pairs;
+  const std::size_t pairs = values.size() * (values.size() - 1) / 2;
+  return static_cast<double>(balance) / static_cast<double>(pairs);
 }
 
 double theil_sen_slope(std::span<const std::int64_t> values, std::span<const std::int64_t> at) {

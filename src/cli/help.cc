@@ -111,7 +111,7 @@ std::string markdown() {
   text += "| `plimsoll --version` | Print the version |\n\n";
   text += "## Exit status\n\n| status | meaning |\n|---|---|\n";
   for (const auto& [code, meaning] : exit_codes()) {
-    text += "| " + code + " | " + meaning + " |\n";
+    text.append("| ").append(code).append(" | ").append(meaning).append(" |\n");
   }
   text +=
       "\nplimsoll run and plimsoll nsys exit with the program's own status. If that is 0 and "

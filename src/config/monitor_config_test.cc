@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -116,25 +117,34 @@ TEST(MonitorConfig, WhatIsNotYamlIsReported) {
   EXPECT_THAT(problem_of(std::string(17 << 20, ' ')), HasSubstr("larger than 16 MiB"));
 }
 
+// The pattern with $ for the number and % for the one before it.
+std::string numbered(std::string_view pattern, int number) {
+  std::string text;
+  for (const char c : pattern) {
+    if (c == '$') {
+      text += std::to_string(number);
+    } else if (c == '%') {
+      text += std::to_string(number - 1);
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
 // Ten times ten times ten … of the same value: nothing is copied.
 TEST(MonitorConfig, BombsDoNotGoOff) {
   std::string lists = "a0: &a0 [x]\n";
   std::string merges = "m0: &m0 {interval: 3}\n";
   for (int i = 1; i < 60; ++i) {
-    const std::string before = std::to_string(i - 1);
-    const std::string now = std::to_string(i);
-    lists += "a" + now + ": &a" + now + " [*a" + before + ", *a" + before + "]\n";
-    merges += "m" + now + ": &m" + now + " {<<: [*m" + before + ", *m" + before + "]}\n";
+    lists += numbered("a$: &a$ [*a%, *a%]\n", i);
+    merges += numbered("m$: &m$ {<<: [*m%, *m%]}\n", i);
   }
   EXPECT_EQ(read(lists + "plimsoll: {interval: 3}\n").interval, 3);
   EXPECT_THAT(problem_of(lists + "plimsoll: {phases: [*a59]}\n"), HasSubstr("this is not a phase"));
   EXPECT_THAT(problem_of(merges + "plimsoll: *m59\n"), HasSubstr("<< merges too much"));
   std::string empty = "m0: &m0 {}\n";
-  for (int i = 1; i < 60; ++i) {
-    const std::string before = std::to_string(i - 1);
-    const std::string now = std::to_string(i);
-    empty += "m" + now + ": &m" + now + " {<<: [*m" + before + ", *m" + before + "]}\n";
-  }
+  for (int i = 1; i < 60; ++i) empty += numbered("m$: &m$ {<<: [*m%, *m%]}\n", i);
   EXPECT_THAT(problem_of(empty + "plimsoll: *m59\n"), HasSubstr("aliases repeat too much"));
   std::string blocks = "m: &m {a: 1, b: 2}\n";
   for (int i = 0; i < 10; ++i) blocks += "k" + std::to_string(i) + ": *m\n";

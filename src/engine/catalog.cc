@@ -71,8 +71,8 @@ const exporters::Exporter* Catalog::exporter(std::string_view name) const {
 }
 
 const Catalog& catalog() {
-  static const Catalog instance = make_catalog();
-  return instance;
+  static const Catalog kCatalog = make_catalog();
+  return kCatalog;
 }
 
 }  // namespace plimsoll::engine

@@ -147,11 +147,13 @@ class EventTable {
         return lifetime_[row] != kNone && has(device_->lifetimes.flags[lifetime_[row]], flag);
       }));
     };
-    using enum model::LifetimeFlags;
-    add("is_temporary", "true if freed before the operator that allocated it returned", kTemporary);
+    using model::LifetimeFlags;
+    add("is_temporary", "true if freed before the operator that allocated it returned",
+        LifetimeFlags::kTemporary);
     add("is_saved_for_backward", "true if created in forward and live when backward began",
-        kSavedForBackward);
-    add("is_adopted", "true if allocated before the recorder first saw it", kAdopted);
+        LifetimeFlags::kSavedForBackward);
+    add("is_adopted", "true if allocated before the recorder first saw it",
+        LifetimeFlags::kAdopted);
   }
 
   void add_tensor() {

@@ -259,7 +259,7 @@ std::vector<std::string> of_large_size(const std::vector<std::string>& baseline)
 }
 
 TEST_F(InferredRoles, what_no_copy_of_the_model_explains_is_a_workspace) {
-  std::vector<std::uint64_t> sizes(3 * 2, 400);     // two weights with two moments each
+  std::vector<std::uint64_t> sizes(std::size_t{3} * 2, 400);  // two weights with two moments each
   sizes.insert(sizes.end(), 3 * 1 + 2, 32 * kMib);  // one as large as a workspace, and two of these
   live_before(maker_, sizes);
   alloc(1, 800, forward_);
@@ -273,8 +273,8 @@ TEST_F(InferredRoles, what_no_copy_of_the_model_explains_is_a_workspace) {
 }
 
 TEST_F(InferredRoles, buffers_as_large_as_a_weight_are_no_state) {
-  std::vector<std::uint64_t> sizes(3 * 2, 4000);  // two weights with two moments each
-  sizes.insert(sizes.end(), 3 * 1 + 2, 400);      // a vector, and two buffers as wide
+  std::vector<std::uint64_t> sizes(std::size_t{3} * 2, 4000);  // two weights with two moments each
+  sizes.insert(sizes.end(), 3 * 1 + 2, 400);                   // a vector, and two buffers as wide
   live_before(maker_, sizes);
   alloc(1, 800, forward_);
   for (std::uint64_t i = 0; i < 3; ++i) alloc(10 + i, i < 2 ? 4000 : 400, backward_);
@@ -299,7 +299,7 @@ TEST_F(InferredRoles, a_file_in_a_folder_of_optimizers_makes_state) {
 }
 
 TEST_F(InferredRoles, more_blocks_than_threads_are_no_workspaces) {
-  std::vector<std::uint64_t> sizes(3 * 2, 400);
+  std::vector<std::uint64_t> sizes(std::size_t{3} * 2, 400);
   sizes.insert(sizes.end(), 3, 32 * kMib);
   live_before(maker_, sizes);
   alloc(1, 800, forward_);

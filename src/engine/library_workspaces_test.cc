@@ -240,8 +240,8 @@ TEST_F(SnapshotWorkspaces, native_frames_prove_them) {
                                        {"/u/net.py", 12, "Net.forward"},
                                        kScript});
   alloc(800, linear_);
-  const std::uint64_t first = alloc(64 * 1024, handle);
-  free(first, 64 * 1024);
+  const std::uint64_t first = alloc(std::uint64_t{64} * 1024, handle);
+  free(first, std::uint64_t{64} * 1024);
   alloc(kCublas, linear_);
   alloc(800, linear_);
   EXPECT_THAT(workspaces(), ElementsAre(64 * 1024)) << "of any size, and no other";

@@ -43,20 +43,21 @@ Result<TimePoint> parse_point(std::string_view text) {
       return point;
     }
   }
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   if (constexpr std::string_view kNth = "oom:"; text.starts_with(kNth)) {
-    auto [at, error] = std::from_chars(text.data() + kNth.size(), end, point.nth);
+    auto [at, error] = std::from_chars(begin + kNth.size(), end, point.nth);
     if (error != std::errc{} || at != end || point.nth == 0) return bad_point(text);
     point.kind = TimePoint::Kind::kOom;
     return point;
   }
-  if (auto [at, error] = std::from_chars(text.data(), end, point.event);
+  if (auto [at, error] = std::from_chars(begin, end, point.event);
       error == std::errc{} && at == end) {
     point.kind = TimePoint::Kind::kEvent;
     return point;
   }
   double amount = 0;
-  auto [at, error] = std::from_chars(text.data(), end, amount);
+  auto [at, error] = std::from_chars(begin, end, amount);
   const std::string_view unit(at, static_cast<std::size_t>(end - at));
   const double scale = unit == "s" ? 1e9 : unit == "ms" ? 1e6 : unit == "us" ? 1e3 : 0;
   if (error != std::errc{} || scale == 0 || !(amount >= 0) || amount * scale > 9e18) {

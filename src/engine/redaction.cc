@@ -180,11 +180,15 @@ Bytes other_definitions(std::span<const std::byte> payload,
   Bytes out;
   format::FieldReader records(payload);
   while (records.left() > 0 && records.is_whole()) {
-    const auto kind = static_cast<DefinitionKind>(records.u8());
+    const std::uint8_t kind = records.u8();
     const std::span<const std::byte> fields = records.bytes(records.varint());
-    const bool has_text = kind == DefinitionKind::kName || kind == DefinitionKind::kMeta;
-    const Bytes other = has_text ? other_fields(kind, fields, names) : Bytes();
-    const std::span<const std::byte> now = has_text ? std::span<const std::byte>(other) : fields;
+    Bytes other;
+    std::span<const std::byte> now = fields;
+    for (const auto with_text : {DefinitionKind::kName, DefinitionKind::kMeta}) {
+      if (kind != number_of(with_text)) continue;
+      other = other_fields(with_text, fields, names);
+      now = other;
+    }
     out.push_back(static_cast<std::byte>(kind));
     put_varint(out, now.size());
     put(out, now);

@@ -1,7 +1,6 @@
 #include "plimsoll/session.h"
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <utility>
 
@@ -87,7 +86,7 @@ analysis::OptionSet start_from_nearest(const Session::State& state,
   using analysis::OptionSet;
   const std::lock_guard lock(state.mutex);
   const auto cost = [&](const Session::State::Answer& answer) {
-    return std::popcount(static_cast<unsigned>(analysis::difference(answer.options, options)));
+    return analysis::difference(answer.options, options).count();
   };
   const auto nearest =
       std::ranges::min_element(state.answers.rbegin(), state.answers.rend(), {}, cost);

@@ -6,14 +6,14 @@
 namespace plimsoll::engine {
 
 const std::vector<TableKind>& table_kinds() {
-  static const std::vector<TableKind> kinds = {
+  static const std::vector<TableKind> kKinds = {
       {"events", event_table},     {"lifetimes", lifetime_table}, {"segments", segment_table},
       {"blocks", block_table},     {"stacks", stack_table},       {"frames", frame_table},
       {"marks", mark_table},       {"timeline", timeline_table},  {"sites", site_table},
       {"tensors", tensor_table},   {"steps", step_table},         {"settings", setting_table},
       {"readings", reading_table},
   };
-  return kinds;
+  return kKinds;
 }
 
 Result<Table> make_table(std::string_view name, const StatePtr& state) {

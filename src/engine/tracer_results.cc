@@ -202,7 +202,7 @@ Status write_file(const std::string& path, Write&& write) {
     file.write(text.data(), static_cast<std::streamsize>(text.size()));
     return file.good();
   };
-  const Status written = file ? write(sink) : Status{};
+  Status written = file ? write(sink) : Status{};
   file.close();
   if (file) return written;
   return make_error(ErrorCode::kIo, path + ": cannot be written: " + std::strerror(errno));

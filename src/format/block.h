@@ -50,6 +50,8 @@ enum class DefinitionKind : std::uint8_t {
 #define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) k##Struct = number,
 #include "format/records.def"
 };
+// Readers compare numbers, because a file of a later version may have kinds without a name here.
+constexpr std::uint8_t number_of(DefinitionKind kind) { return static_cast<std::uint8_t>(kind); }
 
 // Kinds from kFirstSkippableEventKind on are stored with their length; readers skip unknown ones.
 enum class EventKind : std::uint8_t {

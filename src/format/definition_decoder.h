@@ -106,7 +106,7 @@ class DefinitionDecoder {
     unknown_records_ = 0;
     FieldReader records(payload);
     while (records.left() > 0) {
-      const auto kind = static_cast<DefinitionKind>(records.u8());
+      const std::uint8_t kind = records.u8();
       FieldReader fields(records.bytes(records.varint()));
       if (!records.is_whole() || !record(kind, fields, visitor)) return false;
     }
@@ -118,35 +118,35 @@ class DefinitionDecoder {
 
  private:
   template <typename Visitor>
-  bool record(DefinitionKind kind, FieldReader& fields, Visitor& visitor) {
+  bool record(std::uint8_t kind, FieldReader& fields, Visitor& visitor) {
     BlockState none;  // definitions have no previous record to be relative to
     switch (kind) {
-      case DefinitionKind::kMeta: {
+      case number_of(DefinitionKind::kMeta): {
         const std::string_view key = fields.text(fields.varint());
         const std::string_view value = fields.rest();
         if (fields.is_whole()) visitor.on_meta(key, value);
         break;
       }
-      case DefinitionKind::kName: {
+      case number_of(DefinitionKind::kName): {
         const std::uint32_t id = fields.u32();
         const std::string_view text = fields.rest();
         if (fields.is_whole()) visitor.on_name(id, text);
         break;
       }
-      case DefinitionKind::kStack: {
+      case number_of(DefinitionKind::kStack): {
         const std::uint32_t id = fields.u32();
         if (!read_frames(fields)) return false;
         visitor.on_stack(id, std::span<const Frame>(frames_));
         break;
       }
 #define PLIMSOLL_DEFINITION(Struct, method, number)        \
-  case DefinitionKind::k##Struct: {                        \
+  case number_of(DefinitionKind::k##Struct): {             \
     const auto record = take_fields<Struct>(fields, none); \
     if (fields.is_whole()) visitor.on_##method(record);    \
     break;                                                 \
   }
 #define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
-  case DefinitionKind::k##Struct: {                                    \
+  case number_of(DefinitionKind::k##Struct): {                         \
     IdType id = 0;                                                     \
     wire::IdWire::take(fields, none, id, id);                          \
     const auto record = take_fields<Struct>(fields, none);             \

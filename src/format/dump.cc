@@ -171,7 +171,7 @@ class Dump::Lines : public NoRecords {
     visit_fields(Of<Record>(), [&](auto wire, auto member, const FieldText& text) {
       using Wire = decltype(wire);
       const auto value = record.*member;
-      if (!is_shown_if_zero<Wire> && value == decltype(value){}) return;
+      if (!kIsShownIfZero<Wire> && value == decltype(value){}) return;
       if constexpr (requires { Wire::kNames; }) {
         // Numbers named in recorder_c.h; later ones are printed as numbers.
         const auto row = static_cast<std::size_t>(value);

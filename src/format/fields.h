@@ -271,23 +271,23 @@ constexpr bool has_field() {
 }
 
 template <typename Wire>
-inline constexpr bool is_later = false;
+inline constexpr bool kIsLater = false;
 template <typename Inner>
-inline constexpr bool is_later<wire::Later<Inner>> = true;
+inline constexpr bool kIsLater<wire::Later<Inner>> = true;
 template <typename Wire>
-inline constexpr bool is_shown_if_zero = !is_later<Wire>;
+inline constexpr bool kIsShownIfZero = !kIsLater<Wire>;
 template <typename Inner>
-inline constexpr bool is_shown_if_zero<wire::OrNone<Inner>> = false;
+inline constexpr bool kIsShownIfZero<wire::OrNone<Inner>> = false;
 
 // Writes the fields of a record; each takes at most kMaxVarintBytes.
 template <typename Record>
 std::byte* put_fields(std::byte* at, BlockState& state, const Record& record) noexcept {
   bool has_later = false;
   visit_fields(Of<Record>(), [&](auto wire, auto member, const FieldText&) {
-    if constexpr (is_later<decltype(wire)>) has_later = has_later || record.*member != 0;
+    if constexpr (kIsLater<decltype(wire)>) has_later = has_later || record.*member != 0;
   });
   visit_fields(Of<Record>(), [&](auto wire, auto member, const FieldText&) {
-    if constexpr (is_later<decltype(wire)>) {
+    if constexpr (kIsLater<decltype(wire)>) {
       if (!has_later) return;
     }
     at = wire.put(at, state, record, record.*member);
@@ -298,7 +298,7 @@ std::byte* put_fields(std::byte* at, BlockState& state, const Record& record) no
 // Whether the record ends before this field. Only records with Later fields need Reader::left().
 template <typename Wire, typename Reader>
 bool is_absent(const Reader& reader) noexcept {
-  if constexpr (is_later<Wire>) {
+  if constexpr (kIsLater<Wire>) {
     return reader.left() == 0;
   } else {
     return false;

@@ -53,8 +53,8 @@ std::string fields_of() {
   bool is_later_seen = false;
   visit_fields(Of<Record>(), [&](auto wire, auto, const FieldText& field) {
     if (field.label.empty()) return;
-    const bool is_first_later = is_later<decltype(wire)> && !std::exchange(is_later_seen, true);
-    if (!is_later<decltype(wire)>) is_later_seen = false;
+    const bool is_first_later = kIsLater<decltype(wire)> && !std::exchange(is_later_seen, true);
+    if (!kIsLater<decltype(wire)>) is_later_seen = false;
     if (!text.empty()) text += is_first_later ? "; may follow: " : ", ";
     text += field.label;
     const std::string note = note_of<decltype(wire)>();

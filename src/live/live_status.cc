@@ -73,7 +73,8 @@ bool LiveStatusPublisher::State::show() {
 void LiveStatusPublisher::State::sweep() const noexcept {
   try {
     sweep_live_status_folder(path.substr(0, path.rfind('/')));
-  } catch (...) {  // no memory: another process will clean up
+  } catch (...) {
+    return;  // no memory: another process will clean up
   }
 }
 
@@ -152,7 +153,7 @@ LiveStatusPublisher::~LiveStatusPublisher() {
   if (state_->owner != ::getpid()) {
     // In a forked child, the thread and its locks are the parent's, and `take` may own objects that
     // must not be freed here.
-    static_cast<void>(state_.release());
+    [[maybe_unused]] State* const of_the_parent = state_.release();
     return;
   }
   state_->worker.stop();

@@ -62,7 +62,7 @@ TEST_F(LogFinder, finds_ranks_inside_the_profiles_folder) {
 }
 
 TEST_F(LogFinder, follows_links_once) {
-  const fs::path log = write("disk/run/profiles/tensor_profile_1.log", 10);
+  write("disk/run/profiles/tensor_profile_1.log", 10);
   fs::create_directories(fs::path(folder_.path()) / "project");
   fs::create_directory_symlink("../disk/run", fs::path(folder_.path()) / "project/output");
   fs::create_directory_symlink("../..", fs::path(folder_.path()) / "disk/run/loop");

@@ -32,7 +32,9 @@ std::vector<bool> occupied_units(const HeapLayout& layout, const SegmentRange& s
 TEST(HeapLayout, gaps_are_exactly_the_bytes_outside_blocks) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
-    HeapLayout layout{{large_segment(4096, 64 * 512), large_segment(1 << 20, 64 * 512)}, {}};
+    HeapLayout layout{{large_segment(4096, std::uint64_t{64} * 512),
+                       large_segment(1 << 20, std::uint64_t{64} * 512)},
+                      {}};
     for (const std::uint64_t start : {std::uint64_t{0}, std::uint64_t{(1 << 20) - 1024}}) {
       std::uint64_t address = start;
       while (address < start + 50000) {

@@ -12,15 +12,15 @@ namespace plimsoll::model {
 
 inline constexpr std::uint64_t kWorkspaceKiB = 1024;
 // ":4096:2:16:8"
-inline constexpr std::uint64_t kSmallCublasWorkspaceBytes = (4096 * 2 + 16 * 8) * kWorkspaceKiB;
+inline constexpr std::uint64_t kSmallCublasWorkspaceBytes = kWorkspaceKiB * (4096 * 2 + 16 * 8);
 // ":4096:8": what NVIDIA recommends for Hopper and later
-inline constexpr std::uint64_t kLargeCublasWorkspaceBytes = 4096 * 8 * kWorkspaceKiB;
+inline constexpr std::uint64_t kLargeCublasWorkspaceBytes = kWorkspaceKiB * 4096 * 8;
 // Up to torch 2.8 allocated and freed by each multiplication; since then kept; since 2.12 cuBLASLt
 // uses cuBLAS's workspace unless TORCH_CUBLASLT_UNIFIED_WORKSPACE=0.
 inline constexpr std::uint64_t kCublasLtWorkspaceBytes = 1024 * kWorkspaceKiB;
 // ROCm: hipBLAS, on MI300 (gfx94, gfx95) and elsewhere, and hipBLASLt.
-inline constexpr std::uint64_t kLargeHipblasWorkspaceBytes = 128 * 1024 * kWorkspaceKiB;
-inline constexpr std::uint64_t kHipblasWorkspaceBytes = 32 * 1024 * kWorkspaceKiB;
-inline constexpr std::uint64_t kHipblasLtWorkspaceBytes = 76 * 1024 * kWorkspaceKiB;
+inline constexpr std::uint64_t kLargeHipblasWorkspaceBytes = kWorkspaceKiB * 1024 * 128;
+inline constexpr std::uint64_t kHipblasWorkspaceBytes = kWorkspaceKiB * 1024 * 32;
+inline constexpr std::uint64_t kHipblasLtWorkspaceBytes = kWorkspaceKiB * 1024 * 76;
 
 }  // namespace plimsoll::model

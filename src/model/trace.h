@@ -138,19 +138,28 @@ enum class History : std::uint8_t {
 const char* to_string(History history);
 
 // What is known about an allocation in hindsight.
-enum class LifetimeFlags : std::uint8_t {
-  kNothing = 0,
-  kTemporary = 1,         // freed before the outermost operator that allocated it returned
-  kSavedForBackward = 2,  // made in forward, live when backward began
-  kAdopted = 4,           // it existed before it was first seen: the alloc event is when it was
-                          // first seen
+struct LifetimeFlags {
+  static const LifetimeFlags kNothing;
+  static const LifetimeFlags kTemporary;  // freed before the outermost operator that allocated it
+                                          // returned
+  static const LifetimeFlags kSavedForBackward;  // made in forward, live when backward began
+  static const LifetimeFlags kAdopted;  // it existed before it was first seen: the alloc event is
+                                        // when it was first seen
+
+  friend constexpr LifetimeFlags operator|(LifetimeFlags a, LifetimeFlags b) {
+    return {static_cast<std::uint8_t>(a.bits | b.bits)};
+  }
+  friend constexpr bool has(LifetimeFlags flags, LifetimeFlags flag) {
+    return (flags.bits & flag.bits) != 0;
+  }
+  friend bool operator==(const LifetimeFlags&, const LifetimeFlags&) = default;
+
+  std::uint8_t bits;
 };
-inline LifetimeFlags operator|(LifetimeFlags a, LifetimeFlags b) {
-  return static_cast<LifetimeFlags>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
-}
-inline bool has(LifetimeFlags flags, LifetimeFlags flag) {
-  return (static_cast<unsigned>(flags) & static_cast<unsigned>(flag)) != 0;
-}
+inline constexpr LifetimeFlags LifetimeFlags::kNothing{0};
+inline constexpr LifetimeFlags LifetimeFlags::kTemporary{1};
+inline constexpr LifetimeFlags LifetimeFlags::kSavedForBackward{2};
+inline constexpr LifetimeFlags LifetimeFlags::kAdopted{4};
 
 struct Hindsight {
   StringId category;  // 0: as stated by the alloc event

@@ -261,7 +261,8 @@ void start_device_watch() {
 void stop_device_watch() {
   monitor::DeviceWatch& watch = monitor::device_watch();
   std::unique_lock lock(watch.mutex);
-  if (watch.users == 0 || --watch.users > 0) return;
+  if (watch.users == 0) return;
+  if (--watch.users > 0) return;
   const std::shared_ptr<probes::NvmlWatcher> watcher = monitor::ended(watch);
   lock.unlock();
 }

@@ -43,8 +43,8 @@ std::string tensor_change(const MemoryUsage& before, const MemoryUsage& after) {
 const char* place(const MemoryUsage& usage) { return usage.gpu ? "GPU" : "CPU tensors"; }
 
 std::string peak_text(const TensorUsage& tensors) {
-  if (tensors.peak_bytes) return mb(*tensors.peak_bytes);
-  if (tensors.peak_below_bytes) return "at most " + mb(*tensors.peak_below_bytes);
+  if (tensors.peak_bytes) return mb(tensors.peak_bytes);
+  if (tensors.peak_below_bytes) return "at most " + mb(tensors.peak_below_bytes);
   return "unknown";
 }
 
@@ -134,7 +134,8 @@ TrackMemory::TrackMemory(std::string name, LinePrinter print)
 TrackMemory::~TrackMemory() {
   try {
     finish();
-  } catch (...) {  // from the printer: another exception may already be active
+  } catch (...) {
+    return;  // from the printer: another exception may already be active
   }
 }
 
@@ -179,7 +180,7 @@ void EpochMemoryMonitor::on_epoch_end() {
   const TensorUsage& tensors = usage.tensors();
   std::string line = std::string("  Epoch end: ") + place(usage) + " " +
                      mb(tensors.allocated_bytes) + " allocated";
-  if (tensors.reserved_bytes) line += ", " + mb(*tensors.reserved_bytes) + " reserved";
+  if (tensors.reserved_bytes) line += ", " + mb(tensors.reserved_bytes) + " reserved";
   print_(line + ", peak " + peak_text(tensors));
 }
 

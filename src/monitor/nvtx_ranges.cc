@@ -72,7 +72,8 @@ void begin_in_child() try {
   ranges().has_step = false;
   ThreadRanges& mine = ThreadRanges::of_this_thread();
   mine.depth = mine.deeper = 0;
-} catch (...) {  // no memory: this thread starts without open ranges
+} catch (...) {
+  return;  // no memory: this thread starts without open ranges
 }
 
 // Requires the lock.
@@ -154,7 +155,8 @@ void range_began(std::uint8_t range, std::uint32_t value) try {
   const Nvtx::Text text = range == PLIMSOLL_RANGE_PHASE ? phase_text(value) : name_of(value);
   mine.open[mine.depth++] = {range, value};
   tool().push(category_of(range), text);
-} catch (...) {  // no memory: not shown
+} catch (...) {
+  return;  // no memory: not shown
 }
 
 void range_ended(std::uint8_t range, std::uint32_t value) try {
@@ -169,12 +171,14 @@ void range_ended(std::uint8_t range, std::uint32_t value) try {
   if (place == 0) return;  // its begin was never reported
   for (; mine.depth >= place; --mine.depth) tool().pop();
 } catch (...) {
+  return;  // as above
 }
 
 void step_ended(std::uint64_t number) try {
   begin_step("step " + std::to_string(number + 1));
   count_reported(count_recorded());
 } catch (...) {
+  return;  // as above
 }
 
 constexpr plimsoll_range_listener kListener = {range_began, range_ended, step_ended};
@@ -197,7 +201,8 @@ Status start_nvtx() {
 void stop_nvtx() {
   Ranges& all = ranges();
   const std::lock_guard lock(all.mutex);
-  if (all.users == 0 || --all.users > 0) return;
+  if (all.users == 0) return;
+  if (--all.users > 0) return;
   plimsoll_listen_to_ranges(nullptr);
   if (all.has_step) tool().end(all.step_range);
   all.has_step = false;

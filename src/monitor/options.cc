@@ -55,8 +55,9 @@ std::optional<bool> to_bool(std::string_view text) {
 template <typename Number>
 std::optional<Number> to_number(std::string_view text) {
   Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, number);
   if (error != std::errc{} || stop != end || text.empty()) return std::nullopt;
   return number;
 }
@@ -174,7 +175,8 @@ std::string threshold_text(const MemoryThreshold& threshold) {
   const auto divides = [&](const SizeUnit& unit) { return threshold.bytes % unit.bytes == 0; };
   const SizeUnit& unit = *std::ranges::find_if(kSizeUnits, divides);  // the unit "bytes" always
                                                                       // matches
-  const std::string name = unit.bytes == 1 ? "" : std::string(1, unit.name.front() - 'a' + 'A');
+  std::string name;
+  if (unit.bytes != 1) name = static_cast<char>(unit.name.front() - 'a' + 'A');
   return std::to_string(threshold.bytes / unit.bytes) + name + (name.empty() ? "B" : "iB");
 }
 
@@ -192,7 +194,7 @@ std::optional<std::uint64_t> to_bytes(std::string_view text) {
   const auto is_its = [&](const SizeUnit& unit) { return text.ends_with(unit.name); };
   const SizeUnit& unit = *std::ranges::find_if(kSizeUnits, is_its);
   const auto number = to_number<double>(trimmed(text.substr(0, text.size() - unit.name.size())));
-  constexpr double kMostBytes = 1ULL << 60;
+  constexpr auto kMostBytes = static_cast<double>(1ULL << 60);
   if (!number || !(*number * static_cast<double>(unit.bytes) >= 1)) return std::nullopt;
   if (*number * static_cast<double>(unit.bytes) > kMostBytes) return std::nullopt;
   return static_cast<std::uint64_t>(std::llround(*number * static_cast<double>(unit.bytes)));

@@ -76,7 +76,8 @@ void stop_showing() {
   {
     Showing& now = showing();
     const std::lock_guard lock(now.mutex);
-    if (now.users == 0 || --now.users > 0) return;
+    if (now.users == 0) return;
+    if (--now.users > 0) return;
     ended = std::move(now.publisher);
   }
 }

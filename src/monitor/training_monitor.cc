@@ -78,11 +78,12 @@ struct TrainingMonitor::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
+    hide_ranges();
     try {
       (void)write_last_image();  // no one is left to read a message
     } catch (const std::bad_alloc&) {
+      return;  // no memory: no image
     }
-    hide_ranges();
   }
 
   void hide_ranges() {
@@ -106,7 +107,8 @@ struct TrainingMonitor::State {
       try {
         say("plimsoll: the sample of iteration " + std::to_string(iteration) +
             " is missing: out of memory");
-      } catch (const std::bad_alloc&) {  // no memory for the message either
+      } catch (const std::bad_alloc&) {
+        return;  // no memory for the message either
       }
     }
   }
@@ -244,7 +246,8 @@ void TrainingMonitor::close() {
   const auto attempt = [](auto&& action) {
     try {
       action();
-    } catch (const std::bad_alloc&) {  // the destructor closes it at the latest
+    } catch (const std::bad_alloc&) {
+      return;  // the destructor closes it at the latest
     }
   };
   attempt([this] { state_->snapshots.end(); });

@@ -42,7 +42,7 @@ struct Watch {
 Watch& watch() noexcept {
   static_assert(std::is_nothrow_default_constructible_v<Watch>);
   alignas(Watch) static std::byte storage[sizeof(Watch)];
-  static Watch* const the_watch = [] {
+  static Watch* const kWatch = [] {
     Watch* const made = ::new (static_cast<void*>(storage)) Watch;
     // Registers the recorder's handlers first: prepare handlers run in reverse order, so the locks
     // are taken in the usual order, ours before the recorder's.
@@ -57,7 +57,7 @@ Watch& watch() noexcept {
                    });
     return made;
   }();
-  return *the_watch;
+  return *kWatch;
 }
 
 }  // namespace

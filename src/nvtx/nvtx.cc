@@ -132,7 +132,8 @@ Error none(std::string why) { return make_error(ErrorCode::kUnsupported, std::mo
 }  // namespace
 }  // namespace plimsoll::nvtx
 
-// A tool that is linked into the program.
+// A tool that is linked into the program. NVTX sets the name.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" __attribute__((weak)) plimsoll::nvtx::Initialize InitializeInjectionNvtx2_fnptr;
 
 namespace plimsoll::nvtx {

@@ -51,11 +51,10 @@ std::string escape_html(std::string_view text) {
       continue;
     }
     const std::uint32_t point = base::code_point(front);
+    const bool is_space = point == '\t' || point == '\n';
     if (const std::string_view entity = entity_of(front[0]); !entity.empty()) {
       out += entity;
-    } else if (point == '\t' || point == '\n') {
-      out += front;
-    } else if (base::is_unprintable(point) || is_noncharacter(point)) {
+    } else if (!is_space && (base::is_unprintable(point) || is_noncharacter(point))) {
       out += kReplacement;
     } else {
       out += front;

@@ -159,10 +159,14 @@ TEST(Png, a_large_drawing_gets_a_smaller_scale) { EXPECT_EQ(decoded({40'000, 2})
 TEST(Deflate, any_bytes_come_back) {
   std::uint32_t state = 1;
   Drawing noise{64, 64};
-  for (double y = 0; y < 64; ++y) {
-    for (double x = 0; x < 64; ++x) {
+  for (int y = 0; y < 64; ++y) {
+    for (int x = 0; x < 64; ++x) {
       state = state * 1664525 + 1013904223;
-      noise.add(Rect{x, y, 1, 1, {kPaints[state >> 24 & 31], (state >> 16 & 255) / 255.0}});
+      noise.add(Rect{static_cast<double>(x),
+                     static_cast<double>(y),
+                     1,
+                     1,
+                     {kPaints[state >> 24 & 31], (state >> 16 & 255) / 255.0}});
     }
   }
   const auto image = decoded(noise);  // checks the lengths and checksums

@@ -326,7 +326,8 @@ std::string css_of_classes() {
   std::string css;
   for (const Paint paint : kPaints) {
     const std::string name(name_of(paint));
-    css += ".p-" + name + "{fill:var(--" + name + ")}.s-" + name + "{stroke:var(--" + name + ")}";
+    css.append(".p-").append(name).append("{fill:var(--").append(name).append(")}");
+    css.append(".s-").append(name).append("{stroke:var(--").append(name).append(")}");
   }
   return css + ".mono{font-family:var(--mono)}";
 }

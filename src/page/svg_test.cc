@@ -66,7 +66,9 @@ TEST(Svg, a_part_of_a_page_has_classes_only) {
   EXPECT_EQ(root.all("text")[0]->attribute("class"), "mono p-muted");
   for (const Paint paint : kPaints) {
     const std::string name(name_of(paint));
-    EXPECT_THAT(css_of_classes(), HasSubstr(".p-" + name + "{fill:var(--" + name + ")}"));
+    std::string rule = ".p-";
+    rule.append(name).append("{fill:var(--").append(name).append(")}");
+    EXPECT_THAT(css_of_classes(), HasSubstr(rule));
     EXPECT_THAT(css_of_paints(Theme::kDark), HasSubstr("--" + name + ":#"));
   }
   EXPECT_THAT(css_of_paints(Theme::kDark), HasSubstr("--activation:#d9aa58;"));

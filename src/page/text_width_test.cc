@@ -19,7 +19,7 @@ TEST(TextWidth, grows_with_size_and_weight) {
 
 TEST(TextWidth, fitted_text_fits_and_could_not_be_longer) {
   const std::string text = "LanguageModel.blocks.0.attention";
-  for (double width = 0; width < 220; width += 7) {
+  for (int width = 0; width < 220; width += 7) {
     const std::string shown = fitted(text, {11}, width);
     EXPECT_LE(text_width(shown, {11}), width);
     if (shown == text || shown.empty()) continue;

@@ -61,7 +61,9 @@ std::vector<Tick> byte_ticks(double highest) {
   if (!std::isfinite(highest) || highest < 1) return ticks;
   double step = 1;
   while (highest / step >= 6) step *= 2;
-  for (double value = step; value <= highest; value += step) {
+  const int count = static_cast<int>(highest / step);  // below 6
+  for (int number = 1; number <= count; ++number) {
+    const double value = step * number;
     ticks.push_back({value, exact_bytes(value)});
   }
   return ticks;

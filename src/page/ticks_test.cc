@@ -1,6 +1,7 @@
 #include "page/ticks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -28,7 +29,8 @@ TEST(ByteTicks, are_multiples_of_powers_of_two) {
 }
 
 TEST(ByteTicks, there_are_three_to_five_of_them) {
-  for (double highest = 3; highest < 1e30; highest *= 1.37) {
+  for (int power = 0; power < 215; ++power) {
+    const double highest = 3 * std::pow(1.37, power);  // up to 5e29
     const auto ticks = byte_ticks(highest);
     EXPECT_GE(ticks.size(), 3u) << highest;
     EXPECT_LE(ticks.size(), 5u) << highest;
@@ -52,7 +54,8 @@ TEST(CountTicks, are_round_and_at_least_one_apart) {
 }
 
 TEST(CountTicks, there_are_never_too_many) {
-  for (double last = 0; last < 1e18; last = last * 1.7 + 1) {
+  for (int power = 0; power < 78; ++power) {
+    const double last = std::pow(1.7, power) - 1;  // from 0 to 6e17
     for (const std::size_t most : {1u, 2u, 6u}) {
       EXPECT_LE(count_ticks(0, last, most).size(), most) << last;
     }

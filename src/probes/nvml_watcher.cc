@@ -35,6 +35,7 @@ struct NvmlWatcher::State {
 
   NvmlWatcherOptions options;
   base::Worker worker{"plimsoll-nvml"};
+  std::shared_ptr<State> for_the_thread;  // this state, until the thread takes it
 
   mutable std::mutex mutex;  // guards the members below
   GpuView view;              // its age_ns is unused
@@ -102,26 +103,28 @@ void NvmlWatcher::State::watch() {
 }
 
 void NvmlWatcher::State::run() noexcept {
-  try {
-    watch();
-  } catch (...) {  // no memory to load the driver, or `is_urgent` threw
-  }
+  const auto watch_to_the_end = [this] {
+    try {
+      watch();
+    } catch (...) {
+      return;  // no memory to load the driver, or `is_urgent` threw
+    }
+  };
+  watch_to_the_end();
   const std::lock_guard lock(mutex);
   is_over = true;
 }
 
 NvmlWatcher::NvmlWatcher(NvmlWatcherOptions options)
     : state_(std::make_shared<State>(std::move(options))) {
-  using SharedState = std::shared_ptr<State>;
   const auto body = [](void* argument) noexcept -> void* {
-    const std::unique_ptr<SharedState> shared(static_cast<SharedState*>(argument));
-    (*shared)->run();
+    const std::shared_ptr<State> state = std::move(static_cast<State*>(argument)->for_the_thread);
+    state->run();
     return nullptr;
   };
-  auto for_the_thread = std::make_unique<SharedState>(state_);
-  if (state_->worker.start(body, for_the_thread.get())) {
-    static_cast<void>(for_the_thread.release());
-  } else {
+  state_->for_the_thread = state_;
+  if (!state_->worker.start(body, state_.get())) {
+    state_->for_the_thread.reset();
     state_->take({}, "no thread could be started to query the NVIDIA driver");
     state_->is_over = true;
   }

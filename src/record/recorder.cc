@@ -39,11 +39,11 @@ const char* sentence(const char* what, const char* path, int error) noexcept try
 
 }  // namespace
 
-alignas(Recorder) unsigned char Recorder::storage_[sizeof(Recorder)];
+alignas(Recorder) unsigned char Recorder::g_storage[sizeof(Recorder)];
 
 Recorder& Recorder::get() noexcept {
-  static Recorder* const recorder = ::new (static_cast<void*>(storage_)) Recorder;
-  return *recorder;
+  static Recorder* const kRecorder = ::new (static_cast<void*>(g_storage)) Recorder;
+  return *kRecorder;
 }
 
 Recorder::Recorder() noexcept : clock_(hot.ticks = best_tick_source()) { install_handlers(); }

@@ -53,7 +53,7 @@ class Recorder {
   // Creates it if necessary.
   static Recorder& get() noexcept;
   // For hooks, which run only after get() has been called.
-  static Recorder& made() noexcept { return *reinterpret_cast<Recorder*>(storage_); }
+  static Recorder& made() noexcept { return *reinterpret_cast<Recorder*>(g_storage); }
 
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -142,7 +142,7 @@ class Recorder {
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
 
-  static unsigned char storage_[];
+  static unsigned char g_storage[];
 
   UnrecordedChildren children_;
 

@@ -187,7 +187,7 @@ TEST(Fork, a_child_that_is_killed_early_leaves_no_empty_file) {
   constexpr int kMostUs = 20'000;
   for (int us = 0; us <= kMostUs; us += 500) {
     const pid_t child = spawn([] {
-      alloc(64 * 100'000, 1000);
+      alloc(std::uint64_t{64} * 100'000, 1000);
       return 0;
     });
     if (us < kMostUs) {  // the last one ends by itself: it has begun its file
@@ -318,7 +318,7 @@ int record_and_wait(const TemporaryPath& path) {
   for (std::uint64_t i = 1; i <= 100; ++i) alloc(i * 64, 1);
   // The drain writes these events because of their age.
   if (!wait_until([&] { return TraceReplay::of_file(path.str()).live_bytes >= 100; })) return 1;
-  alloc(64 * 101, 1);
+  alloc(std::uint64_t{64} * 101, 1);
   return 0;
 }
 

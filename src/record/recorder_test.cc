@@ -536,14 +536,14 @@ TEST(RecorderThreads, frees_in_the_last_round_of_destructors_are_recorded) {
                                [](void* rounds) {
                                  free_at(64);
                                  alloc(64, 10);
-                                 auto left = reinterpret_cast<std::uintptr_t>(rounds);
-                                 if (left > 1)
-                                   pthread_setspecific(late_key, reinterpret_cast<void*>(left - 1));
+                                 int& left = *static_cast<int*>(rounds);
+                                 if (--left > 0) pthread_setspecific(late_key, &left);
                                }),
             0);
-  std::thread([] {
+  int rounds = 10;
+  std::thread([&rounds] {
     alloc(64, 10);
-    pthread_setspecific(late_key, reinterpret_cast<void*>(std::uintptr_t{10}));
+    pthread_setspecific(late_key, &rounds);
   }).join();
   pthread_key_delete(late_key);
   const TraceReplay replay = recording.replay();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <optional>
 
 namespace plimsoll::text {
@@ -19,7 +20,7 @@ std::uint64_t overlap(std::uint64_t value, std::uint64_t begin, std::uint64_t he
 
 std::size_t eighths_of(std::uint64_t filled, std::uint64_t height) {
   const double share = static_cast<double>(filled) / static_cast<double>(height);
-  return static_cast<std::size_t>(share * kEighths + 0.5);
+  return static_cast<std::size_t>(std::lround(share * kEighths));
 }
 
 // How many eighths of a character are filled.

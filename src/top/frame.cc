@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -149,7 +150,7 @@ void Frame::usage(std::uint64_t used, std::uint64_t total, const std::string& of
   constexpr double kNearlyFull = 0.9;
   constexpr double kFilling = 0.75;
   const double share = std::clamp(share_of(used, total), 0.0, 1.0);
-  const auto filled = static_cast<std::size_t>(share * kBarColumns + 0.5);
+  const auto filled = static_cast<std::size_t>(std::lround(share * kBarColumns));
   const Style style = share >= kNearlyFull ? Style::kCritical
                       : share >= kFilling  ? Style::kWarning
                                            : Style::kGood;

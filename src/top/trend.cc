@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <ranges>
 #include <vector>
@@ -42,7 +43,7 @@ std::string Trend::sparkline(std::size_t columns) const {
       continue;
     }
     const double share = is_flat ? 0.5 : static_cast<double>(*value - low.bytes) / range;
-    text += kLetters[static_cast<std::size_t>(share * (kLetters.size() - 1) + 0.5)];
+    text += kLetters[static_cast<std::size_t>(std::lround(share * (kLetters.size() - 1)))];
   }
   return text;
 }

@@ -97,7 +97,7 @@ class RandomTrace {
     reported.category = kCategories[below(kCategories.size())];
     reported.op = kOps[below(kOps.size())];
     reported.phase = static_cast<model::Phase>(below(5));
-    reported.flags = static_cast<model::LifetimeFlags>(below(8));
+    reported.flags = {static_cast<std::uint8_t>(below(8))};
     reported.stack = below(4) == 0 ? model::kNoStack : stack;
     if (below(2) == 0) {
       reported.tensor = maker_.tensor(kTensors[below(kTensors.size())],

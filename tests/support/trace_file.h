@@ -62,7 +62,7 @@ std::string fields_text(const Record& record) {
   std::string later;
   bool has_later = false;
   format::visit_fields(format::Of<Record>(), [&](auto wire, auto member, const format::FieldText&) {
-    const bool is_later = format::is_later<decltype(wire)>;
+    const bool is_later = format::kIsLater<decltype(wire)>;
     (is_later ? later : text) += n(record.*member);
     has_later = has_later || (is_later && record.*member != 0);
   });

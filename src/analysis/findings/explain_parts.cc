@@ -81,7 +81,7 @@ std::string place_text(const Peak& peak, const std::vector<std::uint32_t>& parts
     if (is_earlier) first = &allocation;
     last = std::max(last, line);
   }
-  const std::string label = peak.line_label(*first);
+  std::string label = peak.line_label(*first);
   const std::string number = ":" + std::to_string(stacks.frame(lines.frame(first->stack)).line);
   const std::size_t place = label.rfind(number + " (");
   const bool is_one = stacks.frame(lines.frame(first->stack)).line == last;

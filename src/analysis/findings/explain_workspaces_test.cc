@@ -31,7 +31,7 @@ TEST(ExplainWorkspaces, of_many_streams_are_reported_with_what_a_smaller_size_sa
             "Library workspaces fill 33.3% of the peak on cuda:0: 512.0 MiB of 1.5 GiB in 16 "
             "blocks");
   EXPECT_EQ(found[0].evidence[0], "Their sizes are 16 × 32.0 MiB.");
-  EXPECT_EQ(found[0].saving_bytes, 16 * 24 * kMib);
+  EXPECT_EQ(found[0].saving_bytes, kMib * 16 * 24);
 }
 
 TEST(ExplainWorkspaces, of_every_program_are_not) {

@@ -17,7 +17,8 @@ using tests::TraceMaker;
 model::Trace with_steps(const std::string& name, std::initializer_list<std::int64_t> ends_us,
                         int events = 10) {
   TraceMaker maker;
-  for (int i = 0; i < events; ++i) maker.at(i * 10'000).alloc(static_cast<std::uint64_t>(i) + 1, 1);
+  for (std::int64_t i = 0; i < events; ++i)
+    maker.at(i * 10'000).alloc(static_cast<std::uint64_t>(i) + 1, 1);
   int number = 0;
   for (const std::int64_t end_us : ends_us) {
     const bool is_numbered = name == "ProfilerStep#";

@@ -156,7 +156,9 @@ std::vector<std::uint32_t> History::ends_of_calls() const {
   for (std::size_t row = 0; row < device_.mark_events.size(); ++row) {
     const model::MarkKind kind = trace_.marks[row].kind;
     if (kind == model::MarkKind::kLayerBegin) ++depth;
-    if (kind != model::MarkKind::kLayerEnd || depth == 0 || --depth > 0) continue;
+    if (kind != model::MarkKind::kLayerEnd || depth == 0) continue;
+    --depth;
+    if (depth > 0) continue;
     const std::uint32_t event = device_.mark_events[row];
     if (ends.empty() || ends.back() != event) ends.push_back(event);
   }

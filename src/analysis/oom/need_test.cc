@@ -255,7 +255,7 @@ TEST(Need, of_the_first_step_is_the_state_of_all_parameters) {
     EXPECT_EQ(need.basis, "optimizer_state");
     EXPECT_EQ(need.state_bytes, (16 - made) * 16 * kMib) << made;
     EXPECT_EQ(need.scratch_bytes, 128 * kMib);
-    EXPECT_EQ(need.bytes, (16 + 16 + 8) * 16 * kMib);
+    EXPECT_EQ(need.bytes, kMib * 16 * (16 + 16 + 8));
   }
 }
 

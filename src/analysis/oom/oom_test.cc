@@ -20,7 +20,8 @@ using tests::TraceMaker;
 // A fake for the passes that fill the totals and the growth table.
 class FakePass final : public Pass {
  public:
-  FakePass(const char* name, std::vector<report::GrowthRow> growth = {}, std::int64_t baseline = 0)
+  explicit FakePass(const char* name, std::vector<report::GrowthRow> growth = {},
+                    std::int64_t baseline = 0)
       : name_(name), growth_(std::move(growth)), baseline_(baseline) {}
   const char* name() const override { return name_; }
   void clear(report::Report&) const override {}

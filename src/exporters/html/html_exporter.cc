@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/units.h"
+#include "exporters/device_facts.h"
 #include "exporters/html/assets.h"
 #include "exporters/html/encoding.h"
 #include "exporters/html/rank_section.h"
+#include "exporters/point_text.h"
 #include "exporters/verdict.h"
 #include "exporters/words.h"
 #include "page/paint.h"

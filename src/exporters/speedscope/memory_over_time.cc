@@ -34,7 +34,7 @@ class Parts {
       const auto largest =
           std::ranges::max_element(open, {}, [&](const std::string& path) { return peaks_[path]; });
       if (largest == open.end()) break;
-      const std::string path = *largest;
+      const std::string path = std::move(*largest);
       open.erase(largest);
       names_.push_back(path);
       const std::vector<std::string>& inside = children_[path];

@@ -279,13 +279,13 @@ std::string table_text(const report::Report& report, const report::DeviceReport&
                        TableKind kind, Heading heading_kind, const TableOptions& options) {
   const auto& [top, width, color, source_of] = options;
   if (kind == TableKind::kSaved) {
-    const std::string text = saved_table(report, device, top, width, color);
+    std::string text = saved_table(report, device, top, width, color);
     if (!text.empty()) return text;
     return bold_line("What is kept for backward on " + device_name(device), color) +
            nothing("Unknown: this file does not mark where backward begins.");
   }
   if (kind == TableKind::kSteps) {
-    const std::string text = step_table(report, device, top, width, color);
+    std::string text = step_table(report, device, top, width, color);
     if (!text.empty()) return text;
     return bold_line("Steps of " + device_name(device), color) +
            nothing("Unknown: this file marks no steps.");

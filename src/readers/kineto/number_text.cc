@@ -76,17 +76,19 @@ std::optional<std::int64_t> nanoseconds_of_microseconds(std::string_view text) {
 }
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   std::int64_t value = 0;
-  const auto [at, error] = std::from_chars(text.data(), end, value);
+  const auto [at, error] = std::from_chars(begin, end, value);
   return error == std::errc() && at == end ? std::optional(value) : std::nullopt;
 }
 
 std::optional<std::int64_t> bits_of_number(std::string_view text) {
   if (const auto value = whole_number(text)) return value;
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   std::uint64_t bits = 0;
-  if (const auto [at, error] = std::from_chars(text.data(), end, bits);
+  if (const auto [at, error] = std::from_chars(begin, end, bits);
       error == std::errc() && at == end) {
     return static_cast<std::int64_t>(bits);
   }

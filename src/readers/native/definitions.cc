@@ -185,9 +185,10 @@ model::PoolId Definitions::pool(std::uint32_t id) {
 // A name that is not a pool id becomes a separate pool.
 model::PoolId Definitions::read_pool(std::uint32_t id) const {
   const std::string_view text = builder_.strings()[name(id)];
-  const char* const end = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
   model::Pool pool;
-  const auto first = std::from_chars(text.data(), end, pool.first);
+  const auto first = std::from_chars(begin, end, pool.first);
   const bool has_dot = first.ec == std::errc{} && first.ptr != end && *first.ptr == '.';
   const auto second = has_dot ? std::from_chars(first.ptr + 1, end, pool.second) : first;
   if (!has_dot || second.ec != std::errc{} || second.ptr != end) pool = {~std::uint64_t{0}, id};

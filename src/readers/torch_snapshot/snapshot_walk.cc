@@ -41,8 +41,9 @@ std::optional<Device> device_named(std::string_view name) {
     if (name.substr(0, colon) != model::to_string(type)) continue;
     Device device{type, 0};
     const std::string_view number = name.substr(std::min(colon + 1, name.size()));
-    const char* const end = number.data() + number.size();
-    const auto parsed = std::from_chars(number.data(), end, device.ordinal);
+    const char* const begin = number.data();
+    const char* const end = begin + number.size();
+    const auto parsed = std::from_chars(begin, end, device.ordinal);
     if (parsed.ec == std::errc{} && parsed.ptr == end && device.ordinal >= 0) return device;
   }
   return std::nullopt;

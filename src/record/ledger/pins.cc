@@ -12,7 +12,9 @@
 namespace plimsoll::record {
 namespace {
 
-using namespace caching_allocator;
+using caching_allocator::is_small_request;
+using caching_allocator::kSmallSegmentBytes;
+using caching_allocator::page_bytes;
 
 struct Range {
   std::uint64_t address = 0;
