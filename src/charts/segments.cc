@@ -122,12 +122,17 @@ class SegmentsPainter {
       add(style.label, data_.group_bytes[style.group], style.fill());
     }
     add("blocks of unknown origin", data_.unknown_block_bytes, unknown_fill());
+    if (rest_count_ > 0) {
+      add("of which in " + base::counted(rest_count_, "smaller segment") + ", drawn as one:",
+          rest_.block_bytes, rest_fill());
+    }
     add("pinned", data_.pinned_bytes, pinned_fill(), true);
     add("releasable", data_.releasable_bytes, releasable_fill());
     add("free in private pools", data_.private_bytes, private_fill());
     return entries;
   }
 
+  static Fill rest_fill() { return {Paint::kOther}; }
   static Fill unknown_fill() { return {Paint::kUnknown, 1, Paint::kBackground}; }
 
   double width_of(std::uint64_t bytes) const { return static_cast<double>(bytes) * per_byte_; }
@@ -236,9 +241,9 @@ class SegmentsPainter {
 
   void add_segment(const SegmentParts& segment) {
     wrap(width_of(segment.segment.size_bytes));
-    const bool is_rest = &segment == &rest_;
+    is_rest_ = &segment == &rest_;
     const std::string name =
-        (is_rest ? base::counted(rest_count_, "smaller segment") + ", " : "segment of ") +
+        (is_rest_ ? base::counted(rest_count_, "smaller segment") + ", " : "segment of ") +
         bytes_text(static_cast<double>(segment.segment.size_bytes)) + ": blocks " +
         bytes_text(static_cast<double>(segment.block_bytes)) + ", pinned " +
         bytes_text(static_cast<double>(segment.pinned_bytes));
@@ -323,7 +328,8 @@ class SegmentsPainter {
       case RangeKind::kBlock:
         break;
     }
-    return part.lifetime == model::kNone ? unknown_fill() : fills_[data_.groups.of[part.lifetime]];
+    if (part.lifetime != model::kNone) return fills_[data_.groups.of[part.lifetime]];
+    return is_rest_ ? rest_fill() : unknown_fill();
   }
 
   std::string tooltip(const SegmentPart& part, std::uint64_t bytes, std::size_t parts) const {
@@ -360,6 +366,7 @@ class SegmentsPainter {
   std::vector<const SegmentParts*> shown_;
   SegmentParts rest_;  // the sum of the others
   std::size_t rest_count_ = 0;
+  bool is_rest_ = false;  // the segment being drawn is that sum
   double per_byte_ = 0;
   double thinnest_ = kThinnest;
   std::size_t rows_ = 0;
