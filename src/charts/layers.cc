@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "charts/frame.h"
 #include "charts/grouping.h"
 #include "report/folded_layers.h"

@@ -208,9 +208,12 @@ Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options) {
   PLIMSOLL_TRY_ASSIGN(const std::optional<Dimension> by, maker.dimension());
   const PointInTime* point = maker.point();
   if (report::is_host(maker.device_report())) {
+    const bool has_gpu = std::ranges::any_of(input.report.devices, [](const DeviceReport& device) {
+      return !report::is_host(device) && report::has_content(device);
+    });
     return missing(maker.device_name() +
-                   " has no segments: only the caching allocator of a GPU has them; choose a GPU "
-                   "with --device");
+                   " has no segments: only the caching allocator of a GPU has them" +
+                   (has_gpu ? "; choose a GPU with --device" : ", and this recording has no GPU"));
   }
   const std::int64_t event = point != nullptr && point->event
                                  ? static_cast<std::int64_t>(*point->event)

@@ -87,6 +87,11 @@ def llama(workshop: Workshop) -> list[Path]:
     return workshop.sample("gpu/recordings/llama_1b_oom.plim")
 
 
+def older_memory(workshop: Workshop) -> list[Path]:
+    """A torch.profiler trace: its totals contain memory that is not in the file."""
+    return workshop.sample("kineto/vllm_graph_capture.pt.trace.json.gz")
+
+
 def splatting(workshop: Workshop) -> list[Path]:
     sizes = "-i 120 --size 32 --gaussians 60 --densify_from_iter 10 --densify_until_iter 100"
     script = ROOT / "examples/gaussian_splatting.py"
@@ -226,6 +231,7 @@ QUICK: dict[str, Callable[[Workshop], list[Path]]] = {
 RECIPES: dict[str, Callable[[Workshop], list[Path]]] = QUICK | {
     "leak": leak,
     "llama": llama,
+    "older_memory": older_memory,
     "splatting": splatting,
     "ranks": ranks,
     "cpu_training": cpu_training,

@@ -42,7 +42,6 @@ std::string column_text(const charts::TimelineData& data, std::size_t at) {
   return text;
 }
 
-// Transparent, on top of the bands: a browser shows their titles, the script listens to them.
 // The column among `count` of the widest chart that shows the same point.
 std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t first,
                         std::size_t count) {
@@ -52,6 +51,7 @@ std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t 
   return first;
 }
 
+// Transparent, on top of the bands: a browser shows their titles, the script listens to them.
 std::string column_overlay(const DeviceView& view, const charts::TimelineData& data,
                            const charts::Chart& chart, bool has_titles) {
   std::string svg = "<g class=\"columns\">";

@@ -123,20 +123,21 @@
   const copy = async text => {
     try {
       await navigator.clipboard.writeText(text);
+      return true;
     } catch {  // denied in a frame, or by the browser
       const area = make('textarea', { readonly: '', 'aria-hidden': 'true' });
       area.value = text;
       document.body.append(area);
       area.select();
-      document.execCommand('copy');
+      const isDone = document.execCommand('copy');
       area.remove();
+      return isDone;
     }
   };
   const copyButton = (label, textOf) => {
     const button = make('button', { class: 'copy', type: 'button', 'aria-label': label }, 'Copy');
     button.addEventListener('click', async () => {
-      await copy(textOf());
-      button.textContent = 'Copied';
+      button.textContent = await copy(textOf()) ? 'Copied' : 'Not allowed here';
       setTimeout(() => { button.textContent = 'Copy'; }, 1500);
     });
     return button;
@@ -210,6 +211,7 @@
     all('.hint', article).forEach(hint => { hint.hidden = false; });
 
     const where = i => {
+      if (data.event[i] < 0) return 'before the first event';
       const parts = ['event ' + count(data.event[i])];
       if (data.time && data.time[i] !== null) parts[0] += ' (' + durationText(data.time[i]) + ')';
       if (data.step && data.step[i] !== '') parts.push(data.step[i]);
@@ -294,7 +296,7 @@
     };
     const show = (svg, i, x, y) => {
       const rows = rowsAt(data.tables[0], i).slice(0, 6);
-      tip.textContent = bytesText(data.live[i]) + ' at ' + where(i) +
+      tip.textContent = bytesText(data.live[i]) + ', ' + where(i) +
         (data.reserved && data.reserved[i] > 0 ? '\nreserved ' + bytesText(data.reserved[i]) : '') + '\n' +
         rows.map(row => bytesText(row.bytes) + '  ' + row.name.slice(0, 60)).join('\n');
       tip.hidden = false;

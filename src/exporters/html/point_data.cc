@@ -35,8 +35,8 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   const model::DeviceTrace& device = view.device;
   const auto& columns = view.columns();
   const auto event_of = [&](std::size_t i) { return std::max<std::int64_t>(0, columns[i].point); };
-  json.key("event");
-  write_deltas(json, columns.size(), event_of);
+  json.key("event");  // -1: before the first one
+  write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].point; });
   json.key("live");
   write_deltas(json, columns.size(), [&](std::size_t i) { return shown_bytes(view.over_time, i); });
   json.key("reserved");
@@ -123,8 +123,6 @@ void write_points(Markup& html, const DeviceView& view) {
     return true;
   });
   json.begin_object();
-  json.key("name");
-  json.string(view.point == nullptr ? "" : view.point->name);
   json.key("exact");  // the point of the chosen column is that of the tables
   json.boolean(view.point != nullptr && view.point->event
                    ? view.columns()[view.chosen].point ==
