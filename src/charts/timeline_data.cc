@@ -150,7 +150,9 @@ TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& 
     for (std::size_t band = 0; band < data.bands.names.size(); ++band) {
       explained += data.bands.of(band)[i];
     }
-    data.not_in_bands.push_back(data.columns[i].live_bytes - static_cast<std::int64_t>(explained));
+    // Wraps: a hostile file may have any size.
+    data.not_in_bands.push_back(static_cast<std::int64_t>(
+        static_cast<std::uint64_t>(data.columns[i].live_bytes) - explained));
   }
   const std::vector<model::StepEnd> ends = model::step_ends(trace, device);
   const AxisColumns columns(axis, question.columns);

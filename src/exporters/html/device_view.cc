@@ -120,7 +120,10 @@ void add_not_in_file(BandTable& table, const std::vector<std::int64_t>& bytes) {
 }  // namespace
 
 std::int64_t shown_bytes(const charts::TimelineData& data, std::size_t column) {
-  return data.columns[column].live_bytes - std::min<std::int64_t>(0, data.not_in_bands[column]);
+  const auto live = static_cast<std::uint64_t>(data.columns[column].live_bytes);
+  const auto less =
+      static_cast<std::uint64_t>(std::min<std::int64_t>(0, data.not_in_bands[column]));
+  return static_cast<std::int64_t>(live - less);  // wraps: a hostile file may have any size
 }
 
 const BandTable* DeviceView::table(Dimension by) const {

@@ -21,10 +21,10 @@ using base::JsonWriter;
 template <typename ValueOf>
 void write_deltas(JsonWriter& json, std::size_t count, ValueOf&& value_of) {
   json.begin_array();
-  std::int64_t before = 0;
+  std::uint64_t before = 0;  // differences wrap: a hostile file may have any size
   for (std::size_t i = 0; i < count; ++i) {
-    const auto value = static_cast<std::int64_t>(value_of(i));
-    json.number(value - before);
+    const auto value = static_cast<std::uint64_t>(value_of(i));
+    json.number(static_cast<std::int64_t>(value - before));
     before = value;
   }
   json.end_array();
@@ -43,11 +43,11 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].reserved_bytes; });
   if (view.report.first_time_ns) {
     json.key("time");
-    const std::int64_t first = *view.report.first_time_ns;
-    std::int64_t latest = first;
+    const auto first = static_cast<std::uint64_t>(*view.report.first_time_ns);
+    std::uint64_t latest = first;
     write_deltas(json, columns.size(), [&](std::size_t i) {
       const std::int64_t time = device.events.time_ns[static_cast<std::size_t>(event_of(i))];
-      if (time != model::kNoTime) latest = time;
+      if (time != model::kNoTime) latest = static_cast<std::uint64_t>(time);
       return latest - first;
     });
   }
