@@ -41,6 +41,7 @@ CAUSES = {
 # Real files, each reviewed by hand; files that are not listed have no finding.
 SAMPLES = {
     "by_hand_97_events.pickle": ["activations_dominate"],
+    "cut_down_inconsistent.pickle": ["recording_incomplete"],
     "inductor.pickle": ["optimizer_state_dominates"],
     "medium_128_inference.pickle": ["unknown_memory"],
     "medium_512_training.pickle": ["activations_dominate"],

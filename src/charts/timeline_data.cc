@@ -131,7 +131,7 @@ TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& 
                            const report::DeviceReport& report, const model::UserLines& lines,
                            const TimelineQuestion& question) {
   TimelineData data;
-  data.is_peak_known = report.held().baseline_bytes >= 0 && report.reserved.baseline_bytes >= 0;
+  data.is_peak_known = report.disagreement_bytes() == 0;
   data.is_truncated = device.history == model::History::kTruncated;
   data.by = question.by.value_or(default_dimension(trace, device, lines));
   data.axis = question.axis.value_or(tiles::Axis::best(trace, device));

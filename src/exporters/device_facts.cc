@@ -23,7 +23,8 @@ TotalsRow totals_row(const report::DeviceReport& device, std::string name,
   row.end = base::format_bytes(totals.end_bytes);
   if (device.events == 0) return row;
   const auto known = [&](std::int64_t bytes) {
-    return totals.baseline_bytes >= 0 ? base::format_bytes(bytes) : std::string("unknown");
+    const bool is_known = totals.baseline_bytes >= 0 && device.active_above_reserved_bytes == 0;
+    return is_known ? base::format_bytes(bytes) : std::string("unknown");
   };
   row.start = known(totals.start_bytes);
   row.peak = known(totals.peak_bytes);
@@ -159,7 +160,7 @@ std::vector<TotalsRow> totals_rows(const report::DeviceReport& device) {
 }
 
 std::string disagreement_text(const report::DeviceReport& device) {
-  const std::uint64_t bytes = disagreement_bytes(device);
+  const std::uint64_t bytes = device.disagreement_bytes();
   if (bytes == 0) return {};
   return "Start and peak are unknown: events and segments disagree by " + bytes_text(bytes) + ".";
 }

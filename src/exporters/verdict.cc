@@ -108,7 +108,7 @@ std::string calm_text(const report::Report& report, std::string_view asked_for) 
                      : is_whole(report) ? "Nothing wrong found."
                                         : "Nothing wrong found in the part that was recorded "
                                           "(see About the input).";
-  if (disagreement_bytes(*device) > 0) {
+  if (device->disagreement_bytes() > 0) {
     return text + " But events and segments disagree, so the peak is unknown.";
   }
   text += " Peak " + base::format_bytes(device->held().peak_bytes) +

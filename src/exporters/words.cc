@@ -62,11 +62,4 @@ std::string point_text(const report::DeviceReport& device, std::optional<std::ui
   return text;
 }
 
-std::uint64_t disagreement_bytes(const report::DeviceReport& device) {
-  const std::int64_t lowest =
-      std::min({std::int64_t{0}, device.requested_allocated.baseline_bytes,
-                device.requested_active.baseline_bytes, device.reserved.baseline_bytes});
-  return magnitude(lowest);
-}
-
 }  // namespace plimsoll::exporters

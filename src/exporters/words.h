@@ -31,7 +31,4 @@ std::string small_text(const report::DeviceReport& device);
 std::string point_text(const report::DeviceReport& device, std::optional<std::uint64_t> event,
                        std::optional<std::int64_t> time_ns);
 
-// How much events and segments disagree: the most that a baseline was rolled back below zero.
-std::uint64_t disagreement_bytes(const report::DeviceReport& device);
-
 }  // namespace plimsoll::exporters

@@ -12,6 +12,11 @@ inline constexpr base::DiagnosticKind kLiveBeforeRecording{
     "live_before_recording", base::Severity::kInfo,
     "Blocks live from before the first event to the end: counted in the baseline. Start recording "
     "before the model is built to see where they were allocated."};
+inline constexpr base::DiagnosticKind kLoneFrees{
+    "lone_frees", base::Severity::kInfo,
+    "Frees with one of their two events, free_requested and free_completed, because the other kind "
+    "was not recorded (skip_actions). Each ends its allocation there; how long a block waited for "
+    "a stream is unknown."};
 inline constexpr base::DiagnosticKind kAllocOverLive{
     "alloc_over_live", base::Severity::kDataLoss,
     "Allocations at an address that was still in use: the free in between is missing from the "

@@ -14,6 +14,14 @@ const char* to_string(DeviceType type) {
       return "hip";
     case DeviceType::kXpu:
       return "xpu";
+    case DeviceType::kMtia:
+      return "mtia";
+    case DeviceType::kNpu:
+      return "npu";
+    case DeviceType::kHpu:
+      return "hpu";
+    case DeviceType::kMps:
+      return "mps";
     case DeviceType::kOther:
       return "other";
     case DeviceType::kPinnedHost:

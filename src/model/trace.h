@@ -19,25 +19,15 @@
 
 #include "base/column.h"
 #include "base/device_bar.h"
+#include "model/device.h"
 #include "model/events.h"
 #include "model/ids.h"
 #include "model/live_index.h"
+#include "model/oom_message.h"
 #include "model/stacks.h"
 #include "model/strings.h"
 
 namespace plimsoll::model {
-
-enum class DeviceType : std::uint8_t { kCuda, kHip, kXpu, kOther, kCpu, kPinnedHost };
-const char* to_string(DeviceType type);  // "cpu", "cuda", ...
-
-struct Device {
-  DeviceType type = DeviceType::kCuda;
-  std::int32_t ordinal =
-      0;  // -1 for the CPU, as torch.profiler writes it; -2 for pinned host memory
-
-  friend auto operator<=>(const Device&, const Device&) = default;
-};
-std::string to_string(Device device);  // "cuda:0", "cpu"
 
 enum class SegmentType : std::uint8_t { kUnknown, kSmall, kLarge };
 enum class BlockState : std::uint8_t { kInactive, kActiveAllocated, kActivePendingFree };
@@ -229,17 +219,19 @@ struct Trace {
   base::Column<Segment> segments;
   base::Column<Block> blocks;
   std::vector<Setting> settings;
-  std::vector<Annotation> annotations;  // in order of begin
-  std::vector<Tensor> tensors;          // row 0: unknown
-  std::vector<Shortage> shortages;      // row 0: unknown
-  std::vector<Mark> marks;              // in the order in which they were made
-  std::vector<DeviceReading> readings;  // in the order in which they were taken
-  std::vector<DeviceTrace> devices;     // sorted by device; includes devices that are named but
-                                        // empty
-  std::optional<std::int64_t> rank;     // of the process in a distributed run
+  std::vector<Annotation> annotations;   // in order of begin
+  std::vector<Tensor> tensors;           // row 0: unknown
+  std::vector<Shortage> shortages;       // row 0: unknown
+  std::vector<Mark> marks;               // in the order in which they were made
+  std::vector<OomMessage> oom_messages;  // of a printed text, which has nothing else
+  std::vector<DeviceReading> readings;   // in the order in which they were taken
+  std::vector<DeviceTrace> devices;      // sorted by device; includes devices that are named but
+                                         // empty
+  std::optional<std::int64_t> rank;      // of the process in a distributed run
   Program program;
   bool has_settings = false;
   bool has_final_state = false;       // the segments and blocks of some device are known
+  bool has_made_up_segments = false;  // by torch.profiler: reserved bytes are meaningless
   bool has_inferred_roles = false;    // categories are inferred, not the file's own
                                       // (engine/inferred_roles.h)
   bool has_attribution = false;       // phases and categories are the recorder's, even if all are

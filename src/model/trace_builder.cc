@@ -10,6 +10,7 @@
 #include "model/diagnostics.h"
 #include "model/figure_limits.h"
 #include "model/lifetime_pairing.h"
+#include "model/lone_frees.h"
 
 namespace plimsoll::model {
 namespace {
@@ -204,6 +205,7 @@ void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
     rows.free_completed.append(rows.free_requested.span());
     return;
   }
+  join_lone_frees(trace_, device, diagnostics_);
   Lifetimes given = std::exchange(rows, Lifetimes{});
   LifetimePairing(trace_, device, diagnostics_).run(progress);
   // In order of birth too, except those from before the first event.

@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tsl/robin_map.h>
@@ -72,6 +73,8 @@ class TraceBuilder {
   void add_segment(const Segment& segment,
                    std::span<const Block> blocks);  // also declares that the final state is known
   void final_state_known() { trace_.has_final_state = true; }
+  void add_oom_message(OomMessage message) { trace_.oom_messages.push_back(std::move(message)); }
+  void segments_made_up() { trace_.has_made_up_segments = true; }
   // The final state in the file is not that of this device.
   void final_state_unknown(Device device) { without_final_state_.push_back(device); }
   // Every event of the device states its block size, as padding.

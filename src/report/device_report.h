@@ -55,6 +55,7 @@ struct DeviceReport {
   std::uint64_t blocks = 0;
   std::uint64_t blocks_allocated = 0;
   std::uint64_t frees_without_alloc = 0;
+  std::uint64_t active_above_reserved_bytes = 0;
   std::optional<std::int64_t> first_time_ns;
   std::optional<std::int64_t> last_time_ns;
   Fragmentation fragmentation;
@@ -64,6 +65,13 @@ struct DeviceReport {
   std::optional<std::uint64_t> process_start_bytes;
   std::optional<std::uint64_t> process_end_bytes;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
+
+  // How much events and segments contradict each other: the most by which a total is below zero, or
+  // active bytes are above the reserved. If not 0, start and peak are unknown.
+  std::uint64_t disagreement_bytes() const;
+  // Whether that is so much that the peak says nothing. Less is a race between the events and the
+  // segments of a snapshot.
+  bool has_unknown_peak() const;
 
   // The series that the device's tables count: allocated bytes if known, else requested.
   const SeriesTotals& held() const { return allocated ? *allocated : requested_active; }
@@ -94,6 +102,10 @@ struct DeviceReport {
               "Number of blocks at the end in state active_allocated."},
         Field{"frees_without_alloc", &DeviceReport::frees_without_alloc,
               "Number of frees whose allocation is not in the trace."},
+        Field{
+            "active_above_reserved_bytes", &DeviceReport::active_above_reserved_bytes,
+            "The most by which active bytes exceed reserved bytes after an event. If not 0, events "
+            "are missing, and start and peak are unknown."},
         Field{"first_time_ns", &DeviceReport::first_time_ns,
               "Time of the first event; null if unknown."},
         Field{"last_time_ns", &DeviceReport::last_time_ns,

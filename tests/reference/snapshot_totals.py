@@ -33,8 +33,8 @@ ACTIVE_STATES = ("active_allocated", "active_pending_free", "active_awaiting_fre
 
 # DELTA: the sign with which an action's size enters each series.
 DELTA = {
-    "requested_allocated": {"alloc": +1, "free_requested": -1},
-    "requested_active": {"alloc": +1, "free_completed": -1},
+    "requested_allocated": {"alloc": +1, "free_requested": -1, "free": -1},
+    "requested_active": {"alloc": +1, "free_completed": -1, "free": -1},
     "reserved": {"segment_alloc": +1, "segment_map": +1, "segment_free": -1, "segment_unmap": -1},
 }
 
@@ -78,6 +78,16 @@ def blocks_of(segments):
     return [block for segment in segments for block in segment["blocks"]]
 
 
+def with_addresses(segments):
+    """Yield the address and state of each block; torch 2.0 writes consecutive blocks without."""
+    for segment in segments:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            address = block.get("address", address)
+            yield address, block["state"]
+            address += block["size"]
+
+
 def end_bytes(segments, series):
     if series == "reserved":
         return sum(segment["total_size"] for segment in segments)
@@ -87,6 +97,42 @@ def end_bytes(segments, series):
 
 def deltas(trace, series):
     return [DELTA[series].get(event["action"], 0) * event.get("size", 0) for event in trace]
+
+
+def with_joined_frees(trace, segments):
+    """Replace lone free_requested or free_completed events by "free", which is both of them.
+
+    Recordings may leave one of the two kinds out. A lone kind needs a proof, because a file may
+    begin or end between the two events of a free: an allocation of the trace that is completed
+    without a request, or a request without a block that still waits.
+    """
+    kinds = {event["action"] for event in trace} & {"free_requested", "free_completed"}
+    if len(kinds) != 1:
+        return trace
+    (kind,) = kinds
+    waiting = []
+    if kind == "free_requested":
+        if segments is None:
+            return trace
+        waiting = [at for at, state in with_addresses(segments) if state in ACTIVE_STATES[1:]]
+    else:
+        allocated = set()
+        for event in trace:
+            if event["action"] == "alloc":
+                allocated.add(event["addr"])
+            elif event["action"] == kind and event["addr"] in allocated:
+                break
+        else:
+            return trace
+    joined = []
+    for event in reversed(trace):
+        if event["action"] == kind and event["addr"] in waiting:
+            waiting.remove(event["addr"])
+        elif event["action"] == kind:
+            joined.append(event | {"action": "free"})
+            continue
+        joined.append(event)
+    return joined[::-1]
 
 
 def time_ns(event):
@@ -122,7 +168,7 @@ def frees_without_alloc(trace):
             count += address not in live
             live.discard(address)
             freeing.add(address)
-        elif action == "free_completed":
+        elif action in ("free_completed", "free"):
             if address in freeing:  # its free_requested has been counted
                 freeing.discard(address)
             else:
@@ -153,6 +199,7 @@ def device_totals(snapshot, device):
     traces = snapshot.get("device_traces", [])
     trace = traces[device] if device < len(traces) else []
     segments = [s for s in snapshot.get("segments", []) if s.get("device", 0) == device]
+    trace = with_joined_frees(trace, segments if "segments" in snapshot else None)
     blocks = blocks_of(segments)
     allocated = [block for block in blocks if block["state"] in ALLOCATED_STATES]
     totals = {"device": device, "events": len(trace)}

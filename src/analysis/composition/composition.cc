@@ -155,14 +155,20 @@ class CompositionPass final : public Pass {
     }
   }
   Status run(PassContext& context) const override {
+    if (!context.trace.oom_messages.empty()) return {};  // a text names no allocation
     auto points = find_points(context);
     if (!points) return std::move(points).error();
     report::Tables& tables = context.report.tables;
     for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
       const auto& point = (*points)[d];
       if (!point || context.progress.interrupted()) continue;
-      const auto live = model::live_allocations(context.trace, context.trace.devices[d],
-                                                context.lines, point->event);
+      auto live = model::live_allocations(context.trace, context.trace.devices[d], context.lines,
+                                          point->event);
+      if (point->is_of_segments) {
+        std::erase_if(live, [&](const model::LiveAllocation& each) {
+          return context.trace.devices[d].lifetimes.block[each.lifetime] == model::kNone;
+        });
+      }
       const PointInTime row = moment_row(context, d, *point, live);
       const LiveGroups groups(context.trace, context.trace.devices[d], row, live,
                               context.options.top);

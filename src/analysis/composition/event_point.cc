@@ -24,9 +24,13 @@ std::int64_t last_event(const DeviceTrace& device) {
   return static_cast<std::int64_t>(device.events.size()) - 1;
 }
 
-std::int64_t peak_event(const report::DeviceReport& totals) {
+// The end, if the file contradicts itself: then only the final segments are reliable.
+EventPoint peak_of(const DeviceTrace& device, const report::DeviceReport& totals) {
+  if (totals.has_unknown_peak() && device.has_final_state) {
+    return EventPoint{"end", last_event(device), true};
+  }
   const auto& event = totals.held().peak_event;
-  return event ? static_cast<std::int64_t>(*event) : kBeforeFirst;
+  return EventPoint{"peak", event ? static_cast<std::int64_t>(*event) : kBeforeFirst};
 }
 
 std::vector<std::int64_t> ooms_of(const DeviceTrace& device) {
@@ -162,7 +166,7 @@ Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
   const DeviceTrace& device = context.trace.devices[d];
   switch (point.kind) {
     case TimePoint::Kind::kPeak:
-      return EventPoint{"peak", peak_event(context.report.devices[d])};
+      return peak_of(device, context.report.devices[d]);
     case TimePoint::Kind::kStart:
       return EventPoint{"start", model::start_of_recording(device)};
     case TimePoint::Kind::kEnd:

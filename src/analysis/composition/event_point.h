@@ -15,7 +15,8 @@ namespace plimsoll::analysis::composition {
 
 struct EventPoint {
   std::string name;
-  std::int64_t event = 0;  // the point is after this event; kBeforeFirst: before the first
+  std::int64_t event = 0;       // the point is after this event; kBeforeFirst: before the first
+  bool is_of_segments = false;  // only what the final segments contain is reliable
 };
 
 // One entry per device, in order; nullopt if the user did not request the device, or if the point

@@ -58,7 +58,25 @@ void take_parsed(const model::Trace& trace, AllocatorConf& conf) {
   }
 }
 
+// Since PyTorch 2.9 all accelerators read PYTORCH_ALLOC_CONF; CUDA and ROCm also read an older
+// name.
+std::string variable_of(model::DeviceType type) {
+  using model::DeviceType;
+  if (type == DeviceType::kCuda) return "PYTORCH_CUDA_ALLOC_CONF";
+  if (type == DeviceType::kHip) return "PYTORCH_HIP_ALLOC_CONF";
+  if (type == DeviceType::kNpu) return "PYTORCH_NPU_ALLOC_CONF";
+  return "PYTORCH_ALLOC_CONF";
+}
+
 }  // namespace
+
+model::DeviceType accelerator_of(const model::Trace& trace) {
+  for (const model::DeviceTrace& device : trace.devices) {
+    const auto& known = model::kAccelerators;
+    if (std::ranges::find(known, device.device.type) != known.end()) return device.device.type;
+  }
+  return model::DeviceType::kCuda;
+}
 
 std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw) {
   std::vector<std::pair<std::string, std::string>> items;
@@ -89,9 +107,12 @@ std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw
 AllocatorConf allocator_conf(const model::Trace& trace) {
   AllocatorConf conf;
   conf.is_known = trace.has_settings;
-  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+  conf.variable = variable_of(accelerator_of(trace));
+  for (const std::string& name :
+       {std::string("PYTORCH_ALLOC_CONF"), conf.variable, std::string("PYTORCH_CUDA_ALLOC_CONF")}) {
     const Setting* setting = trace.setting(name);
     if (setting == nullptr) continue;
+    conf.variable = name;
     if (const auto* raw = std::get_if<std::string>(&setting->value); raw && !raw->empty()) {
       conf.raw = *raw;
     }

@@ -1,5 +1,5 @@
-// The allocator settings in the file: the parsed values, and the raw PYTORCH_CUDA_ALLOC_CONF string
-// for settings that have no parsed value.
+// The allocator settings in the file: the parsed values, and the raw string of the environment
+// variable for settings that have no parsed value.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,15 @@ struct AllocatorConf {
   std::optional<std::uint64_t> max_split_size_bytes;  // nullopt: unlimited
   double garbage_collection_threshold = 0;            // 0: off
   std::string raw;
+  std::string variable;  // that this program reads, such as PYTORCH_CUDA_ALLOC_CONF
 };
 
 // "a:b,c:[x:1,y:2]" -> ("a", "b"), ("c", "[x:1,y:2]"); spaces are removed, parts without a colon
 // are skipped.
 std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw);
+
+// The type of the accelerators in the recording; CUDA if there is none.
+model::DeviceType accelerator_of(const model::Trace& trace);
 
 AllocatorConf allocator_conf(const model::Trace& trace);
 

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "analysis/findings/rules.h"
 #include "base/check.h"
@@ -34,6 +39,28 @@ constexpr std::array kRules{recording_incomplete,
                             churn,
                             unknown_memory};
 
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// Rules name CUDA's functions and environment variable. Other accelerators have the same ones in a
+// module of their own, except ROCm, which has torch.cuda.
+void use_names_of_accelerator(report::Finding& finding, const Facts& facts) {
+  const model::DeviceType type = accelerator_of(facts.trace);
+  const std::string module =
+      type == model::DeviceType::kCuda || type == model::DeviceType::kHip ? "torch.cuda."
+      : type == model::DeviceType::kOther                                 ? "torch.accelerator."
+                                          : std::string("torch.") + to_string(type) + ".";
+  std::vector<std::string*> texts{&finding.title, &finding.next_step};
+  for (std::string& sentence : finding.evidence) texts.push_back(&sentence);
+  for (std::string* text : texts) {
+    replace_all(*text, "PYTORCH_CUDA_ALLOC_CONF", facts.conf.variable);
+    replace_all(*text, "torch.cuda.", module);
+  }
+}
+
 class FindingsPass final : public Pass {
  public:
   const char* name() const override { return "findings"; }
@@ -59,6 +86,7 @@ class FindingsPass final : public Pass {
       Findings more = rule(facts);
       std::ranges::move(more, std::back_inserter(found));
     }
+    for (report::Finding& finding : found) use_names_of_accelerator(finding, facts);
     std::ranges::stable_sort(found, std::ranges::greater{}, &report::Finding::severity);
     context.report.findings = std::move(found);
     context.report.near_misses = near_misses(facts);
@@ -80,6 +108,7 @@ std::vector<DeviceFacts> devices_of(const Facts& facts) {
 }
 
 bool is_peak_judged(const Facts& facts, const DeviceFacts& device) {
+  if (device.report.has_unknown_peak()) return false;
   return facts.options.device || !report::is_minor(facts.report, device.report);
 }
 

@@ -34,8 +34,8 @@ struct DeviceFacts {
   std::string name;  // "cuda:0"
 };
 std::vector<DeviceFacts> devices_of(const Facts& facts);
-// Whether what fills the device's peak is of interest: not if another device holds the memory that
-// matters, unless the user requested this one.
+// Whether what fills the device's peak is known, and of interest: not if another device holds the
+// memory that matters, unless the user requested this one.
 bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
 
 using Findings = std::vector<report::Finding>;

@@ -91,6 +91,31 @@ TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size
   return bucket;
 }
 
+// The most by which active bytes exceed reserved bytes after an event, 0 if they never do. Most
+// buckets are judged by their extremes, without a look at their events.
+std::uint64_t active_above_reserved(const EventView& events, const Timeline& timeline) {
+  const Series active =
+      events.padding_bytes != nullptr ? Series::kAllocatedRounded : Series::kRequestedActive;
+  Totals now = baseline_totals(timeline);
+  const auto excess = [&] { return as_signed(of(now, active) - of(now, Series::kReserved)); };
+  std::int64_t most = std::max<std::int64_t>(0, excess());
+  if (timeline.levels.empty()) return static_cast<std::uint64_t>(most);
+  for (const TimelineBucket& bucket : timeline.levels.front()) {
+    const std::int64_t highest = bucket.of(active).max_bytes;
+    if (highest > bucket.of(Series::kReserved).min_bytes) {
+      for (std::size_t row = bucket.first_event; row < bucket.first_event + bucket.event_count;
+           ++row) {
+        events.apply_to(now, row);
+        most = std::max(most, excess());
+      }
+    }
+    for (std::size_t i = 0; i < kSeriesCount; ++i) {
+      now[i] = static_cast<std::uint64_t>(bucket.series[i].last_bytes);
+    }
+  }
+  return static_cast<std::uint64_t>(most);
+}
+
 // Starts at zero, because the baseline is known only after the last event; `totals` receives the
 // change over all events.
 std::vector<TimelineBucket> finest_level(const EventView& events, Totals& totals,
@@ -228,6 +253,10 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   const std::int64_t start_event = model::start_of_recording(device);
   for (std::int64_t row = 0; row <= start_event; ++row) {
     events.apply_to(start, static_cast<std::size_t>(row));
+  }
+  // Without segments in the file, reserved bytes are not known to be complete.
+  if (device.has_final_state && device.segment_count > 0 && !trace.has_made_up_segments) {
+    out.active_above_reserved_bytes = active_above_reserved(events, out.timeline);
   }
   const auto totals = [&](Series which) { return totals_of(events, out.timeline, start, which); };
   out.requested_allocated = totals(Series::kRequestedAllocated);

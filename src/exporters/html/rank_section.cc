@@ -54,7 +54,7 @@ void write_rank_row(Markup& html, const RankLine& line) {
                   {"title", base::format_count(magnitude(bytes)) + " bytes"}},
                  sign + base::format_bytes(bytes));
   };
-  if (line.device != nullptr && disagreement_bytes(*line.device) > 0) {
+  if (line.device != nullptr && line.device->disagreement_bytes() > 0) {
     html.element("td", {{"class", "n"}}, "unknown");
   } else {
     number(peak, "");

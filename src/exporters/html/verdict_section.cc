@@ -59,7 +59,7 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
   const report::SeriesTotals& held = view.report.held();
   html.open("aside", {{"class", "gauge"}, {"aria-label", "Peak"}});
   const bool has_peak = view.report.events > 0;
-  if (disagreement_bytes(view.report) > 0) {
+  if (view.report.disagreement_bytes() > 0) {
     html.element("p", {{"class", "caption"}}, disagreement_text(view.report));
     html.close();
     return;
@@ -113,7 +113,7 @@ void write_verdict(Markup& html, const report::Report& report,
     const std::string calm = calm_text(report, device);
     // The first sentence is the headline; the others are the evidence.
     const std::size_t end = calm.find(". ");
-    const bool is_known = view == nullptr || disagreement_bytes(view->report) == 0;
+    const bool is_known = view == nullptr || view->report.disagreement_bytes() == 0;
     html.element("p", {{"class", is_known ? "severity none" : "severity warning"}}, "no finding");
     html.element("h1", {}, calm.substr(0, end == std::string::npos ? end : end + 1));
     if (end != std::string::npos) {

@@ -83,8 +83,9 @@ std::string holders_line(const report::Report& report, const report::DeviceRepor
 
 std::string peak_line(const report::DeviceReport& device, const TextOptions& options) {
   const report::SeriesTotals& held = device.held();
-  std::string text = disagreement_bytes(device) > 0 ? "peak unknown, events and segments disagree"
-                                                    : "peak " + base::format_bytes(held.peak_bytes);
+  std::string text = device.disagreement_bytes() > 0
+                         ? "peak unknown, events and segments disagree"
+                         : "peak " + base::format_bytes(held.peak_bytes);
   if (held.peak_event) text += " at " + point_text(device, held.peak_event, held.peak_time_ns);
   text += ", end " + base::format_bytes(held.end_bytes);
   const std::string name = device_name(device);
@@ -97,7 +98,7 @@ std::string peak_line(const report::DeviceReport& device, const TextOptions& opt
 // shows. Empty for devices without a caching allocator.
 std::string reserved_line(const report::DeviceReport& device, std::size_t width) {
   std::string text;
-  if (device.reserved.peak_bytes > 0 && disagreement_bytes(device) == 0) {
+  if (device.reserved.peak_bytes > 0 && device.disagreement_bytes() == 0) {
     text = "reserved " + base::format_bytes(device.reserved.peak_bytes) + " at most";
   }
   if (!device.bars.empty()) {

@@ -215,7 +215,7 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
                            const report::DeviceReport& device, const OverTimeOptions& options) {
   const model::DeviceTrace* const recorded = trace_of(trace, device);
   if (recorded == nullptr || recorded->events.size() == 0) return {};
-  if (device.held().peak_bytes <= 0 || disagreement_bytes(device) > 0) return {};
+  if (device.held().peak_bytes <= 0 || device.disagreement_bytes() > 0) return {};
 
   text::BlockChart chart;
   chart.rows = kRows;

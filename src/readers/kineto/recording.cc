@@ -28,6 +28,12 @@ model::DeviceType device_type_of(std::int64_t number) {
       return model::DeviceType::kHip;
     case 12:
       return model::DeviceType::kXpu;
+    case 13:
+      return model::DeviceType::kMps;
+    case 15:
+      return model::DeviceType::kHpu;
+    case 19:
+      return model::DeviceType::kMtia;
     default:
       return model::DeviceType::kOther;
   }

@@ -7,7 +7,8 @@ namespace plimsoll::readers::torch_snapshot {
 
 inline constexpr base::DiagnosticKind kUnknownKey{
     "unknown_key", base::Severity::kInfo,
-    "Keys unknown to this version, probably from a newer PyTorch. Their values are left out."};
+    "Keys or values unknown to this version, probably from a newer PyTorch or the program itself. "
+    "They are left out."};
 inline constexpr base::DiagnosticKind kMissingKey{
     "missing_key", base::Severity::kDataLoss,
     "Records without a key that every PyTorch writes. Its value is read as zero or unknown."};

@@ -41,6 +41,8 @@ constexpr std::pair<Key, std::string_view> kNames[] = {
     {Key::kExternalAnnotations, "external_annotations"},
     {Key::kHostSegments, "host_segments"},
     {Key::kHostTraces, "host_traces"},
+    {Key::kTraceOverflowed, "trace_alloc_overflowed"},
+    {Key::kRank, "rank"},
     {Key::kPlimsollDevices, "plimsoll_devices"},
     {Key::kPlimsollWithoutSegments, "plimsoll_without_segments"},
 };

@@ -54,6 +54,8 @@ enum class Key : std::uint8_t {
   kExternalAnnotations,
   kHostSegments,
   kHostTraces,
+  kTraceOverflowed,
+  kRank,
   // added by the exporter "snapshot"
   kPlimsollDevices,
   kPlimsollWithoutSegments,

@@ -87,10 +87,9 @@ Value SnapshotRecords::make_event(const Fields& fields, const PickleArena& arena
   event.stream = stream_of(fields);
   event.stack = stack_of(fields, arena);
   if (fields.has(Key::kPoolId)) event.pool = pool_of(fields, Key::kPoolId, arena);
-  if (fields.has(Key::kCategory)) event.category = string_of(fields, Key::kCategory);
-  if (fields.has(Key::kCompileContext))
-    event.compile_context = string_of(fields, Key::kCompileContext);
-  if (fields.has(Key::kUserMetadata)) event.user_metadata = string_of(fields, Key::kUserMetadata);
+  event.category = text_if_any(fields, Key::kCategory, "event.category");
+  event.compile_context = text_if_any(fields, Key::kCompileContext, "event.compile_context");
+  event.user_metadata = text_if_any(fields, Key::kUserMetadata, "event.user_metadata");
   events_.push_back(event, builder_.sites().intern(event));
   return Value{Tag::kEvent, kNoMemo, events_.size() - 1};
 }
@@ -116,10 +115,11 @@ Value SnapshotRecords::make_frame(const Fields& fields, std::span<const Value> i
     model::FrameNotes notes;  // such as fx_node_op
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       if (keys_.of(items[i]) != Key::kUnknown) continue;
-      if (items[i].tag == Tag::kString && items[i + 1].tag == Tag::kString) {
+      if (items[i].tag != Tag::kString || items[i + 1].tag == Tag::kNone) continue;
+      if (items[i + 1].tag == Tag::kString) {
         notes.emplace_back(items[i].as_string(), items[i + 1].as_string());
       } else {
-        bad_value("frame");
+        unknown_key("frame", items[i]);
       }
     }
     if (!notes.empty()) frame.notes = builder_.stacks().add_notes(std::move(notes));
@@ -178,11 +178,14 @@ void SnapshotRecords::read_history(const Value& history, const PickleArena& aren
 
 void SnapshotRecords::count_unknown_keys(std::span<const Value> items, const char* record) {
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (keys_.of(items[i]) != Key::kUnknown) continue;
-    const std::string name =
-        items[i].tag == Tag::kString ? std::string(builder_.strings()[items[i].as_string()]) : "?";
-    diagnostics_.add(kUnknownKey, 1, std::string(record) + "." + name);
+    if (keys_.of(items[i]) == Key::kUnknown) unknown_key(record, items[i]);
   }
+}
+
+void SnapshotRecords::unknown_key(std::string_view record, const Value& key) {
+  const std::string_view name =
+      key.tag == Tag::kString ? builder_.strings()[key.as_string()] : std::string_view("?");
+  diagnostics_.add(kUnknownKey, 1, std::string(record) + "." + std::string(name));
 }
 
 // --- lists -------------------------------------------------------------------------------------
@@ -260,6 +263,15 @@ model::StringId SnapshotRecords::string_of(const Fields& fields, Key key) {
   if (value == nullptr || value->tag == Tag::kNone) return {};
   if (value->tag == Tag::kString) return value->as_string();
   bad_value("text");
+  return {};
+}
+
+// Programs may attach any object, and PyTorch may add other types: only text is used.
+model::StringId SnapshotRecords::text_if_any(const Fields& fields, Key key, const char* name) {
+  const Value* value = fields.find(key);
+  if (value == nullptr || value->tag == Tag::kNone) return {};
+  if (value->tag == Tag::kString) return value->as_string();
+  diagnostics_.add(kUnknownKey, 1, name);
   return {};
 }
 

@@ -40,10 +40,12 @@ class SnapshotRecords final : public RecordMaker {
   std::uint64_t unsigned_of(const Fields& fields, Key key, const char* record);
   model::StackId stack_of(const Fields& fields, const PickleArena& arena);
   model::StringId string_of(const Fields& fields, Key key);
+  model::StringId text_if_any(const Fields& fields, Key key, const char* name);
   std::int64_t time_ns_of(const Fields& fields);
   model::PoolId pool_of(const Fields& fields, Key key, const PickleArena& arena);
   model::StreamId stream_of(const Fields& fields);
   void bad_value(std::string_view record);
+  void unknown_key(std::string_view record, const Value& key);
 
  private:
   Value make_event(const Fields& fields, const PickleArena& arena);

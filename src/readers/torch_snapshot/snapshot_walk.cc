@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "readers/torch_snapshot/accelerator.h"
 #include "readers/torch_snapshot/diagnostics.h"
 
 namespace plimsoll::readers::torch_snapshot {
@@ -26,6 +27,7 @@ using model::Device;
 using model::DeviceType;
 
 constexpr std::int32_t kMostDevices = 4096;
+constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 31;
 constexpr std::int32_t kPinnedHostOrdinal = -2;  // neither a device nor the CPU
 constexpr std::int32_t kCpuOrdinal = -1;
 
@@ -36,8 +38,7 @@ std::optional<Device> device_named(std::string_view name) {
     return Device{type, type == DeviceType::kCpu ? kCpuOrdinal : kPinnedHostOrdinal};
   }
   const std::size_t colon = std::min(name.find(':'), name.size());
-  for (const auto type :
-       {DeviceType::kCuda, DeviceType::kHip, DeviceType::kXpu, DeviceType::kOther}) {
+  for (const auto type : model::kAccelerators) {
     if (name.substr(0, colon) != model::to_string(type)) continue;
     Device device{type, 0};
     const std::string_view number = name.substr(std::min(colon + 1, name.size()));
@@ -52,6 +53,7 @@ std::optional<Device> device_named(std::string_view name) {
 }  // namespace
 
 Status SnapshotWalk::walk(const Value& root) {
+  accelerator_ = accelerator_of_stacks(builder_.strings(), builder_.stacks());
   // Old dumps consist only of the list of segments.
   if (root.tag == Tag::kList || root.tag == Tag::kEmptyList) {
     const bool is_segments =
@@ -65,7 +67,7 @@ Status SnapshotWalk::walk(const Value& root) {
                         "this pickle is a list, but not of a memory snapshot's segments");
     }
     builder_.final_state_known();
-    walk_segments(root, DeviceType::kCuda);
+    walk_segments(root, accelerator_);
     place_events();
     return {};
   }
@@ -87,24 +89,35 @@ Status SnapshotWalk::walk(const Value& root) {
   if (const Value* names = fields.find(Key::kPlimsollWithoutSegments)) {
     walk_without_segments(*names);
   }
+  const Value* settings = fields.find(Key::kAllocatorSettings);
+  if (settings != nullptr && settings->tag == Tag::kDict) {
+    for (const auto& [key, value] : arena_.dicts[settings->bits]) {
+      if (key.tag != Tag::kString) continue;
+      const auto type = accelerator_of_setting(builder_.strings()[key.as_string()]);
+      accelerator_ = type.value_or(accelerator_);
+    }
+  }
   if (segments != nullptr) {
     builder_.final_state_known();
-    walk_segments(*segments, DeviceType::kCuda);
+    walk_segments(*segments, accelerator_);
   } else {
     diagnostics_.add(kMissingKey, 1, "snapshot.segments");
   }
-  if (traces != nullptr) walk_traces(*traces, DeviceType::kCuda);
+  if (traces != nullptr) walk_traces(*traces, accelerator_);
   if (const Value* host = fields.find(Key::kHostSegments))
     walk_segments(*host, DeviceType::kPinnedHost);
   if (const Value* host = fields.find(Key::kHostTraces))
     walk_traces(*host, DeviceType::kPinnedHost);
   place_events();
-  if (const Value* settings = fields.find(Key::kAllocatorSettings)) {
+  if (settings != nullptr) {
     builder_.settings_known();
     walk_settings(*settings, "", 0);
   }
-  if (has_overflowed_) {
-    for (const Device& device : traced_) builder_.mark_truncated(device);
+  if (const Value* flags = fields.find(Key::kTraceOverflowed)) mark_overflowed(*flags);
+  // Not torch's: programs add it to the dict before they write it.
+  const Value* rank = fields.find(Key::kRank);
+  if (rank != nullptr && rank->is_unsigned() && rank->bits < kMostRanks) {
+    builder_.set_rank(static_cast<std::int64_t>(rank->bits));
   }
   if (const Value* notes = fields.find(Key::kExternalAnnotations)) walk_annotations(*notes);
   if (fields.has(Key::kUnknown)) count_unknown(entries, "snapshot");
@@ -122,10 +135,7 @@ const Items* SnapshotWalk::items_of(const Value& value, const char* what) {
 
 void SnapshotWalk::count_unknown(const Entries& entries, const char* record) {
   for (const auto& [key, value] : entries) {
-    if (records_.keys().of(key) != Key::kUnknown) continue;
-    const std::string name =
-        key.tag == Tag::kString ? std::string(builder_.strings()[key.as_string()]) : "?";
-    diagnostics_.add(kUnknownKey, 1, std::string(record) + "." + name);
+    if (records_.keys().of(key) == Key::kUnknown) records_.unknown_key(record, key);
   }
 }
 
@@ -168,7 +178,7 @@ std::optional<Device> SnapshotWalk::device_named_by(const Value& value, const ch
 
 Device SnapshotWalk::device_at(std::int32_t ordinal) const {
   const auto at = static_cast<std::size_t>(ordinal);
-  return at < devices_.size() ? devices_[at] : Device{DeviceType::kCuda, ordinal};
+  return at < devices_.size() ? devices_[at] : Device{accelerator_, ordinal};
 }
 
 // --- segments ----------------------------------------------------------------------------------
@@ -218,7 +228,10 @@ void SnapshotWalk::walk_segment(const Value& dict, DeviceType type) {
   }
 
   const bool is_made_up = !fields.has(Key::kSegmentType) && !fields.has(Key::kAllocatedSize);
-  if (is_made_up && type != DeviceType::kPinnedHost) diagnostics_.add(kMadeUpSegments);
+  if (is_made_up && type != DeviceType::kPinnedHost) {
+    diagnostics_.add(kMadeUpSegments);
+    builder_.segments_made_up();
+  }
 
   std::vector<model::Block> blocks;
   std::uint64_t address = segment.address;
@@ -341,13 +354,19 @@ void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, i
       continue;
     }
     const std::string name = prefix + std::string(builder_.strings()[key.as_string()]);
+    if (records_.keys().of(key) == Key::kTraceOverflowed) {
+      mark_overflowed(value);
+      continue;
+    }
     switch (value.tag) {
       case Tag::kBool:
         builder_.add_setting({name, value.bits == 1});
-        if (name == "trace_alloc_overflowed") has_overflowed_ = value.bits == 1;
         break;
       case Tag::kInt:
         builder_.add_setting({name, value.as_int()});
+        break;
+      case Tag::kUint:
+        builder_.add_setting({name, std::to_string(value.bits)});
         break;
       case Tag::kFloat:
         builder_.add_setting({name, value.as_float()});
@@ -355,9 +374,25 @@ void SnapshotWalk::walk_settings(const Value& dict, const std::string& prefix, i
       case Tag::kString:
         builder_.add_setting({name, std::string(builder_.strings()[value.as_string()])});
         break;
-      default:
+      case Tag::kDict:
+      case Tag::kEmptyDict:
         walk_settings(value, name + ".", depth + 1);
+        break;
+      default:
+        if (value.tag != Tag::kNone) diagnostics_.add(kUnknownKey, 1, "allocator_settings." + name);
     }
+  }
+}
+
+// One flag for all devices, or one for each.
+void SnapshotWalk::mark_overflowed(const Value& value) {
+  const auto is_set = [](const Value& flag) { return flag.tag == Tag::kBool && flag.bits == 1; };
+  const bool is_list = value.tag == Tag::kList || value.tag == Tag::kTuple;
+  for (std::size_t at = 0; at < traced_.size(); ++at) {
+    const bool is_truncated =
+        !is_list ? is_set(value)
+                 : at < arena_.lists[value.bits].size() && is_set(arena_.lists[value.bits][at]);
+    if (is_truncated) builder_.mark_truncated(traced_[at]);
   }
 }
 

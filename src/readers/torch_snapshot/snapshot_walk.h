@@ -36,6 +36,7 @@ class SnapshotWalk {
   bool are_runs_apart() const;
   void place_events();
   void walk_settings(const Value& dict, const std::string& prefix, int depth);
+  void mark_overflowed(const Value& value);
   void walk_annotations(const Value& list);
   const Items* items_of(const Value& value, const char* what);
   void count_unknown(const Entries& entries, const char* record);
@@ -52,7 +53,7 @@ class SnapshotWalk {
   std::vector<model::Device> traced_;
   std::vector<model::Device> devices_;  // by index, where the file names them
   std::size_t settings_seen_ = 0;
-  bool has_overflowed_ = false;  // the file reports that the recorder's ring was full
+  model::DeviceType accelerator_ = model::DeviceType::kCuda;
 };
 
 }  // namespace plimsoll::readers::torch_snapshot

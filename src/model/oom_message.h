@@ -1,0 +1,28 @@
+// What a printed "CUDA out of memory" message states about one failed request. Its numbers are
+// rounded to two decimals of their unit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/device_bar.h"
+#include "model/device.h"
+
+namespace plimsoll::model {
+
+struct OomMessage {
+  Device device;
+  std::uint64_t requested_bytes = 0;
+  std::optional<std::uint64_t> total_bytes = {};  // of the device
+  std::optional<std::uint64_t> free_bytes = {};   // at the driver
+  std::optional<std::uint64_t> limit_bytes = {};  // of this process
+  // This process: all of it, what its tensors use, and what PyTorch's allocator holds.
+  std::optional<std::uint64_t> process_bytes = {};
+  std::optional<std::uint64_t> allocated_bytes = {};
+  std::optional<std::uint64_t> reserved_bytes = {};
+  std::optional<std::uint64_t> private_pool_bytes = {};  // part of allocated_bytes
+  std::vector<base::DeviceProcess> processes = {};       // all other processes
+};
+
+}  // namespace plimsoll::model
