@@ -225,6 +225,23 @@ def kineto_overlapping(path: Path, count: int) -> None:
     kineto(path, chain(spans, (memory(2 * i) for i in range(count // 2))))
 
 
+# ---- text --------------------------------------------------------------------------------------
+
+
+def oom_messages(path: Path, count: int) -> None:
+    """A loop that catches the error and tries again, with a traceback each time."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/src/train.py", line 30, in step\n'
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
+        "of which 1.05 GiB is free. Of the allocated memory 74.20 GiB is allocated by PyTorch, and "
+        "2.89 GiB is reserved by PyTorch but unallocated.\n"
+    )
+    with open(path, "w") as file:
+        for _ in range(count):
+            file.write(text)
+
+
 REPORT = ["report", "--json"]
 CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "annotations that never end": (REPORT, open_annotations),
@@ -246,6 +263,10 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
         ["export", "--to", "timeline-csv", "--force"],
         live_allocations,
     ),
+    "live allocations, as a page": (["report", "--html", "page.html", "--force"], live_allocations),
+    "segments, as a page": (["report", "--html", "page.html", "--force"], segments),
+    "live allocations, as SVG": (["export", "--to", "svg", "--force"], live_allocations),
+    "live allocations, as PNG": (["export", "--to", "png", "--force"], live_allocations),
     "live allocations in a page": (REPORT, page),
     "frees alone": (REPORT, frees_alone),
     "frees that wait": (REPORT, waiting_frees),
@@ -256,6 +277,7 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "segments that come and go": (REPORT, segment_events),
     "settings": (REPORT, settings),
     "bytes in gzip": (REPORT, long_bytes),
+    "messages in a log": (REPORT, oom_messages),
     "profiler, allocations": (REPORT, kineto_allocations),
     "profiler, nested operators": (REPORT, kineto_nested),
     "profiler, overlapping operators": (REPORT, kineto_overlapping),
@@ -280,6 +302,7 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
 CASE_OF = {
     "readers/kineto": "profiler, allocations",
     "readers/native": "recording, names",
+    "readers/oom_message": "messages in a log",
     "readers/torch_snapshot": "live allocations",
     "analysis/composition": "live allocations",
     "analysis/device": "recording, figures of a device",
@@ -293,8 +316,11 @@ CASE_OF = {
     "analysis/steps": "recording, steps",
     "analysis/timeline": "live allocations",
     "exporters/collapsed": "live allocations, folded",
+    "exporters/html": "live allocations, as a page",
     "exporters/json": "live allocations",
+    "exporters/png": "live allocations, as PNG",
     "exporters/speedscope": "live allocations, speedscope",
+    "exporters/svg": "live allocations, as SVG",
     "exporters/terminal": "live allocations, printed",
     "exporters/timeline_csv": "live allocations, totals as CSV",
     "exporters/timeline_json": "live allocations, totals",

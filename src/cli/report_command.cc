@@ -162,14 +162,17 @@ int run_report(const Arguments& arguments) {
   Sequence sequence(*question);
   std::vector<Answer> ranks;  // collected until all files are read
   int exit_code = kFine;
+  std::int64_t place = 0;
   for (const std::string& path : question->files) {
     auto answered = answer(path, *question, arguments);
+    const std::int64_t rank = place++;
     if (!answered) {
       exit_code = std::max(exit_code, complain(answered.error()));
       if (exit_code == kInterrupted) return exit_code;
       continue;
     }
     exit_code = std::max(exit_code, answered->exit_code);
+    if (arguments.has("--ranks")) answered->report.source.rank = rank;
     if (answered->report.source.rank && question->files.size() > 1 && !question->is_json) {
       ranks.push_back(std::move(*answered));
       continue;
@@ -208,7 +211,8 @@ Command report_command() {
       "the .py file is on this machine, has not changed since the recording began, and has the "
       "recorded function.";
   command.positionals = {recording_positional(
-      "Recording; several are reported one after the other.", Count::kOneOrMore)};
+      "Recording; several are reported one after the other. - is standard input.",
+      Count::kOneOrMore)};
   command.options = {
       {"--by", "", "TABLE",
        "Tables to print; several as a,b. Default: line; for native recordings category, layer, "
@@ -220,6 +224,10 @@ Command report_command() {
       {"--brief", "", "",
        "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
+      {"--ranks", "", "",
+       "The files are the ranks of one run, in this order. Without it, native recordings have "
+       "their "
+       "rank, and other files may have it in their names, as in rank3.pickle."},
       {"--no-chart", "", "",
        "Leave out the chart of memory over time, which is printed only on a terminal."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},

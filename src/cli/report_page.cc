@@ -61,15 +61,18 @@ std::int64_t highest_peak(const report::Report& report) {
 Result<std::string> page_of_several(const std::vector<std::string>& paths, const Question& question,
                                     int& exit_code, const Arguments& arguments) {
   exporters::html::SeveralRecordings several;
+  std::int64_t place = 0;
   for (const std::string& path : paths) {
     auto recording = read(path, question);
+    const std::int64_t rank = place++;
     if (!recording) {
       if (recording.error().code == ErrorCode::kInterrupted) return recording.error();
       several.unreadable.push_back(recording.error().message);
       exit_code = std::max(exit_code, complain(recording.error()));
       continue;
     }
-    const report::Report& report = recording->report.value();
+    report::Report report = recording->report.value();
+    if (arguments.has("--ranks")) report.source.rank = rank;
     (report.source.rank ? several.ranks : several.others).push_back(report);
     if (is_to_fail_on(report.findings, arguments)) {
       exit_code = std::max(exit_code, kFindingToFailOn);

@@ -185,6 +185,54 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks,
   return finding;
 }
 
+// The line that holds most of a device at its peak; empty if it is unknown.
+std::string largest_line(const Report& report, std::int32_t device) {
+  for (const report::GroupRow& row : report.tables.by_line) {
+    if (row.device == device && !report::groups_in_rest(row.key)) return row.key;
+  }
+  return {};
+}
+
+// A rank with memory on the device that another rank of the same machine works on: often
+// torch.load() without map_location, or a tensor made before torch.cuda.set_device().
+std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
+                                             const std::vector<Report>& reports) {
+  std::map<std::pair<std::string, std::int32_t>, const Rank*> owners;
+  for (const Rank& rank : ranks) {
+    if (rank.row.device == nullptr || rank.row.device->device < 0) return std::nullopt;
+    const std::string& host = reports[rank.row.report].source.host;
+    // Model parallel ranks share devices on purpose.
+    if (!owners.emplace(std::pair(host, rank.row.device->device), &rank).second) return {};
+  }
+  Finding finding{"device_of_another_rank", FindingSeverity::kWarning, {}, {}, {}, 0};
+  for (const Rank& rank : ranks) {
+    const Report& report = reports[rank.row.report];
+    for (const DeviceReport& device : report.devices) {
+      const auto owner = owners.find({report.source.host, device.device});
+      const std::int64_t bytes = device.held().peak_bytes;
+      if (owner == owners.end() || owner->second == &rank || bytes < kLeastBytes) continue;
+      const std::string name = device.device_type + ":" + std::to_string(device.device);
+      const std::string line = largest_line(report, device.device);
+      finding.evidence.push_back("Rank " + std::to_string(rank.row.number) + " holds up to " +
+                                 base::format_bytes(bytes) + " on " + name + ", the device of " +
+                                 name_of(*owner->second) +
+                                 (line.empty() ? "." : ": " + line + "."));
+      finding.saving_bytes += static_cast<std::uint64_t>(bytes);
+      if (finding.title.empty()) {
+        finding.title = "Rank " + std::to_string(rank.row.number) + " uses " + name +
+                        ", the device of " + name_of(*owner->second) + ": " +
+                        base::format_bytes(bytes);
+      }
+    }
+  }
+  if (finding.evidence.empty()) return std::nullopt;
+  finding.next_step =
+      "Call torch.cuda.set_device(local_rank) before anything is allocated, pass "
+      "map_location=\"cpu\" or the rank's own device to torch.load(), and give each rank a device "
+      "of its own.";
+  return finding;
+}
+
 }  // namespace
 
 std::optional<RankComparison> compare_ranks(const std::vector<Report>& reports) {
@@ -211,6 +259,9 @@ std::optional<RankComparison> compare_ranks(const std::vector<Report>& reports) 
   if (auto failure = failure_finding(ranks)) comparison.findings.push_back(std::move(*failure));
   if (auto imbalance = imbalance_finding(ranks, reference)) {
     comparison.findings.push_back(std::move(*imbalance));
+  }
+  if (auto shared = shared_device_finding(ranks, reports)) {
+    comparison.findings.push_back(std::move(*shared));
   }
   // A rank that failed, the earliest first; else the one that differs most; else the highest peak.
   const auto precedence = [](const Rank& rank) {

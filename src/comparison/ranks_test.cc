@@ -171,5 +171,41 @@ TEST(Ranks, an_empty_recording_is_a_row_too) {
   EXPECT_EQ(compared->findings.size(), 1U);
 }
 
+// A report whose main device is cuda:`own`, with `bytes` also on cuda:0.
+Report on_device(std::int64_t number, std::int32_t own, std::int64_t bytes) {
+  Report report = rank(number, 4 * kGiB);
+  report.devices[1].device = own;
+  report.tables.points[0].device = own;
+  for (auto& row : report.tables.by_category) row.device = own;
+  if (bytes > 0) {
+    DeviceReport other = report.devices[1];
+    other.device = 0;
+    other.requested_active.peak_bytes = bytes;
+    report.devices.push_back(other);
+    report.tables.by_line = {{0, "train.py:9 (load)", 1U << 30, 1, 1, 0.5, {}}};
+  }
+  return report;
+}
+
+TEST(Ranks, memory_on_the_device_of_another_rank_is_reported_with_its_line) {
+  const std::vector<Report> reports = {on_device(0, 0, 0), on_device(1, 1, kGiB)};
+  const auto compared = compare_ranks(reports);
+  ASSERT_TRUE(compared);
+  ASSERT_EQ(compared->findings.size(), 1u);
+  const Finding& finding = compared->findings[0];
+  EXPECT_EQ(finding.id, "device_of_another_rank");
+  EXPECT_EQ(finding.title, "Rank 1 uses cuda:0, the device of rank 0: 1.0 GiB");
+  EXPECT_THAT(finding.evidence, ElementsAre(HasSubstr("train.py:9 (load)")));
+  EXPECT_EQ(finding.saving_bytes, static_cast<std::uint64_t>(kGiB));
+}
+
+TEST(Ranks, ranks_that_share_a_device_or_run_on_other_machines_are_not_judged) {
+  const std::vector<Report> shared = {on_device(0, 0, 0), on_device(1, 0, 0)};
+  EXPECT_THAT(compare_ranks(shared)->findings, IsEmpty());
+  std::vector<Report> apart = {on_device(0, 0, 0), on_device(1, 1, kGiB)};
+  apart[1].source.host = "other-machine";
+  EXPECT_THAT(compare_ranks(apart)->findings, IsEmpty());
+}
+
 }  // namespace
 }  // namespace plimsoll::comparison

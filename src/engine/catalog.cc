@@ -24,6 +24,7 @@
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 #include "readers/kineto/kineto_reader.h"
 #include "readers/native/native_reader.h"
+#include "readers/oom_message/oom_message_reader.h"
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
 
 namespace plimsoll::engine {
@@ -34,6 +35,7 @@ Catalog make_catalog() {
   catalog.readers.push_back(readers::torch_snapshot::make());
   catalog.readers.push_back(readers::kineto::make());
   catalog.readers.push_back(readers::native::make());
+  catalog.readers.push_back(readers::oom_message::make());  // text that no other reader wants
 
   catalog.passes.push_back(analysis::timeline::make());
   catalog.passes.push_back(analysis::composition::make());

@@ -3,15 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/catalog.h"
+#include "readers/foreign_file.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -55,17 +54,12 @@ const Reader* pick_reader(std::span<const std::byte> head) {
 }
 
 Error unknown_format(std::span<const std::byte> head) {
-  std::string bytes;
-  for (std::byte byte : head.first(std::min<std::size_t>(head.size(), 8))) {
-    std::array<char, 8> text{};
-    std::snprintf(text.data(), text.size(), " %02x", static_cast<unsigned>(byte));
-    bytes += text.data();
-  }
-  return make_error(
-      ErrorCode::kUnsupported,
-      "unknown file format (the file begins with" + bytes +
-          "). Plimsoll reads its own recordings, PyTorch memory snapshots (.pickle, .html) and "
-          "torch.profiler traces (.json), also compressed with gzip");
+  const std::string what = readers::foreign_file(head);
+  return make_error(ErrorCode::kUnsupported,
+                    (what.empty() ? "unknown file format" : what) +
+                        ". Plimsoll reads its own recordings, PyTorch memory snapshots (.pickle, "
+                        ".html), torch.profiler traces (.json), also compressed with gzip, and "
+                        "text with an out-of-memory message");
 }
 
 // A file may make the reader use memory in proportion to its size (much more if it is compressed),

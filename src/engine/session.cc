@@ -9,6 +9,7 @@
 #include "engine/catalog.h"
 #include "engine/load.h"
 #include "engine/parse_options.h"
+#include "engine/rank_in_name.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "engine/tables.h"
@@ -52,7 +53,7 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   source.format = loaded.trace.format;
   source.bytes = loaded.file_bytes;
   source.events = loaded.trace.event_count();
-  source.rank = loaded.trace.rank;
+  source.rank = loaded.trace.rank ? loaded.trace.rank : engine::rank_in_name(path);
   source.command = loaded.trace.program.command;
   source.host = loaded.trace.program.host;
   source.python = loaded.trace.program.python;

@@ -166,9 +166,16 @@ class GunzipSource final : public ByteSource {
   bool ended_ = false;
 };
 
+Result<std::unique_ptr<ByteSource>> open_standard_input() {
+  const int descriptor = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) return file_error("standard input", "cannot open", errno);
+  return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(descriptor, 0, "standard input"));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ByteSource>> open_file(const std::string& path) {
+  if (path == "-") return open_standard_input();
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return file_error(path, "cannot open", errno);
   struct stat facts{};

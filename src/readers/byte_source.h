@@ -23,8 +23,8 @@ class ByteSource {
   virtual std::uint64_t size_hint() const { return 0; }
 };
 
-// The file's own bytes. Errors state what is wrong with the path: missing, a directory, no
-// permission.
+// The file's own bytes; - is standard input. Errors state what is wrong with the path: missing, a
+// directory, no permission.
 Result<std::unique_ptr<ByteSource>> open_file(const std::string& path);
 
 // A view of bytes that must outlive the source, returned in pieces of at most `piece` bytes (tests

@@ -44,6 +44,7 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "library_workspaces",
     "unknown_memory",
     "ranks_differ",
+    "device_of_another_rank",
 });
 
 // A figure below the threshold of its rule.

@@ -241,3 +241,13 @@ def test_a_full_disk_is_said(plimsoll, planted):
         outcome = plimsoll("report", planted, stdout=full)
     assert outcome.status == 4
     assert "No space left" in outcome.err
+
+
+def test_snapshots_are_ranks_by_their_names_or_in_order(plimsoll, planted, tmp_path):
+    named = [tmp_path / f"snap_rank{number}.pickle" for number in range(2)]
+    others = [tmp_path / name for name in ("a.pickle", "b.pickle")]
+    for path in (*named, *others):
+        path.write_bytes(planted.read_bytes())
+    assert "== 2 ranks ==" in plimsoll("report", *named).out
+    assert "== 2 ranks ==" not in plimsoll("report", *others).out
+    assert "== 2 ranks ==" in plimsoll("report", "--ranks", *others).out

@@ -2,11 +2,14 @@
 // Retries on the same line are one finding, about the last one. The last failure comes first: if
 // any failure ended the program, it was that one.
 #include <algorithm>
+#include <cstdint>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "analysis/findings/live_by_kind.h"
+#include "analysis/findings/oom_message.h"
 #include "analysis/findings/oom_need.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -388,6 +391,17 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
 Findings out_of_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
+    const auto is_of_device = [&](const model::OomMessage& message) {
+      return message.device == device.trace.device;
+    };
+    auto messages = facts.trace.oom_messages | std::views::filter(is_of_device);
+    if (!messages.empty()) {
+      const std::string& line = device.report.oom_details.back().line;
+      findings.push_back(
+          explain_message(messages.back(), is_named(line) ? line : std::string{},
+                          static_cast<std::uint64_t>(std::ranges::distance(messages))));
+      continue;
+    }
     const std::vector<Burst> bursts = bursts_of(device.report.oom_details);
     const std::size_t reported = std::min(kMostReported, bursts.size());
     for (std::size_t at = 1; at <= reported; ++at) {

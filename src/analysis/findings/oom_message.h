@@ -1,0 +1,17 @@
+// The finding about an out-of-memory message that a program printed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/oom_message.h"
+#include "report/finding.h"
+
+namespace plimsoll::analysis::findings {
+
+// `line` requested the memory; empty if the text has no traceback. `count`: messages about the
+// device, of which this is the last.
+report::Finding explain_message(const model::OomMessage& message, const std::string& line,
+                                std::uint64_t count);
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,48 @@
+#include "readers/foreign_file.h"
+
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll::readers {
+namespace {
+
+using namespace std::string_view_literals;
+using testing::HasSubstr;
+
+std::string about(std::string_view text) {
+  return foreign_file(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+TEST(ForeignFile, databases_name_the_way_to_a_pickle) {
+  EXPECT_THAT(about("SQLite format 3\0..."sv), HasSubstr("_dump_snapshot"));
+}
+
+TEST(ForeignFile, files_of_other_tools_name_their_command) {
+  EXPECT_THAT(about("memray\0\1"sv), HasSubstr("memray flamegraph"));
+  EXPECT_THAT(about("\x18\0\0\0\0\0\0\0\xA3\x7F\x4B\x22\x09\0\0\0\0\0\0\0\0\x1A\x0D"
+                    "brain.Event:2"sv),
+              HasSubstr("tensorboard --logdir"));
+  EXPECT_THAT(about("| NVIDIA-SMI 550.54"sv), HasSubstr("plimsoll analyze"));
+  EXPECT_THAT(about("timestamp, memory.used [MiB]\n"sv), HasSubstr("plimsoll analyze"));
+}
+
+TEST(ForeignFile, archives_and_programs_name_the_next_step) {
+  EXPECT_THAT(about("PK\x03\x04model/data.pkl"sv), HasSubstr("torch.save()"));
+  EXPECT_THAT(about("\x28\xB5\x2F\xFD"sv), HasSubstr("zstd -d"));
+  EXPECT_THAT(about("\x7F"
+                    "ELF\2"sv),
+              HasSubstr("plimsoll run -- FILE"));
+  EXPECT_THAT(about("import os\nimport torch\n"sv), HasSubstr("plimsoll run FILE"));
+}
+
+TEST(ForeignFile, nothing_is_guessed) {
+  EXPECT_EQ(about(""), "");
+  EXPECT_EQ(about("\xFF\xFE\x01"sv), "");
+  EXPECT_EQ(about("hello"), "");
+}
+
+}  // namespace
+}  // namespace plimsoll::readers

@@ -1,0 +1,207 @@
+#include "readers/oom_message/message.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <system_error>
+#include <utility>
+
+namespace plimsoll::readers::oom_message {
+namespace {
+
+// What every message has: "CUDA out of memory. Tried to allocate 2.00 GiB", and of the CPU "can't
+// allocate memory: you tried to allocate 4096 bytes".
+constexpr std::string_view kGpuStart = "out of memory";
+constexpr std::string_view kCpuStart = "can't allocate memory: you ";
+// The longest message lists every process of the GPU.
+constexpr std::size_t kMostMessageBytes = 16 << 10;
+constexpr std::size_t kMostTracebackBytes = 64 << 10;
+constexpr std::size_t kMostFrames = 200;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+// The text after `phrase`; nullopt without it.
+std::optional<std::string_view> after(std::string_view text, std::string_view phrase) {
+  const std::size_t at = text.find(phrase);
+  if (at == text.npos) return std::nullopt;
+  return text.substr(at + phrase.size());
+}
+
+std::optional<std::uint64_t> size_after(std::string_view text, std::string_view phrase) {
+  const auto rest = after(text, phrase);
+  return rest ? size_at_start(*rest) : std::nullopt;
+}
+
+// The size that ends where `phrase` begins: "1.05 GiB" of "1.05 GiB free;".
+std::optional<std::uint64_t> size_before(std::string_view text, std::string_view phrase) {
+  const std::size_t at = text.find(phrase);
+  if (at == text.npos) return std::nullopt;
+  std::size_t begin = at;
+  const auto skip = [&](auto&& belongs) {
+    while (begin > 0 && belongs(text[begin - 1])) --begin;
+  };
+  skip([](char c) { return c == ' '; });
+  skip([](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  skip([](char c) { return c == ' '; });
+  skip([](char c) { return is_digit(c) || c == '.'; });
+  return size_at_start(text.substr(begin));
+}
+
+std::optional<std::int64_t> number_after(std::string_view text, std::string_view phrase) {
+  const auto rest = after(text, phrase);
+  if (!rest) return std::nullopt;
+  std::int64_t value = 0;
+  const auto parsed = std::from_chars(rest->data(), rest->data() + rest->size(), value);
+  return parsed.ec == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+// The word before "out of memory": "CUDA out of memory", "MPS backend out of memory".
+model::DeviceType type_of(std::string_view before) {
+  constexpr std::array<std::pair<std::string_view, model::DeviceType>, 5> kNames{{
+      {"HIP ", model::DeviceType::kHip},
+      {"XPU ", model::DeviceType::kXpu},
+      {"NPU ", model::DeviceType::kNpu},
+      {"MPS backend ", model::DeviceType::kMps},
+      {"CUDA ", model::DeviceType::kCuda},
+  }};
+  for (const auto& [name, type] : kNames) {
+    if (before.ends_with(name)) return type;
+  }
+  return model::DeviceType::kCuda;
+}
+
+std::int32_t ordinal_of(std::string_view text) {
+  constexpr std::int64_t kMostDevices = 4096;
+  for (const std::string_view name : {"GPU ", "NPU ", "XPU "}) {
+    const auto number = number_after(text, name);
+    if (number && *number >= 0 && *number < kMostDevices) return static_cast<std::int32_t>(*number);
+  }
+  return 0;
+}
+
+std::vector<base::DeviceProcess> processes_in(std::string_view text) {
+  constexpr std::size_t kMostProcesses = 64;
+  std::vector<base::DeviceProcess> processes;
+  for (auto rest = after(text, "Process "); rest && processes.size() < kMostProcesses;
+       rest = after(*rest, "Process ")) {
+    base::DeviceProcess process;
+    const auto parsed = std::from_chars(rest->data(), rest->data() + rest->size(), process.pid);
+    if (parsed.ec != std::errc{}) continue;
+    const std::string_view tail(parsed.ptr, rest->data() + rest->size());
+    constexpr std::string_view kHas = " has ";
+    if (!tail.starts_with(kHas)) continue;
+    process.used_bytes = size_at_start(tail.substr(kHas.size()));
+    if (process.used_bytes) processes.push_back(std::move(process));
+  }
+  return processes;
+}
+
+template <typename... Sizes>
+std::optional<std::uint64_t> first_of(Sizes... sizes) {
+  std::optional<std::uint64_t> known;
+  ((known = known ? known : sizes), ...);
+  return known;
+}
+
+std::optional<model::OomMessage> parse(std::string_view before, std::string_view text) {
+  const auto requested = size_after(text, "ried to allocate ");
+  if (!requested) return std::nullopt;
+  model::OomMessage message;
+  message.requested_bytes = *requested;
+  message.device = text.starts_with(kCpuStart) ? model::Device{model::DeviceType::kCpu, -1}
+                                               : model::Device{type_of(before), ordinal_of(text)};
+  message.total_bytes =
+      first_of(size_after(text, "total capacity of "), size_before(text, " total capacity"));
+  message.free_bytes = first_of(size_after(text, " of which "), size_before(text, " free;"));
+  message.limit_bytes = first_of(size_before(text, " allowed;"), size_after(text, "max allowed: "));
+  message.process_bytes = size_after(text, "this process has ");
+  message.processes = processes_in(text);
+  message.private_pool_bytes = size_before(text, " allocated in private pools");
+  message.allocated_bytes =
+      first_of(size_after(text, "Of the allocated memory "),
+               size_before(text, " already allocated"), size_after(text, "MPS allocated: "));
+  message.reserved_bytes =
+      first_of(size_before(text, " reserved in total by"), size_before(text, " cached)"));
+  const auto unused = size_before(text, " is reserved by PyTorch but unallocated");
+  if (unused && message.allocated_bytes)
+    message.reserved_bytes = *message.allocated_bytes + *unused;
+  return message;
+}
+
+std::size_t next_start(std::string_view text, std::size_t from) {
+  return std::min(text.find(kGpuStart, from), text.find(kCpuStart, from));
+}
+
+// `  File "train.py", line 30, in attention`, perhaps after a prefix such as "[rank0]: ".
+std::optional<CodeLine> code_line(std::string_view line) {
+  const auto path = after(line, "File \"");
+  if (!path) return std::nullopt;
+  const std::size_t end = path->find('"');
+  if (end == path->npos) return std::nullopt;
+  const auto number = number_after(path->substr(end), "\", line ");
+  if (!number || *number <= 0 || *number > INT32_MAX) return std::nullopt;
+  CodeLine found{path->substr(0, end), static_cast<std::uint32_t>(*number), {}};
+  if (const auto name = after(path->substr(end), ", in ")) {
+    found.function = name->substr(0, name->find('\r'));
+  }
+  return found;
+}
+
+// The lines of the last traceback in `text`, which ends at the message.
+std::vector<CodeLine> traceback_of(std::string_view text) {
+  const std::size_t start = text.rfind("Traceback (most recent call last)");
+  if (start == text.npos) return {};
+  std::vector<CodeLine> lines;
+  for (std::string_view rest = text.substr(start); !rest.empty();) {
+    const std::string_view line = first_line(rest);
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (auto found = code_line(line)) lines.push_back(*found);
+  }
+  std::ranges::reverse(lines);
+  if (lines.size() > kMostFrames) lines.resize(kMostFrames);
+  return lines;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> size_at_start(std::string_view text) {
+  if (text.empty() || !is_digit(text.front())) return std::nullopt;  // no "inf"
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (parsed.ec != std::errc{}) return std::nullopt;
+  std::string_view unit(parsed.ptr, end);
+  if (!unit.starts_with(' ')) return std::nullopt;
+  unit.remove_prefix(1);
+  if (unit.starts_with("bytes")) return static_cast<std::uint64_t>(std::min(value, 0x1p60));
+  constexpr std::string_view kPrefixes = "KMGTP";
+  const std::size_t prefix = unit.empty() ? kPrefixes.npos : kPrefixes.find(unit.front());
+  if (prefix == kPrefixes.npos) return std::nullopt;
+  const std::string_view letters = unit.substr(1);
+  if (!letters.starts_with("iB") && !letters.starts_with('B')) return std::nullopt;
+  const double bytes = std::ldexp(value, 10 * static_cast<int>(prefix + 1));
+  return static_cast<std::uint64_t>(std::min(std::round(bytes), 0x1p60));
+}
+
+std::vector<Found> find_messages(std::string_view text) {
+  std::vector<Found> found;
+  std::size_t last_end = 0;
+  for (std::size_t at = next_start(text, 0); at != text.npos;) {
+    const std::size_t next = next_start(text, at + 1);
+    const std::string_view rest =
+        text.substr(at, std::min(kMostMessageBytes, std::min(next, text.size()) - at));
+    if (auto message = parse(text.substr(0, at), rest)) {
+      const std::size_t from = std::max(last_end, at - std::min(at, kMostTracebackBytes));
+      found.push_back({*std::move(message), traceback_of(text.substr(from, at - from))});
+      last_end = at;
+    }
+    at = next;
+  }
+  return found;
+}
+
+}  // namespace plimsoll::readers::oom_message

@@ -1,0 +1,33 @@
+// Finds PyTorch's out-of-memory messages in text, such as the log of a failed run, and the lines of
+// the program that led to them. Forms: torch/csrc or c10's CUDACachingAllocator.cpp of PyTorch 1.4
+// to 2.13, XPUCachingAllocator.cpp, torch_npu, and MPSAllocator.mm.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/oom_message.h"
+
+namespace plimsoll::readers::oom_message {
+
+struct CodeLine {
+  std::string_view file;
+  std::uint32_t line = 0;
+  std::string_view function;
+};
+
+struct Found {
+  model::OomMessage message;
+  std::vector<CodeLine> traceback;  // innermost first; empty if the text has none
+};
+
+// "79.15 GiB" at the start of the text, in bytes; a unit like GB also means powers of 1024, as
+// MPS prints it.
+std::optional<std::uint64_t> size_at_start(std::string_view text);
+
+std::vector<Found> find_messages(std::string_view text);
+
+}  // namespace plimsoll::readers::oom_message

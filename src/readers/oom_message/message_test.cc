@@ -1,0 +1,136 @@
+#include "readers/oom_message/message.h"
+
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll::readers::oom_message {
+namespace {
+
+using model::Device;
+using model::DeviceType;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+constexpr std::string_view kTorch2 =
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total "
+    "capacity of 80.00 GiB of which 1.00 GiB is free. Process 4711 has 12.00 GiB memory in use. "
+    "Including non-PyTorch memory, this process has 67.00 GiB memory in use. 70.00 GiB allowed; Of "
+    "the allocated memory 60.00 GiB is allocated by PyTorch, with 512.00 MiB allocated in private "
+    "pools (e.g., CUDA Graphs), and 5.00 GiB is reserved by PyTorch but unallocated. If reserved "
+    "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
+    "to avoid fragmentation.";
+
+model::OomMessage only(std::string_view text) {
+  const auto found = find_messages(text);
+  EXPECT_THAT(found, SizeIs(1));
+  return found.empty() ? model::OomMessage{} : found.front().message;
+}
+
+TEST(OomMessage, all_numbers_of_torch_2) {
+  const model::OomMessage message = only(kTorch2);
+  EXPECT_EQ(message.device, (Device{DeviceType::kCuda, 3}));
+  EXPECT_EQ(message.requested_bytes, 2 * kGiB);
+  EXPECT_EQ(message.total_bytes, 80 * kGiB);
+  EXPECT_EQ(message.free_bytes, kGiB);
+  EXPECT_EQ(message.process_bytes, 67 * kGiB);
+  EXPECT_EQ(message.limit_bytes, 70 * kGiB);
+  EXPECT_EQ(message.allocated_bytes, 60 * kGiB);
+  EXPECT_EQ(message.private_pool_bytes, 512 * kMiB);
+  EXPECT_EQ(message.reserved_bytes, 65 * kGiB);
+  ASSERT_THAT(message.processes, SizeIs(1));
+  EXPECT_EQ(message.processes[0].pid, 4711);
+  EXPECT_EQ(message.processes[0].used_bytes, 12 * kGiB);
+}
+
+TEST(OomMessage, all_numbers_of_torch_1) {
+  const model::OomMessage message = only(
+      "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 8.00 GiB total "
+      "capacity; 6.25 GiB already allocated; 12.00 MiB free; 6.50 GiB reserved in total by "
+      "PyTorch)");
+  EXPECT_EQ(message.requested_bytes, 20 * kMiB);
+  EXPECT_EQ(message.total_bytes, 8 * kGiB);
+  EXPECT_EQ(message.allocated_bytes, 6 * kGiB + kGiB / 4);
+  EXPECT_EQ(message.free_bytes, 12 * kMiB);
+  EXPECT_EQ(message.reserved_bytes, 6 * kGiB + kGiB / 2);
+  EXPECT_FALSE(message.process_bytes.has_value());
+  EXPECT_FALSE(message.limit_bytes.has_value());
+}
+
+TEST(OomMessage, messages_of_other_devices) {
+  EXPECT_EQ(only("HIP out of memory. Tried to allocate 1.00 GiB. GPU 1 has a total capacity of "
+                 "64.00 GiB of which 0 bytes is free.")
+                .device,
+            (Device{DeviceType::kHip, 1}));
+  EXPECT_EQ(only("XPU out of memory. Tried to allocate 16.00 GiB. GPU 0 has a total capacity of "
+                 "15.56 GiB.")
+                .device,
+            (Device{DeviceType::kXpu, 0}));
+  EXPECT_EQ(only("NPU out of memory. Tried to allocate 20.00 MiB (NPU 2; 60.97 GiB total capacity; "
+                 "58.61 GiB already allocated; 11.25 MiB free; 59.87 GiB reserved in total by "
+                 "PyTorch)")
+                .device,
+            (Device{DeviceType::kNpu, 2}));
+  const model::OomMessage mps = only(
+      "RuntimeError: MPS backend out of memory (MPS allocated: 17.50 GB, other allocations: "
+      "384.00 KB, max allowed: 18.00 GB). Tried to allocate 1024.00 MB on private pool.");
+  EXPECT_EQ(mps.device.type, DeviceType::kMps);
+  EXPECT_EQ(mps.requested_bytes, kGiB);
+  EXPECT_EQ(mps.limit_bytes, 18 * kGiB);
+  const model::OomMessage cpu = only(
+      "[enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate memory: "
+      "you tried to allocate 4294967296 bytes. Error code 12 (Cannot allocate memory)");
+  EXPECT_EQ(cpu.device, (Device{DeviceType::kCpu, -1}));
+  EXPECT_EQ(cpu.requested_bytes, 4 * kGiB);
+}
+
+TEST(OomMessage, the_traceback_before_it_names_the_lines) {
+  const std::string text =
+      "[rank1]: Traceback (most recent call last):\n"
+      "[rank1]:   File \"/home/me/train.py\", line 30, in <module>\n"
+      "[rank1]:     main()\n"
+      "[rank1]:   File \"/env/torch/nn/functional.py\", line 7, in linear\n"
+      "[rank1]:     return x @ w\n"
+      "[rank1]: " +
+      std::string(kTorch2) + "\n";
+  const auto found = find_messages(text);
+  ASSERT_THAT(found, SizeIs(1));
+  ASSERT_THAT(found[0].traceback, SizeIs(2));
+  EXPECT_EQ(found[0].traceback[0].file, "/env/torch/nn/functional.py");
+  EXPECT_EQ(found[0].traceback[0].line, 7u);
+  EXPECT_EQ(found[0].traceback[1].function, "<module>");
+}
+
+TEST(OomMessage, a_traceback_belongs_to_one_message) {
+  const std::string text = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n" +
+                           std::string(kTorch2) + "\nand again\n" + std::string(kTorch2);
+  const auto found = find_messages(text);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_THAT(found[0].traceback, SizeIs(1));
+  EXPECT_THAT(found[1].traceback, IsEmpty());
+}
+
+TEST(OomMessage, text_without_a_size_is_no_message) {
+  EXPECT_THAT(find_messages(""), IsEmpty());
+  EXPECT_THAT(find_messages("we ran out of memory"), IsEmpty());
+  EXPECT_THAT(find_messages("CUDA out of memory. Tried to allocate inf GiB."), IsEmpty());
+  EXPECT_THAT(find_messages("CUDA out of memory. Tried to allocate"), IsEmpty());
+}
+
+TEST(OomMessage, sizes_have_a_number_and_a_unit) {
+  EXPECT_EQ(size_at_start("512 bytes"), 512u);
+  EXPECT_EQ(size_at_start("1.50 KiB."), 1536u);
+  EXPECT_EQ(size_at_start("1 GB"), kGiB);
+  EXPECT_FALSE(size_at_start("1.5").has_value());
+  EXPECT_FALSE(size_at_start("nan GiB").has_value());
+  EXPECT_FALSE(size_at_start("3 apples").has_value());
+  EXPECT_EQ(size_at_start("99999999999999999999 PiB"), std::uint64_t{1} << 60);
+}
+
+}  // namespace
+}  // namespace plimsoll::readers::oom_message

@@ -1,0 +1,62 @@
+#include "readers/oom_message/oom_message_reader.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace plimsoll::readers::oom_message {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view kLog =
+    "epoch 1\nTraceback (most recent call last):\n  File \"train.py\", line 30, in step\n"
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 80.00 GiB of "
+    "which 1.00 GiB is free. Of the allocated memory 60.00 GiB is allocated by PyTorch, and 5.00 "
+    "GiB is reserved by PyTorch but unallocated.\n";
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+Result<model::Trace> read(std::string_view text) {
+  base::Diagnostics diagnostics;
+  base::Progress progress;
+  model::TraceBuilder builder(diagnostics);
+  ReadContext context{builder, diagnostics, progress, Limits{}};
+  const auto source = view_memory(bytes_of(text), 7);
+  PLIMSOLL_TRY(make()->read(*source, context));
+  return builder.finish("oom_message", progress);
+}
+
+TEST(OomMessageReader, a_message_is_an_event_of_its_device) {
+  const auto trace = read(kLog);
+  ASSERT_TRUE(trace.ok()) << trace.error().message;
+  ASSERT_EQ(trace->devices.size(), 1u);
+  const model::DeviceTrace& device = trace->devices[0];
+  EXPECT_EQ(to_string(device.device), "cuda:1");
+  ASSERT_EQ(device.events.size(), 1u);
+  EXPECT_EQ(device.events.action[0], model::Action::kOom);
+  EXPECT_EQ(device.events.size_bytes[0], std::uint64_t{2} << 30);
+  EXPECT_EQ(device.allocated_before_bytes, std::uint64_t{60} << 30);
+  EXPECT_EQ(device.reserved_before_bytes, std::uint64_t{65} << 30);
+  EXPECT_EQ(trace->oom_messages.size(), 1u);
+}
+
+TEST(OomMessageReader, text_is_certain_only_with_a_message) {
+  EXPECT_EQ(make()->sniff(bytes_of(kLog)), Confidence::kCertain);
+  EXPECT_EQ(make()->sniff(bytes_of("epoch 1\n")), Confidence::kMaybe);
+  EXPECT_EQ(make()->sniff(bytes_of(std::string_view("a\0b", 3))), Confidence::kNo);
+  EXPECT_EQ(make()->sniff(bytes_of("")), Confidence::kNo);
+}
+
+TEST(OomMessageReader, other_text_is_refused_with_a_next_step) {
+  EXPECT_THAT(read("hello\n").error().message, HasSubstr("plimsoll analyze FILE"));
+  EXPECT_THAT(read("import torch\n").error().message, HasSubstr("plimsoll run FILE"));
+}
+
+}  // namespace
+}  // namespace plimsoll::readers::oom_message

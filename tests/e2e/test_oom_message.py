@@ -1,0 +1,140 @@
+"""`plimsoll report` on the log of a run that died, and on files of other tools."""
+
+import io
+import sqlite3
+import struct
+import zipfile
+
+import pytest
+
+from .running import complains
+
+TORCH_2 = (
+    "[rank0]: Traceback (most recent call last):\n"
+    '[rank0]:   File "/home/me/project/train.py", line 30, in step\n'
+    "[rank0]:     attention(x)\n"
+    "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {requested}. GPU 0 has "
+    "a total capacity of 80.00 GiB of which {free} is free. {processes}Including non-PyTorch "
+    "memory, this process has {process} memory in use. Of the allocated memory {allocated} is "
+    "allocated by PyTorch, and {unused} is reserved by PyTorch but unallocated. If reserved but "
+    "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to "
+    "avoid fragmentation.  See documentation for Memory Management\n"
+)
+TORCH_1 = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.79 GiB total "
+    "capacity; 6.31 GiB already allocated; 12.06 MiB free; 6.36 GiB reserved in total by PyTorch)"
+)
+
+
+def message(**numbers):
+    usual = {"requested": "2.00 GiB", "free": "1.00 GiB", "processes": "", "process": "78.50 GiB"}
+    return TORCH_2.format(**(usual | {"allocated": "76.50 GiB", "unused": "1.20 GiB"} | numbers))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "step"),
+    [
+        (message(), "2.0 GiB were requested, 1.0 GiB were free, and tensors held", "batch"),
+        (
+            message(allocated="60.00 GiB", unused="17.50 GiB"),
+            "17.5 GiB were reserved and unused, but no piece could serve 2.0 GiB",
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        ),
+        (
+            message(
+                processes="Process 4711 has 60.00 GiB memory in use. ",
+                process="18.00 GiB",
+                allocated="16.50 GiB",
+                unused="1.00 GiB",
+            ),
+            "other processes use 60.0 GiB of the 80.0 GiB",
+            "nvidia-smi",
+        ),
+        (
+            message(allocated="50.00 GiB", unused="1.00 GiB"),
+            "27.5 GiB of this process are outside of PyTorch's allocator",
+            "other libraries",
+        ),
+        (
+            message(
+                requested="70.00 GiB", process="9.00 GiB", allocated="8.00 GiB", unused="0 bytes"
+            ),
+            "70.0 GiB",
+            "",
+        ),
+        (TORCH_1, "51.2 MiB were reserved", "expandable"),
+    ],
+)
+def test_a_message_is_explained(text, verdict, step, plimsoll, tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text("epoch 1\nloss 2.5\n" + text)
+    ran = plimsoll("report", path)
+    assert ran.status == 0, ran.err
+    first = " ".join(ran.out.split("\n\n")[0].split())
+    assert first.startswith("CRITICAL cuda:0 ran out of memory: ")
+    assert verdict in first
+    assert step in first
+
+
+def test_each_number_of_a_message_is_named(plimsoll, tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(message(processes="Process 4711 has 0.25 GiB memory in use. "))
+    text = " ".join(plimsoll("report", path).out.split())
+    assert "Requested: 2.0 GiB, by project/train.py:30 (step)" in text.replace(
+        "me/project", "project"
+    )
+    assert "Device: 80.0 GiB in all, of which the driver had 1.0 GiB free." in text
+    assert "PyTorch: 76.5 GiB in tensors, and 1.2 GiB reserved but unused" in text
+    assert "outside of PyTorch's allocator: 819.2 MiB" in text
+    assert "Process 4711 has 256.0 MiB." in text
+
+
+def test_messages_come_from_standard_input(plimsoll):
+    ran = plimsoll("report", "-", input=TORCH_1.encode())
+    assert ran.status == 0, ran.err
+    assert "ran out of memory" in ran.out
+
+
+def sqlite_file(path):
+    database = sqlite3.connect(path)
+    database.execute("create table blocks(id integer)")
+    database.commit()
+    database.close()
+
+
+def checkpoint(path):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("model/data.pkl", b"")
+    path.write_bytes(content.getvalue())
+
+
+def event_file(path):
+    event = b"\x09" + struct.pack("<d", 1.0) + b"\x1a\x0dbrain.Event:2"
+    path.write_bytes(struct.pack("<QI", len(event), 0) + event + b"\0\0\0\0")
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "words"),
+    [
+        (sqlite_file, "snapshot.db", ["SQLite database", "torch.cuda.memory._dump_snapshot(path)"]),
+        (checkpoint, "model.pt", ["torch.save()", "not a memory snapshot"]),
+        (event_file, "events.out.tfevents.1", ["TensorBoard", "plimsoll analyze"]),
+        (lambda p: p.write_bytes(b"memray\0\1\2"), "run.bin", ["memray flamegraph"]),
+        (lambda p: p.write_text("| NVIDIA-SMI 550.54 |\n"), "smi.txt", ["plimsoll analyze"]),
+        (
+            lambda p: p.write_text("index, memory.used [MiB]\n0, 3\n"),
+            "smi.csv",
+            ["plimsoll analyze"],
+        ),
+        (lambda p: p.write_text("import torch\n"), "train.py", ["plimsoll run FILE"]),
+        (lambda p: p.write_text("[[1, 2], [[3], [4]]]"), "timeline.json", ["export_chrome_trace"]),
+        (lambda p: p.write_text("epoch 1\n"), "train.log", ["no out-of-memory message"]),
+        (lambda p: p.write_bytes(b"\xfe\xff\0\1"), "odd.bin", ["unknown file format"]),
+    ],
+)
+def test_files_of_other_tools_are_named_with_the_way_out(write, name, words, plimsoll, tmp_path):
+    write(tmp_path / name)
+    ran = plimsoll("report", tmp_path / name)
+    complains(ran, 3, *words)
+    assert "begins with" not in ran.err
