@@ -23,11 +23,27 @@ namespace {
 
 int say(const Status& status) { return status ? kFine : complain(status.error()); }
 
+// What people expect under another name.
+std::string instead_of(const std::string& word) {
+  if (word == "compare" || word == "diff") {
+    return "; plimsoll report A B reports several recordings, and plimsoll analyze A B compares "
+           "text logs";
+  }
+  if (word == "record" || word == "profile") return "; plimsoll run SCRIPT records a program";
+  if (word == "show" || word == "view" || word == "stats") {
+    return "; plimsoll report FILE explains a recording";
+  }
+  if (word == "flamegraph") return "; plimsoll export FILE --to speedscope writes a flame graph";
+  return {};
+}
+
 int wrong_command(const std::string& word) {
   std::vector<std::string> known = {"--version", "--help"};
   for (const Command& command : commands()) known.push_back(command.name);
   const char* what = word.starts_with("-") ? "option " : "command ";
-  complain("there is no " + (what + word) + base::did_you_mean(word, known) + " (plimsoll --help)");
+  const std::string instead = instead_of(word);
+  complain("there is no " + (what + word) +
+           (instead.empty() ? base::did_you_mean(word, known) : instead) + " (plimsoll --help)");
   return kWrongUse;
 }
 

@@ -61,8 +61,8 @@ std::string python() {
   return "python3";
 }
 
-std::vector<std::string> package_file(const std::string& file) {
-  return {python(), "-S", "-c", std::string(kFind) + kRun, file};
+std::vector<std::string> package_file(const std::string& file, const std::string& interpreter) {
+  return {interpreter, "-S", "-c", std::string(kFind) + kRun, file};
 }
 
 Result<std::string> package_folder(const std::string& needed) {

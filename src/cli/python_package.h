@@ -15,7 +15,8 @@ std::string python();
 // The beginning of a command line that runs a file of the package by its path, such as
 // "_command/launch.py"; the file's own arguments follow. The current folder is not searched for
 // modules.
-std::vector<std::string> package_file(const std::string& file);
+std::vector<std::string> package_file(const std::string& file,
+                                      const std::string& interpreter = python());
 
 // The package's folder. Returns an error if plimsoll, or a module that it requires, is not
 // installed for that Python.

@@ -124,13 +124,27 @@ std::vector<std::string>::const_iterator end_of_options(const std::vector<std::s
   return at;
 }
 
+// "python", "/env/bin/python3", "python3.11": people write the whole command line after run.
+bool is_python(std::string_view word) {
+  word.remove_prefix(word.rfind('/') + 1);
+  constexpr std::string_view kName = "python";
+  return word.starts_with(kName) &&
+         word.find_first_not_of("0123456789.", kName.size()) == word.npos;
+}
+
 int run_words(const std::vector<std::string>& words) {
   const auto end = end_of_options(words);
-  if (end != words.end() && *end == "--")
-    return record_program({words.begin(), end}, {end + 1, words.end()});
-  if (std::find(words.begin(), end, "--cuda-driver") != end) return record_program({}, {});
-  std::vector<std::string> line = package_file("_command/launch.py");
-  line.insert(line.end(), words.begin(), words.end());
+  const bool has_dashes = end != words.end() && *end == "--";
+  const auto program = has_dashes ? end + 1 : end;
+  const bool has_cuda_driver = std::find(words.begin(), end, "--cuda-driver") != end;
+  const bool names_python = program != words.end() && is_python(*program) && !has_cuda_driver;
+  if (has_dashes && !names_python)
+    return record_program({words.begin(), end}, {program, words.end()});
+  if (has_cuda_driver) return record_program({}, {});
+  std::vector<std::string> line =
+      package_file("_command/launch.py", names_python ? *program : python());
+  line.insert(line.end(), words.begin(), end);
+  line.insert(line.end(), program, words.end());
   return become(line);
 }
 

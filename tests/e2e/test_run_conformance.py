@@ -10,6 +10,8 @@ import pytest
 
 from .run_programs import PROGRAMS, Program
 
+SHOW_CALL = "import sys\nprint(sys.argv, __name__, sys.flags)"
+
 # Names of this test that programs see in both runs; they would differ between machines.
 KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
@@ -87,6 +89,31 @@ def test_options_of_the_interpreter_reach_the_script(words, tmp_path):
     through = [sys.executable, *words, "-m", "plimsoll", "run"]
     with_us = observed(through, program, tmp_path / "work", "")
     assert with_us[:3] == plain[:3]
+
+
+@pytest.mark.parametrize("dashes", [[], ["--"]])
+@pytest.mark.parametrize("flags", [[], ["-u"], ["-X", "dev", "-O"]])
+def test_python_may_be_named_before_the_script(plimsoll_command, dashes, flags, tmp_path):
+    program = Program(("main.py", "--epochs", "3"), {"main.py": SHOW_CALL})
+    plain = observed([sys.executable, *flags], program, tmp_path / "work", "")
+    run = [plimsoll_command, "run", "--adapter", "none", *dashes, sys.executable, *flags]
+    with_us = observed(run, program, tmp_path / "work", "")
+    assert with_us[:3] == plain[:3]
+
+
+def test_python_may_be_named_before_a_module(plimsoll_command, tmp_path):
+    program = Program(("-um", "tool", "--epochs", "3"), {"tool.py": SHOW_CALL})
+    plain = observed([sys.executable], program, tmp_path / "work", "")
+    run = [plimsoll_command, "run", "--adapter", "none", sys.executable]
+    assert observed(run, program, tmp_path / "work", "")[:3] == plain[:3]
+
+
+def test_code_on_the_command_line_is_refused(plimsoll_command, tmp_path):
+    program = Program(("-c", "print('ran')"), {})
+    run = [plimsoll_command, "run", sys.executable]
+    status, out, err, ours = observed(run, program, tmp_path / "work", "")
+    assert (status, out) == (2, "")
+    assert "into a file" in err + "".join(ours)
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])

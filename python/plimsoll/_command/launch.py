@@ -8,6 +8,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ _VARIABLES = (
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
 )
+_PYTHON = re.compile(r"python[0-9.]*")
 _ADAPTERS = ("auto", "libtorch", "python", "none")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _START = os.path.join(_PACKAGE, "_start")
@@ -33,6 +35,8 @@ def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
         interpreter_words: Options for the interpreter, such as ``-X dev``.
     """
     options = _options(words)
+    interpreter_words = [*interpreter_words, *options.interpreter_words]
+    del options.interpreter_words
     if set("EIS") & set("".join(each for each in interpreter_words if each[:2] not in _LONG)):
         _fail("nothing can be recorded under python -E, -I or -S; leave them out")
     if os.pathsep in _START:
@@ -113,6 +117,9 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         )
     if options.script and options.script[0] == "--":
         del options.script[0]
+    options.interpreter_words = []
+    if options.script and _PYTHON.fullmatch(os.path.basename(options.script[0])):
+        _take_interpreter(options)
     if not options.script:
         parser.error("no script given")
     try:
@@ -120,6 +127,25 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     except argparse.ArgumentTypeError as error:
         _fail(str(error))
     return options
+
+
+def _take_interpreter(options: argparse.Namespace) -> None:
+    """Remove ``python -u`` from the front of the script's words, and note a ``-m``."""
+    rest = options.script[1:]
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        letters = "" if word.startswith("--") else word[1:]
+        if "c" in letters.partition("m")[0] and word[:2] not in _LONG:
+            _fail("plimsoll run records a script or a module: write the code after -c into a file")
+        if letters.endswith("m") and word[:2] not in _LONG:
+            options.module = True
+            if letters[:-1]:
+                options.interpreter_words.append(word[:-1])
+            break
+        options.interpreter_words.append(word)
+        if word in ("-W", "-X", "--check-hash-based-pycs") and rest:
+            options.interpreter_words.append(rest.pop(0))
+    options.script = rest
 
 
 def _add_environment(options: argparse.Namespace) -> None:
