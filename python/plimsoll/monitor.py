@@ -109,6 +109,8 @@ class BlockMemory(contextlib.ContextDecorator):
         name: Name of the block.
         peak_bytes: Peak of tensor memory inside the block: on all GPUs together, or in host memory
             without a GPU. None if the block has not ended or the peak is unknown.
+        added_peak_bytes: The peak minus tensor memory at the beginning: the most that the block
+            itself added, whatever was live before it. None if unknown.
         change_bytes: Tensor memory at the end minus tensor memory at the beginning, or None.
         peaks: Peak on each device for which it is known: ``{"cpu": 1024, "cuda:0": 4096}``.
     """
@@ -116,14 +118,15 @@ class BlockMemory(contextlib.ContextDecorator):
     def __init__(self, name: str) -> None:
         self.name = name
         self.peak_bytes: int | None = None
+        self.added_peak_bytes: int | None = None
         self.change_bytes: int | None = None
         self.peaks: dict[str, int] = {}
         # blocks that are running, by thread
         self._open: list[tuple[int, _record.TrackMemory, contextlib.ExitStack]] = []
 
     def __repr__(self) -> str:
-        known = {"peak_bytes": self.peak_bytes, "change_bytes": self.change_bytes}
-        figures = ", ".join(f"{key}={value}" for key, value in known.items())
+        names = ("peak_bytes", "added_peak_bytes", "change_bytes")
+        figures = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         return f"<plimsoll.BlockMemory {self.name!r}: {figures}, peaks={self.peaks}>"
 
     def __enter__(self) -> BlockMemory:
@@ -151,10 +154,12 @@ class BlockMemory(contextlib.ContextDecorator):
         if memory.after.gpu is not None:
             after = memory.after.gpu.allocated_bytes
             before = memory.before.gpu.allocated_bytes if memory.before.gpu is not None else 0
-        self.change_bytes = None
+        self.change_bytes = self.added_peak_bytes = None
         if before is not None and after is not None:
             self.change_bytes = after - before
         self.peak_bytes = memory.peak_bytes
+        if before is not None and self.peak_bytes is not None:
+            self.added_peak_bytes = self.peak_bytes - before
         self.peaks = memory.peaks
 
 

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import plimsoll
 from plimsoll import _record
-from plimsoll._torch import fallback
+from plimsoll._torch import attachment, fallback
 from plimsoll._torch.dispatch_stack import take_out
 
 
@@ -287,3 +287,16 @@ def test_an_exception_of_a_signal_is_not_taken_for_a_lack_of_memory(tmp_path, mo
             torch.zeros(3)
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_model_that_a_collection_makes_old_is_found(tmp_path):
+    """Young objects are searched before each sample, all objects only from time to time."""
+    before = list(gc.callbacks)
+    with recorded(tmp_path / "run.plim"):
+        attachment.attached()._search_due = float("inf")
+        model = torch.nn.Linear(50, 50)
+        gc.collect(1)
+        (row,) = [each for each in _record.take_sample().devices if each.name == "cpu"]
+        found = {each.name: each.size_bytes for each in row.categories}
+        assert found["parameter"] >= model.weight.nbytes + model.bias.nbytes
+    assert gc.callbacks == before

@@ -28,7 +28,19 @@ def test_a_block_has_the_figures_that_it_printed(capsys):
     assert block.change_bytes == kept.nbytes
     assert block.peak_bytes == block.peaks["cpu"]
     assert block.peak_bytes >= 12 * 2**20
-    assert f"peak_bytes={block.peak_bytes}, change_bytes={4 * 2**20}" in repr(block)
+    assert f"peak_bytes={block.peak_bytes}, " in repr(block)
+    assert f"change_bytes={4 * 2**20}, " in repr(block)
+
+
+def test_what_a_block_added_does_not_depend_on_what_was_live_before(capsys):
+    added = []
+    for before in (0, 40_000_000):
+        kept = torch.zeros(before // 4)
+        with plimsoll.track_memory("block") as block:
+            torch.zeros(2**12)
+        added.append(block.added_peak_bytes)
+        assert block.peak_bytes >= kept.nbytes + 2**14
+    assert added == [2**14, 2**14]
 
 
 def test_a_block_that_raises_has_its_figures(capsys):

@@ -13,21 +13,7 @@ constexpr const char* kWhyNotEmptyCache =
     "torch.cuda.empty_cache() does not fix it: it returns only segments without a live block, and "
     "the next iteration allocates them again";
 
-// The part of the cached memory that an iteration's peak uses.
-std::string peak_evidence(const DeviceMemory& device, std::optional<std::uint64_t> peak) {
-  if (!peak) return "The log has no peak, so how much of that an iteration needs is unknown";
-  const std::uint64_t reserved = *device.reserved_bytes;
-  if (*peak >= reserved)
-    return "The highest peak, " + sample::bytes_text(*peak) + ", needs all of it";
-  return "The highest peak was " + sample::bytes_text(*peak) + ": " +
-         sample::bytes_text(reserved - *peak) + " were never needed";
-}
-
-std::string advice(bool is_high, bool is_needed_by_peak) {
-  if (is_needed_by_peak) {
-    return "Lower the peak instead: checkpoint activations (torch.utils.checkpoint), use a smaller "
-           "batch or bfloat16; the cache then shrinks with it";
-  }
+std::string advice(bool is_high) {
   if (is_high) {
     return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and allocate tensors that grow "
            "(densified parameters and their optimizer state) less often and in larger steps; "
@@ -37,25 +23,33 @@ std::string advice(bool is_high, bool is_needed_by_peak) {
          "tensor sizes equal from iteration to iteration";
 }
 
+// The reserved memory that no peak has used, in percent; without a peak, what is not allocated.
+double judged_percent(const DeviceMemory& device, std::optional<std::uint64_t> peak) {
+  const std::uint64_t reserved = *device.reserved_bytes;
+  const std::uint64_t used = peak.value_or(*device.allocated_bytes);
+  return sample::share_percent(static_cast<double>(reserved - std::min(used, reserved)),
+                               static_cast<double>(reserved));
+}
+
 Alert note_of(const DeviceMemory& device, std::int64_t iteration, std::optional<std::uint64_t> peak,
               bool is_high) {
   const std::uint64_t reserved = *device.reserved_bytes;
-  const std::uint64_t cached = reserved - *device.allocated_bytes;
-  // Most of the cache serves the peak.
-  const bool is_needed_by_peak = peak && *peak + cached / 2 >= reserved;
   Alert alert;
   alert.id = "fragmentation";
   alert.severity = is_high ? FindingSeverity::kWarning : FindingSeverity::kInfo;
   alert.device = device.name;
   alert.iteration = iteration;
   alert.title = "Fragmentation of " + device.name + " is " + (is_high ? "high: " : "moderate: ") +
-                sample::percent_text(*fragmentation_ratio(device) * 100) +
-                " of reserved memory is not allocated at the end";
+                sample::percent_text(judged_percent(device, peak)) + " of reserved memory is " +
+                (peak ? "used by no peak" : "not allocated at the end");
   alert.evidence = {sample::bytes_text(reserved) + " reserved, " +
                         sample::bytes_text(*device.allocated_bytes) + " allocated",
-                    peak_evidence(device, peak)};
-  alert.next_step = advice(is_high, is_needed_by_peak);
-  alert.saving_bytes = peak && *peak < reserved && !is_needed_by_peak ? reserved - *peak : 0;
+                    peak
+                        ? "The highest peak was " + sample::bytes_text(*peak) + ": " +
+                              sample::bytes_text(reserved - *peak) + " were never needed"
+                        : "The log has no peak, so how much of that an iteration needs is unknown"};
+  alert.next_step = advice(is_high);
+  alert.saving_bytes = peak ? reserved - *peak : 0;
   return alert;
 }
 
@@ -66,8 +60,8 @@ void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
                             const DetectionOptions& options, std::vector<Alert>& findings) {
   const auto ratio = fragmentation_ratio(device);
   if (!ratio || *device.reserved_bytes < options.least_reserved_bytes) return;
-  const double percent = *ratio * 100;
-  const bool is_high = percent > kHighPercent;
+  const double percent = judged_percent(device, highest_peak_bytes);
+  const bool is_high = highest_peak_bytes && percent > kHighPercent;
   const auto known = std::ranges::find_if(findings, [&](const Alert& alert) {
     return alert.id == "fragmentation" && alert.device == device.name;
   });

@@ -1,6 +1,6 @@
-// The fragmentation in a log's last samples, for `plimsoll analyze`: above 30 % a note, above 40 %
-// a warning. The detector's own rule (detection.h) alerts while a program runs, and only if no peak
-// has used the cached memory; readers of a summary look for the percentage itself.
+// The fragmentation in a log's last samples, for `plimsoll analyze`. As in the detector's rule,
+// only memory that no peak has used counts: above 30 % of the reserved memory is a note, above 40 %
+// a warning. In a log without peaks, the ratio of the last sample is a note above 30 %.
 #pragma once
 
 #include <optional>

@@ -31,35 +31,45 @@ std::vector<Alert> note_at(std::uint64_t percent, std::optional<std::uint64_t> p
 }
 
 TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
-  EXPECT_THAT(note_at(20), IsEmpty());
-  EXPECT_THAT(note_at(30), IsEmpty());
+  EXPECT_THAT(note_at(90, 800 * kMb), IsEmpty());
+  EXPECT_THAT(note_at(90, 700 * kMb), IsEmpty());
   for (const std::uint64_t percent : {31U, 40U}) {
-    const auto findings = note_at(percent);
+    const auto findings = note_at(90, (100 - percent) * 10 * kMb);
     ASSERT_EQ(findings.size(), 1U) << percent;
     EXPECT_EQ(findings[0].severity, FindingSeverity::kInfo);
     EXPECT_THAT(findings[0].title, HasSubstr("is moderate: " + std::to_string(percent) + ".0%"));
   }
-  const auto high = note_at(41);
+  const auto high = note_at(90, 590 * kMb);
   ASSERT_EQ(high.size(), 1U);
   EXPECT_EQ(high[0].severity, FindingSeverity::kWarning);
   EXPECT_THAT(high[0].title, HasSubstr("is high: 41.0%"));
   EXPECT_EQ(high[0].iteration, 7000);
+  EXPECT_EQ(high[0].saving_bytes, 410 * kMb);
+}
+
+// Samples after backward, when the activations are freed, show a cache that the next peak needs.
+TEST(FragmentationNote, a_cache_that_the_peak_needs_is_none) {
+  EXPECT_THAT(note_at(95, 1000 * kMb), IsEmpty());
+  EXPECT_THAT(note_at(95, 1200 * kMb), IsEmpty());
+}
+
+TEST(FragmentationNote, without_a_peak_it_is_information) {
+  EXPECT_THAT(note_at(30), IsEmpty());
+  const auto findings = note_at(60);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].severity, FindingSeverity::kInfo);
+  EXPECT_THAT(findings[0].title, HasSubstr("60.0% of reserved memory is not allocated at the end"));
+  EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("no peak")));
+  EXPECT_EQ(findings[0].saving_bytes, 0U);
 }
 
 TEST(FragmentationNote, names_what_to_change_and_why_empty_cache_does_not_help) {
-  for (const std::uint64_t percent : {35U, 60U}) {
-    const auto findings = note_at(percent, 500 * kMb);
+  for (const std::uint64_t peak : {650U, 500U}) {
+    const auto findings = note_at(60, peak * kMb);
     EXPECT_THAT(findings[0].next_step, HasSubstr("expandable_segments:True"));
     EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("empty_cache() does not fix it")));
-    EXPECT_EQ(findings[0].saving_bytes, 500 * kMb);
+    EXPECT_EQ(findings[0].saving_bytes, (1000 - peak) * kMb);
   }
-}
-
-TEST(FragmentationNote, advises_a_lower_peak_if_the_peak_needs_the_cache) {
-  const auto findings = note_at(60, 1000 * kMb);
-  EXPECT_EQ(findings[0].severity, FindingSeverity::kWarning);
-  EXPECT_THAT(findings[0].next_step, HasSubstr("Lower the peak"));
-  EXPECT_EQ(findings[0].saving_bytes, 0U);
 }
 
 TEST(FragmentationNote, raises_the_detectors_finding_and_does_not_repeat_it) {
@@ -71,7 +81,7 @@ TEST(FragmentationNote, raises_the_detectors_finding_and_does_not_repeat_it) {
   Alert other;
   other.id = "memory_growth";
   other.severity = FindingSeverity::kInfo;
-  const auto findings = note_at(60, {}, {other, known});
+  const auto findings = note_at(60, 400 * kMb, {other, known});
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].title, "the detector's");
   EXPECT_EQ(findings[0].severity, FindingSeverity::kWarning);

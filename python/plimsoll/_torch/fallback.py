@@ -85,6 +85,7 @@ class PythonAttachment(TorchDispatchMode):
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}  # by the module's id
         self._optimizers: dict[int, weakref.ref[Any]] = {}
         self._search_due = 0.0  # of time.monotonic()
+        self._promoted: list[weakref.ref[Any]] = []  # to the oldest generation, since the search
         self._in_optimizer = 0
         self._instances = 0
         self._steps = 0
@@ -102,6 +103,7 @@ class PythonAttachment(TorchDispatchMode):
         add(optimizers.register_optimizer_step_pre_hook(self._step_begins))
         add(optimizers.register_optimizer_step_post_hook(self._step_ends))
         self.survey()
+        gc.callbacks.append(self._collection)
         push_beneath(self)
         _record.set_describer(self.describe)
 
@@ -116,6 +118,8 @@ class PythonAttachment(TorchDispatchMode):
     def detach(self) -> None:
         self._is_over = True  # take_out() fails on another thread or in an operator
         take_out(self)
+        if self._collection in gc.callbacks:
+            gc.callbacks.remove(self._collection)
         for handle in self._handles:
             handle.remove()
         _record.set_describer(None)
@@ -128,7 +132,18 @@ class PythonAttachment(TorchDispatchMode):
         self._user_steps = True
 
     def survey(self, what: Survey = "all") -> None:
+        self._promoted.clear()
         self._report_objects(gc.get_objects())
+
+    @without_errors(_report_error)
+    def _collection(self, phase: str, info: dict[str, int]) -> None:
+        """Note the young modules and optimizers that a collection of the garbage makes old."""
+        if phase != "start" or info["generation"] == 0 or self._is_over:
+            return
+        for generation in (0, 1):
+            for each in gc.get_objects(generation):
+                if issubclass(type(each), torch.nn.Module | torch.optim.Optimizer):
+                    self._promoted.append(weakref.ref(each))
 
     def _report_objects(self, objects: Sequence[Any]) -> None:
         modules, optimizers = [], []
@@ -154,7 +169,9 @@ class PythonAttachment(TorchDispatchMode):
         """
         began = time.monotonic()
         if began < self._search_due:
-            objects = [*gc.get_objects(0), *gc.get_objects(1)]
+            promoted = [each() for each in self._promoted]
+            self._promoted.clear()
+            objects = [*promoted, *gc.get_objects(0), *gc.get_objects(1)]
             self._report_objects(objects)
             objects.clear()  # it contains itself, and would retain all tensors
             return

@@ -9,6 +9,7 @@
 
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
+#include "analysis/joining.h"
 #include "analysis/replay.h"
 #include "model/categories.h"
 
@@ -112,6 +113,27 @@ const char* stage(const Peak& peak) {
   return begins.back() <= peak.event() ? "after the last backward" : "between training steps";
 }
 
+// How often the line of the peak's largest tensor has made it longer, as torch.cat does with the
+// results of each batch; 0 if that is not what the line does. The old tensor lives until the new
+// one is complete.
+std::size_t times_appended(const Peak& peak, const PeakAllocation& largest) {
+  constexpr std::size_t kFewest = 8;
+  const model::Trace& trace = peak.trace();
+  const model::DeviceTrace& device = peak.device().trace;
+  if (largest.born == model::kNone || !joins(trace, device, largest.lifetime)) return 0;
+  const model::StringId op = peak.site(largest).op;
+  const model::LineId line = peak.line(largest);
+  std::size_t times = 0;
+  std::uint64_t before = 0;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (allocation.born > peak.event() || allocation.size_bytes < kSmallTensorBytes) return;
+    if (peak.site(allocation).op != op || peak.line(allocation) != line) return;
+    times = allocation.size_bytes > before ? times + 1 : 0;
+    before = allocation.size_bytes;
+  });
+  return times >= kFewest ? times : 0;
+}
+
 }  // namespace
 
 void explain_outside(Peak& peak, Explanations& out) {
@@ -152,6 +174,22 @@ void explain_outside(Peak& peak, Explanations& out) {
                              callers_text(peak, *largest) + ".");
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
   finding.saving_bytes = excess;
+  if (const std::size_t times = times_appended(peak, *largest); times > 0) {
+    finding.evidence.push_back("That line makes one tensor longer again and again, " +
+                               base::format_count(times) + " times up to " +
+                               bytes_text(largest->size_bytes) +
+                               "; each time, the old and the new tensor are live.");
+    finding.next_step = "Keep at " + line +
+                        " what is needed of each batch only, such as the number of right answers. "
+                        "Or append the results to a list";
+    finding.next_step += peak.device().report.device >= 0 ? " after .cpu()" : "";
+    finding.next_step +=
+        ", and call torch.cat once at the end. A smaller batch changes nothing: the same samples "
+        "are collected. Training itself needs " +
+        bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";
+    out.push_back(std::move(explanation));
+    return;
+  }
   finding.next_step =
       "Process less at a time at " + line +
       ": a smaller batch for evaluation, chunks for preparation and saving, and del for what is "

@@ -1,25 +1,17 @@
 #include "analysis/growth/appended.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <deque>
 #include <map>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/joining.h"
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::growth {
 namespace {
-
-bool is_joining(std::string_view op) {
-  constexpr std::array<std::string_view, 9> kJoining = {
-      "aten::cat",       "aten::concat", "aten::concatenate",     "aten::hstack", "aten::vstack",
-      "aten::row_stack", "aten::pad",    "aten::constant_pad_nd", "aten::resize_"};
-  return std::ranges::find(kJoining, op) != kJoining.end();
-}
 
 // A tensor and the smaller one from the same line before it, which is still live when it is made.
 struct Link {
@@ -118,11 +110,6 @@ void count_links(std::vector<Survivor>& survivor, const std::vector<Link>& links
 }
 
 }  // namespace
-
-bool joins(const model::Trace& trace, const model::DeviceTrace& device, std::uint32_t lifetime) {
-  const model::Site& site = trace.birth(device, lifetime);
-  return is_joining(trace.strings[site.op]) || is_joining(trace.strings[site.inner_op]);
-}
 
 void count_appended(const model::Trace& trace, const model::DeviceTrace& device,
                     const model::UserLines& lines, std::vector<Survivor>& survivor) {

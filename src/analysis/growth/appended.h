@@ -1,5 +1,4 @@
-// Tensors that an operator makes from a shorter one plus what is appended to it, as torch.cat and
-// F.pad do.
+// Tensors that grow because an operator appends to them (analysis/joining.h).
 #pragma once
 
 #include <cstdint>
@@ -8,9 +7,6 @@
 #include "analysis/growth/survivors.h"
 
 namespace plimsoll::analysis::growth {
-
-// Whether the allocation is made by an operator that may append to a tensor.
-bool joins(const model::Trace& trace, const model::DeviceTrace& device, std::uint32_t lifetime);
 
 // A joined tensor that dies in the step that made it links tensors that live longer.
 inline bool is_within_a_step(const Survivor& survivor) { return survivor.beyond == survivor.first; }

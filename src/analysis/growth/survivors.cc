@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "analysis/growth/appended.h"
+#include "analysis/joining.h"
 #include "base/growth_rule.h"
 #include "model/categories.h"
 #include "model/live_set.h"

@@ -1,0 +1,85 @@
+"""Programs and files made after public bug reports: what `plimsoll report` says first.
+
+`samples/reports/*/expected.md` has what is true of each.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="session")
+def reports(samples):
+    return samples / "reports"
+
+
+def ran(*words, cwd, check=True):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PLIMSOLL_PYTHON": sys.executable}
+    return subprocess.run(
+        [*map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True, check=check
+    )
+
+
+@pytest.fixture
+def report_of_program(plimsoll_command, reports, tmp_path):
+    def report(case):
+        trace = tmp_path / "run.plim"
+        ran(plimsoll_command, "run", "-o", trace, reports / case / "case.py", cwd=tmp_path)
+        return json.loads(ran(plimsoll_command, "report", "--json", trace, cwd=tmp_path).stdout)
+
+    return report
+
+
+def test_a_snapshot_of_an_intel_gpu(plimsoll_command, reports, tmp_path):
+    ran(sys.executable, reports / "03-xpu-snapshot/make_file.py", cwd=tmp_path)
+    done = ran(plimsoll_command, "report", "--json", "xpu.pickle", cwd=tmp_path)
+    first = json.loads(done.stdout)["findings"][0]
+    assert first["title"].startswith("xpu:0 ran out of memory through fragmentation: 5.6 GiB")
+    assert "train.py:13" in " ".join(first["evidence"])
+    assert first["next_step"].startswith("Set PYTORCH_ALLOC_CONF=expandable_segments:True")
+    assert "cuda" not in json.dumps(first).lower()
+
+
+def test_a_database_instead_of_a_snapshot(plimsoll_command, reports, tmp_path):
+    ran(sys.executable, reports / "07-sqlite-dump/make_file.py", cwd=tmp_path)
+    done = ran(plimsoll_command, "report", "snapshot.db", cwd=tmp_path, check=False)
+    assert done.returncode == 3
+    assert "SQLite database" in done.stderr
+    assert "torch.cuda.memory._dump_snapshot(path)" in done.stderr
+
+
+@pytest.mark.slow
+def test_an_evaluation_that_concatenates(report_of_program):
+    first = report_of_program("16-evaluate-concatenates")["findings"][0]
+    assert first["id"] == "peak_outside_training"
+    text = first["title"] + " ".join(first["evidence"]) + first["next_step"]
+    assert "case.py:17 (evaluate): 239.0 MiB" in text
+    assert "120 times up to 120.0 MiB" in text
+    assert "A smaller batch changes nothing" in first["next_step"]
+    assert "a smaller batch for evaluation" not in text
+    assert first["saving_bytes"] == pytest.approx(224.1 * MIB, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_bounded_buffer_that_retains_every_graph(report_of_program):
+    first = report_of_program("18-replay-keeps-lstm-graph")["findings"][0]
+    assert first["id"] == "memory_growth"
+    assert "case.py:11" in first["title"] + " ".join(first["evidence"])
+    assert "detach" in first["next_step"]
+
+
+@pytest.mark.slow
+def test_a_process_that_grows_outside_its_tensors(report_of_program):
+    first = report_of_program("19-onednn-variable-shapes")["findings"][0]
+    assert first["id"] == "memory_outside_tensors"
+    assert "memray" in first["next_step"]
+
+
+@pytest.mark.slow
+def test_a_healthy_compiled_model(report_of_program):
+    assert report_of_program("23-compile-nested-disable")["findings"] == []
