@@ -53,7 +53,7 @@ def measure(command: list[str]) -> Run:
     """Runs a command to its end.
 
     The peak is at least that of this script, about 15 MB: the kernel
-    counts the moment between fork and exec, too.
+    counts the time between fork and exec, too.
     """
     began = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

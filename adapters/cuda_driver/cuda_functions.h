@@ -1,5 +1,5 @@
 // The wrapped CUDA functions: their parameters, from NVIDIA's public documentation, and what a call
-// means. Declared by hand, so that building this library needs no part of CUDA.
+// means. Declared by hand, so that building this library needs no header of CUDA.
 //
 // Each has a Type and a call() that wraps the real function. Functions whose names end in _ptsz
 // (the stream of the calling thread instead of the default one) have the same types.

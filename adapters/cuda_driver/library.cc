@@ -5,7 +5,7 @@
 namespace {
 
 [[gnu::constructor]] void begin() {
-  plimsoll::cuda_driver::sign_in();
+  plimsoll::cuda_driver::announce_process();
   plimsoll::cuda_driver::prepare_reporting();
 }
 

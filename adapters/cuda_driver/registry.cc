@@ -15,7 +15,7 @@ namespace plimsoll::cuda_driver {
 namespace {
 
 // Never destroyed: processes record until their last destructor.
-std::string& roll_path() {
+std::string& list_path() {
   static auto* const kPath = new std::string;
   return *kPath;
 }
@@ -30,17 +30,17 @@ std::string from_environment(const char* name) {
 }
 
 // The process list, opened and locked by this process alone.
-class Roll {
+class ProcessList {
  public:
-  Roll() {
-    if (roll_path().empty()) return;
-    file_ = open(roll_path().c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+  ProcessList() {
+    if (list_path().empty()) return;
+    file_ = open(list_path().c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
     while (file_ >= 0 && flock(file_, LOCK_EX) != 0 && errno == EINTR) {
     }
   }
-  Roll(const Roll&) = delete;
-  Roll& operator=(const Roll&) = delete;
-  ~Roll() {
+  ProcessList(const ProcessList&) = delete;
+  ProcessList& operator=(const ProcessList&) = delete;
+  ~ProcessList() {
     if (file_ >= 0) close(file_);
   }
 
@@ -68,28 +68,28 @@ class Roll {
 
 }  // namespace
 
-void sign_in() noexcept try {
-  roll_path() = from_environment("PLIMSOLL_CUDA_ROLL");
+void announce_process() noexcept try {
+  list_path() = from_environment("PLIMSOLL_CUDA_PROCESSES");
   out_path() = from_environment("PLIMSOLL_CUDA_OUT");
   if (out_path().empty()) out_path() = "plimsoll-cuda.plim";
-  const Roll roll;
-  if (roll.is_there() && roll.is_empty()) roll.write_line("loaded", "");
+  const ProcessList list;
+  if (list.is_there() && list.is_empty()) list.write_line("loaded", "");
 } catch (...) {
   // Without memory for two paths nothing else would work either; the program continues.
 }
 
 std::string wanted_path() {
-  return roll_path().empty() ? out_path() + "." + std::to_string(getpid()) : out_path();
+  return list_path().empty() ? out_path() + "." + std::to_string(getpid()) : out_path();
 }
 
 void report_recording(const char* path) {
-  const Roll roll;
-  roll.write_line("recording", path);
+  const ProcessList list;
+  list.write_line("recording", path);
 }
 
 void report_failure(const char* sentence) {
-  const Roll roll;
-  roll.write_line("failed", sentence != nullptr ? sentence : "");
+  const ProcessList list;
+  list.write_line("failed", sentence != nullptr ? sentence : "");
 }
 
 }  // namespace plimsoll::cuda_driver

@@ -1,6 +1,6 @@
 // Reports this process to `plimsoll run`, and where it records: the list is a text file that exists
-// for the duration of the run ($PLIMSOLL_CUDA_ROLL). The first process into which the library is
-// loaded writes "loaded PID"; each one that records writes "recording PID PATH" or "failed PID
+// for the duration of the run ($PLIMSOLL_CUDA_PROCESSES). The first process into which the library
+// is loaded writes "loaded PID"; each one that records writes "recording PID PATH" or "failed PID
 // SENTENCE".
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace plimsoll::cuda_driver {
 
 // Reads the environment, because the program may change it later, and writes "loaded".
-void sign_in() noexcept;
+void announce_process() noexcept;
 
 // $PLIMSOLL_CUDA_OUT; without a process list, that path and the process's pid.
 std::string wanted_path();

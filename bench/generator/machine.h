@@ -40,7 +40,8 @@ class Machine {
 
   /// Null once the machine has stopped.
   Block* take(uint64_t size_bytes, SiteId site, uint64_t stream = 0);
-  /// Freed and at once reusable. Null, which a stopped machine hands out, is let pass.
+  /// Frees a block, which is reusable immediately. Null, which a stopped machine returns, is
+  /// ignored.
   void give(Block* block);
   /// Freed while another stream still uses it: reusable a few allocations later.
   void give_deferred(Block* block);

@@ -66,9 +66,9 @@ void train_healthily(Machine& machine, uint64_t) {
   for (int step = 0; step < 10; ++step) model.train_step();
 }
 
-// Evaluation before training holds all outputs at once, then keeps a little of each: every big
-// segment stays pinned by 3 MiB. Sizes fall so that what is left of one segment never fits the next
-// output.
+// Evaluation before training holds all outputs simultaneously, then keeps a little of each: every
+// big segment stays pinned by 3 MiB. Sizes fall so that what is left of one segment never fits the
+// next output.
 void keep_a_little_of_each_output(Machine& machine, Transformer& model) {
   const SiteId output_site = model.user_site("_softmax", {"evaluate", "evaluate.py", 52});
   const SiteId keep_site = model.user_site("clone", {"evaluate", "evaluate.py", 57});

@@ -1,7 +1,7 @@
-// What one event costs the thread that makes it: an allocation and its free, told to the recorder
-// through its C interface, with no stack. The recording writes a real file.
+// The cost of one event for the thread that makes it: an allocation and its free, reported to the
+// recorder through its C interface, with no stack. The recording writes a real file.
 //
-// Blocks of a caching allocator are three events (handed out, given back, free again), the first of
+// Blocks of a caching allocator are three events (allocated, freed, reusable), the first of
 // which takes two slots of the ring.
 //
 // Pairs are timed in groups, so that reading the clock does not count; the percentiles are over the

@@ -263,17 +263,17 @@ int main(int count, char** arguments) {
   if (!path.empty()) {
     tracer.emplace(plimsoll::RecordingOptions{.path = path, .meta = {{"program", "train.cc"}}});
   } else if (monitoring.enabled && (monitoring.profile_tensors || monitoring.nvtx)) {
-    // Samples tell what tensors are as far as a tracer tells it; of its recording little is kept.
+    // The tracer names the tensors in samples; of its recording, only the newest events are kept.
     tracer.emplace(plimsoll::RecordingOptions{.max_events = 1000});
   }
-  plimsoll::MemoryTracer* const told = tracer ? &*tracer : nullptr;
+  plimsoll::MemoryTracer* const recorder = tracer ? &*tracer : nullptr;
   if (monitoring.enabled) {
-    const std::string problem = watch(told);
+    const std::string problem = watch(recorder);
     if (!problem.empty()) std::fprintf(stderr, "Not watched: %s\n", problem.c_str());
   }
   {
     Monitors monitors(monitoring);
-    train(options, told, monitors);
+    train(options, recorder, monitors);
   }
   if (!tracer) return 0;
   const plimsoll::RecordingState state = tracer->stop();

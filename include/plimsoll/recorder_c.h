@@ -125,13 +125,13 @@ enum plimsoll_segment_action {
 enum plimsoll_figure {
   PLIMSOLL_FIGURE_TOTAL = 0,
   PLIMSOLL_FIGURE_FREE = 1,
-  PLIMSOLL_FIGURE_DRIVER = 2,          /* reserved by driver and firmware: neither used nor free */
-  PLIMSOLL_FIGURE_OWN = 3,             /* of this process; 0: it does not use the device */
-  PLIMSOLL_FIGURE_CONTEXT = 4,         /* of those, what CUDA itself allocated at its start */
-  PLIMSOLL_FIGURE_NCCL = 5,            /* value: 0; this process uses NCCL */
-  PLIMSOLL_FIGURE_PROCESS = 6,         /* of another process */
-  PLIMSOLL_FIGURE_PROCESS_UNTOLD = 7,  /* value: 0; another process, whose bytes are unknown */
-  PLIMSOLL_FIGURE_PROCESSES_UNTOLD = 8 /* value: 0; other processes are not listed at all */
+  PLIMSOLL_FIGURE_DRIVER = 2,  /* reserved by driver and firmware: neither used nor free */
+  PLIMSOLL_FIGURE_OWN = 3,     /* of this process; 0: it does not use the device */
+  PLIMSOLL_FIGURE_CONTEXT = 4, /* of those, what CUDA itself allocated at its start */
+  PLIMSOLL_FIGURE_NCCL = 5,    /* value: 0; this process uses NCCL */
+  PLIMSOLL_FIGURE_PROCESS = 6, /* of another process */
+  PLIMSOLL_FIGURE_PROCESS_UNREPORTED = 7, /* value: 0; another process, whose bytes are unknown */
+  PLIMSOLL_FIGURE_PROCESSES_UNLISTED = 8  /* value: 0; other processes are not listed at all */
 };
 
 /* The type of the 64 bits of an allocator setting's value. */
@@ -239,7 +239,7 @@ typedef struct plimsoll_recorder_api {
   void (*settle)(void);
 
   /* Not hot. Reports a figure of the driver for a device (plimsoll_figure). PROCESS and
-   * PROCESS_UNTOLD have the process's pid and the name id of its command, others 0. */
+   * PROCESS_UNREPORTED have the process's pid and the name id of its command, others 0. */
   void (*device_figure)(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
                         uint32_t pid, uint32_t name);
 

@@ -54,7 +54,7 @@ TEST(DeviceBar, attributes_all_used_memory) {
        [](DeviceFigures& f) { f.own_bytes.reset(), f.processes.clear(); },
        "tensors 250.0 MiB, cached 150.0 MiB, the driver itself 40.0 MiB, outside PyTorch's "
        "allocator (this process or others) 260.0 MiB"},
-      {"it does not tell of one process",
+      {"the bytes of one process are unknown",
        [](DeviceFigures& f) { f.processes[1].used_bytes.reset(); },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
        "allocator 40.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, 1 process whose "
@@ -64,13 +64,14 @@ TEST(DeviceBar, attributes_all_used_memory) {
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
        "allocator 40.0 MiB, the driver itself 40.0 MiB, processes whose bytes are not reported "
        "160.0 MiB"},
-      {"an old driver does not tell its own part", [](DeviceFigures& f) { f.driver_bytes.reset(); },
+      {"an old driver does not report its own part",
+       [](DeviceFigures& f) { f.driver_bytes.reset(); },
        "tensors 250.0 MiB, cached 150.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's "
        "allocator 40.0 MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, unexplained 50.0 MiB"},
       {"nothing is known but what is used",
        [](DeviceFigures& f) { f = {.total_bytes = f.total_bytes, .free_bytes = f.free_bytes}; },
        "outside PyTorch's allocator (this process or others) 700.0 MiB"},
-      {"the allocator tells no segments", [](DeviceFigures& f) { f.reserved_bytes.reset(); },
+      {"the allocator reports no segments", [](DeviceFigures& f) { f.reserved_bytes.reset(); },
        "tensors 250.0 MiB, CUDA context and modules 60.0 MiB, outside PyTorch's allocator 190.0 "
        "MiB, process 9 100.0 MiB, process 7 serve 50.0 MiB, the driver itself 40.0 MiB, "
        "unexplained 10.0 MiB"},

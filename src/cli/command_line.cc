@@ -15,7 +15,7 @@ struct Slots {
   std::map<std::string, bool> switches;
 };
 
-Error wrong_use(const Command& command, const std::string& sentence) {
+Error usage_error(const Command& command, const std::string& sentence) {
   return make_error(ErrorCode::kInvalidArgument,
                     sentence + " (plimsoll " + command.name + " --help)");
 }
@@ -40,9 +40,9 @@ Status check_choices(const Command& command, const auto& which,
   if (which.choices.empty()) return {};
   for (const std::string& value : given) {
     if (std::ranges::find(which.choices, value) != which.choices.end()) continue;
-    return wrong_use(command, which.name + " " + value + " is not one of " +
-                                  base::joined(which.choices) +
-                                  base::did_you_mean(value, which.choices));
+    return usage_error(command, which.name + " " + value + " is not one of " +
+                                    base::joined(which.choices) +
+                                    base::did_you_mean(value, which.choices));
   }
   return {};
 }
@@ -51,13 +51,13 @@ Status check_unknown(const Command& command, const std::vector<std::string>& unk
   if (unknown.empty()) return {};
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
   if (!word.starts_with("-")) {
-    return wrong_use(command,
-                     "\"" + word + "\" is an unexpected argument of plimsoll " + command.name);
+    return usage_error(command,
+                       "\"" + word + "\" is an unexpected argument of plimsoll " + command.name);
   }
   std::vector<std::string> known = {"--help"};
   for (const Option& option : command.options) known.push_back(option.name);
-  return wrong_use(command, "plimsoll " + command.name + " has no option " + word +
-                                base::did_you_mean(word, known));
+  return usage_error(command, "plimsoll " + command.name + " has no option " + word +
+                                  base::did_you_mean(word, known));
 }
 
 // An empty value between commas would make CLI11 consume the next argument.
@@ -70,7 +70,7 @@ Status check_lists(const Command& command, const std::vector<std::string>& words
       if (!is_next && !words[i].starts_with(prefix)) continue;
       const std::string value = is_next ? words[i + 1] : words[i].substr(prefix.size());
       if (value.find_first_not_of(',') == std::string::npos)
-        return wrong_use(command, option.name + " \"" + value + "\" names no " + option.value);
+        return usage_error(command, option.name + " \"" + value + "\" names no " + option.value);
     }
   }
   return {};
@@ -80,11 +80,11 @@ Status check_positionals(const Command& command, const Slots& slots) {
   for (const Positional& positional : command.positionals) {
     const auto& given = slots.values.at(positional.name);
     if (given.size() > 1 && !takes_several(positional.count)) {
-      return wrong_use(command,
-                       "plimsoll " + command.name + " takes one " + positional.name + ", not more");
+      return usage_error(
+          command, "plimsoll " + command.name + " takes one " + positional.name + ", not more");
     }
     if (given.empty() && !may_be_missing(positional.count)) {
-      return wrong_use(command, "plimsoll " + command.name + " needs a " + positional.name);
+      return usage_error(command, "plimsoll " + command.name + " needs a " + positional.name);
     }
     PLIMSOLL_TRY(check_choices(command, positional, given));
   }
@@ -98,11 +98,11 @@ Result<Arguments> gather(const Command& command, const CLI::App& app, Slots& slo
     if (option.value.empty()) continue;
     const auto& given = slots.values[option.name];
     if (std::ranges::find(given, "") != given.end())
-      return wrong_use(command, option.name + " \"\" is empty: it takes a " + option.value);
+      return usage_error(command, option.name + " \"\" is empty: it takes a " + option.value);
     PLIMSOLL_TRY(check_choices(command, option, given));
     if (option.is_required && slots.values[option.name].empty()) {
-      return wrong_use(command,
-                       "plimsoll " + command.name + " needs " + option.name + " " + option.value);
+      return usage_error(command,
+                         "plimsoll " + command.name + " needs " + option.name + " " + option.value);
     }
   }
   Arguments arguments;
@@ -137,9 +137,10 @@ Result<Arguments> parse(const Command& command, const std::vector<std::string>& 
     const std::string text = error.what();
     const std::string name = text.substr(0, text.find(':'));
     const bool is_missing = text.find("missing") != std::string::npos;
-    return wrong_use(command, name + (is_missing ? " needs a value" : " is given more than once"));
+    return usage_error(command,
+                       name + (is_missing ? " needs a value" : " is given more than once"));
   } catch (const CLI::ParseError& error) {
-    return wrong_use(command, error.what());
+    return usage_error(command, error.what());
   }
   // what follows `--` is positional, whatever it begins with
   if (dashes != words.end() && !command.positionals.empty()) {

@@ -48,12 +48,12 @@ int report_driver_run(const RunLog& log, const std::string& program) {
     complain(kLibrary + std::string(" could not be loaded into ") + program +
              " (the linker preloads nothing into programs that are statically linked, "
              "setuid, or of another architecture): nothing was recorded");
-    return kWrongUse;
+    return kUsageError;
   }
   if (log.recordings.empty() && !log.failures.empty()) return kInternalError;
   if (log.recordings.empty()) {
     complain(program + " never requested memory from the CUDA driver: nothing was recorded");
-    return kWrongUse;
+    return kUsageError;
   }
   print_recordings(log.recordings);
   return kFine;
@@ -75,26 +75,26 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
   if (!is_file || ::access(library.c_str(), R_OK) != 0) {
     if (std::getenv("PLIMSOLL_CUDA_LIBRARY") != nullptr) {
       complain("PLIMSOLL_CUDA_LIBRARY='" + library + "' is not a file that can be read");
-      return kWrongUse;
+      return kUsageError;
     }
     complain(std::string("there is no ") + kLibrary +
              " next to this command (it is built only on Linux); PLIMSOLL_CUDA_LIBRARY can name "
              "another path");
-    return kWrongUse;
+    return kUsageError;
   }
   if (library.find_first_of(" :") != std::string::npos) {
     complain("the linker cannot preload " + library +
              ": its path has a space or a colon; PLIMSOLL_CUDA_LIBRARY can name a copy elsewhere");
-    return kWrongUse;
+    return kUsageError;
   }
   RunLog log;
   if (!log.is_made()) {
     complain("cannot create " + log.path() + ": " + std::strerror(errno) +
              "; TMPDIR can name another folder");
-    return kWrongUse;
+    return kUsageError;
   }
   ::setenv("PLIMSOLL_CUDA_OUT", path.c_str(), 1);
-  ::setenv("PLIMSOLL_CUDA_ROLL", log.path().c_str(), 1);
+  ::setenv("PLIMSOLL_CUDA_PROCESSES", log.path().c_str(), 1);
   preload(library);
   const auto status = run_in_our_place(program);
   if (!status) return complain(status.error());

@@ -17,7 +17,7 @@ int change(const std::string& word) {
   words.push_back(word);
   const Result<int> status = run_program(words);
   if (!status) return complain(status.error());
-  return *status == 0 ? kFine : kWrongUse;
+  return *status == 0 ? kFine : kUsageError;
 }
 
 int run_enable(const Arguments&) { return change("enable"); }

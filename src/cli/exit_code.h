@@ -7,7 +7,7 @@ namespace plimsoll::cli {
 
 inline constexpr int kFine = 0;
 inline constexpr int kFindingToFailOn = 1;  // a finding selected by --fail-on
-inline constexpr int kWrongUse = 2;
+inline constexpr int kUsageError = 2;
 inline constexpr int kUnreadableInput = 3;
 inline constexpr int kInternalError = 4;  // a bug, no memory, or the output could not be written
 inline constexpr int kInterrupted = 130;  // Ctrl-C, as shells count it
@@ -16,7 +16,7 @@ inline constexpr int kInterrupted = 130;  // Ctrl-C, as shells count it
 inline int exit_code_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
-      return kWrongUse;
+      return kUsageError;
     case ErrorCode::kNotFound:
     case ErrorCode::kPermission:
     case ErrorCode::kIo:

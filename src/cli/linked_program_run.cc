@@ -22,7 +22,7 @@ int report_linked_run(const RunLog& log, const std::string& program) {
              "plimsoll::record (docs/cpp.md), or record any CUDA program with plimsoll run "
              "--cuda-driver -- " +
              program);
-    return kWrongUse;
+    return kUsageError;
   }
   const Printed printed = print_recordings(log.recordings);
   if (printed.events > 0 || printed.is_incomplete) return kFine;
@@ -30,7 +30,7 @@ int report_linked_run(const RunLog& log, const std::string& program) {
       program +
       " made no allocation that plimsoll can see; compile the LibTorch adapter into it "
       "(plimsoll::libtorch), or report allocations through plimsoll/recorder_c.h (docs/cpp.md)");
-  return kWrongUse;
+  return kUsageError;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ int run_linked_program(const std::string& path, const std::vector<std::string>& 
   if (!log.is_made()) {
     complain("cannot create " + log.path() + ": " + std::strerror(errno) +
              "; TMPDIR can name another folder");
-    return kWrongUse;
+    return kUsageError;
   }
   ::setenv("PLIMSOLL", "1", 1);
   ::setenv("PLIMSOLL_OUT", path.c_str(), 1);

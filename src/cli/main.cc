@@ -37,14 +37,14 @@ std::string instead_of(const std::string& word) {
   return {};
 }
 
-int wrong_command(const std::string& word) {
+int unknown_command(const std::string& word) {
   std::vector<std::string> known = {"--version", "--help"};
   for (const Command& command : commands()) known.push_back(command.name);
   const char* what = word.starts_with("-") ? "option " : "command ";
   const std::string instead = instead_of(word);
   complain("there is no " + (what + word) +
            (instead.empty() ? base::did_you_mean(word, known) : instead) + " (plimsoll --help)");
-  return kWrongUse;
+  return kUsageError;
 }
 
 bool asks_for_help(const std::vector<std::string>& words) {
@@ -56,13 +56,13 @@ bool asks_for_help(const std::vector<std::string>& words) {
 int run(std::vector<std::string> words) {
   if (words.empty()) {
     complain("no command given; for example: plimsoll report snapshot.pickle (plimsoll --help)");
-    return kWrongUse;
+    return kUsageError;
   }
   const std::string first = words.front();
   if (first == "--version") return say(print("plimsoll " PLIMSOLL_VERSION "\n"));
   if (first == "--help" || first == "-h") return say(print(overview()));
   const Command* command = find_command(first);
-  if (command == nullptr) return wrong_command(first);
+  if (command == nullptr) return unknown_command(first);
   words.erase(words.begin());
   if (command->run_words != nullptr && !words.empty() && words[0] != "--help" && words[0] != "-h") {
     return command->run_words(words);
@@ -71,7 +71,7 @@ int run(std::vector<std::string> words) {
   auto arguments = parse(*command, words);
   if (!arguments) {
     complain(arguments.error().message);
-    return kWrongUse;
+    return kUsageError;
   }
   if (const Status status = name_latest(*command, *arguments); !status) {
     return complain(status.error());

@@ -62,7 +62,7 @@ TEST_F(OutputFileTest, leaves_nothing_if_it_is_not_finished) {
   EXPECT_EQ(files(), 0u);
 }
 
-TEST_F(OutputFileTest, rejects_an_existing_file_unless_told_to_replace_it) {
+TEST_F(OutputFileTest, rejects_an_existing_file_unless_it_may_replace_it) {
   std::ofstream(place("a")) << "old";
   const auto refused = OutputFile::create(place("a"), Existing::kRefuse);
   ASSERT_FALSE(refused.ok());

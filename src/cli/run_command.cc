@@ -31,7 +31,7 @@ int become(const std::vector<std::string>& words) {
   pointers.push_back(nullptr);
   ::execvp(pointers.front(), pointers.data());
   complain("cannot start " + words.front() + ": " + std::strerror(errno));
-  return kWrongUse;
+  return kUsageError;
 }
 
 struct ProgramOptions {
@@ -92,7 +92,7 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
 int record_program(const std::vector<std::string>& words, const std::vector<std::string>& program) {
   if (program.empty()) {
     complain("no program given after -- (plimsoll run --help)");
-    return kWrongUse;
+    return kUsageError;
   }
   const auto options = program_options(words);
   if (!options) return complain(options.error());

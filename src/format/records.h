@@ -17,7 +17,7 @@ namespace plimsoll::format {
 inline constexpr std::uint64_t kNoSerial = ~std::uint64_t{0};
 
 // plimsoll_setting_type
-inline constexpr std::uint8_t kTruthSetting = 0, kIntegerSetting = 1, kNumberSetting = 2,
+inline constexpr std::uint8_t kBooleanSetting = 0, kIntegerSetting = 1, kNumberSetting = 2,
                               kTextSetting = 3;
 
 enum class RecordingState : std::uint8_t {

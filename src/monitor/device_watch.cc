@@ -168,13 +168,13 @@ void report_recordings(const DeviceReading& reading) {
   emit(PLIMSOLL_FIGURE_OWN, figures.own_bytes);
   emit(PLIMSOLL_FIGURE_CONTEXT, figures.context_bytes);
   if (figures.has_nccl) emit(PLIMSOLL_FIGURE_NCCL, 0);
-  if (!figures.reports_processes) emit(PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  if (!figures.reports_processes) emit(PLIMSOLL_FIGURE_PROCESSES_UNLISTED, 0);
   constexpr std::size_t kMostReported = 64;
   for (std::size_t i = 0; i < std::min(figures.processes.size(), kMostReported); ++i) {
     const base::DeviceProcess& process = figures.processes[i];
     const auto pid = static_cast<std::uint32_t>(process.pid);
     const std::uint8_t figure =
-        process.used_bytes ? PLIMSOLL_FIGURE_PROCESS : PLIMSOLL_FIGURE_PROCESS_UNTOLD;
+        process.used_bytes ? PLIMSOLL_FIGURE_PROCESS : PLIMSOLL_FIGURE_PROCESS_UNREPORTED;
     api.device_figure(context, device, figure, process.used_bytes.value_or(0), pid,
                       name_of(api, process.name));
   }

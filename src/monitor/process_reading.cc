@@ -20,7 +20,7 @@ void record_process_memory() {
   };
   emit(PLIMSOLL_FIGURE_TOTAL, *host.total_bytes);
   emit(PLIMSOLL_FIGURE_OWN, *host.rss_bytes);
-  emit(PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  emit(PLIMSOLL_FIGURE_PROCESSES_UNLISTED, 0);
   emit(PLIMSOLL_FIGURE_FREE, *host.total_bytes - *host.used_bytes);
 }
 

@@ -43,11 +43,11 @@ def record(plimsoll, fake_cuda, tmp_path):
         outcome = plimsoll(
             *("run", "--cuda-driver", "-o", "run.plim", "--"),
             *(fake_cuda / f"fake_cuda_{kind}", *words),
-            env={"FAKE_CUDA_TOLD": str(tmp_path / "told")} | library(fake_cuda) | (env or {}),
+            env={"FAKE_CUDA_REPORTS": str(tmp_path / "reports")} | library(fake_cuda) | (env or {}),
             cwd=tmp_path,
         )
         reported: dict[str, int] = {}
-        for path in tmp_path.glob("told.*"):
+        for path in tmp_path.glob("reports.*"):
             for line in path.read_text().splitlines():
                 name, value = line.split()
                 reported.setdefault(name, int(value))
@@ -201,7 +201,7 @@ def test_physical_memory_is_live_as_long_as_a_handle_or_a_mapping(record, report
         reported = report(run.traces[0])
         assert totals(reported)[SECOND] == (1, live, 4096) == driver_totals(run.reported)[SECOND]
         assert groups(reported, "by_operator", SECOND) == {"cuMemCreate": 4096}
-        for path in run.traces[0].parent.glob("told.*"):
+        for path in run.traces[0].parent.glob("reports.*"):
             path.unlink()
 
 
@@ -353,7 +353,7 @@ def test_signals_pass_through(plimsoll_command, fake_cuda, tmp_path, number):
     assert running.returncode == 42
 
 
-def test_wrong_use(plimsoll, fake_cuda, tmp_path):
+def test_usage_errors(plimsoll, fake_cuda, tmp_path):
     ours = library(fake_cuda)
     missing = {"PLIMSOLL_CUDA_LIBRARY": str(tmp_path / "none.so")}
     spaced = tmp_path / "a b.so"

@@ -57,15 +57,15 @@ class Nsys:
         program = folder / "nsys"
         program.write_text(FAKE.format(python=sys.executable, folder=str(folder)))
         program.chmod(0o755)
-        self.tell("stats", STATS)
-        self.tell("sessions", "  ID  TIME  STATE  LAUNCH  NAME\n")
+        self.answer("stats", STATS)
+        self.answer("sessions", "  ID  TIME  STATE  LAUNCH  NAME\n")
         self.env = {"PATH": f"{folder}:{os.environ['PATH']}"}
 
-    def tell(self, what: str, text: str) -> None:
+    def answer(self, what: str, text: str) -> None:
         (self.folder / what).write_text(text)
 
     def fail(self, **verbs) -> None:
-        self.tell("fails", json.dumps(verbs))
+        self.answer("fails", json.dumps(verbs))
 
     def calls(self) -> list[list[str]]:
         return [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
@@ -130,7 +130,7 @@ def test_print_only_prints(plimsoll, nsys, tmp_path):
 
 
 def test_a_launched_program_is_looked_into(plimsoll, nsys, tmp_path):
-    nsys.tell("sessions", "  ID  TIME  STATE  LAUNCH  NAME\n 195  00:03 Launched  1  mine-1\n")
+    nsys.answer("sessions", "  ID  TIME  STATE  LAUNCH  NAME\n 195  00:03 Launched  1  mine-1\n")
     words = ("nsys", "--attach-seconds", "0.1", "-o", "part")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     assert outcome.status == 0, outcome
@@ -168,7 +168,7 @@ def test_sessions_that_cannot_be_chosen(plimsoll, nsys, tmp_path):
     words = ("nsys", "--attach-seconds", "1")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     complains(outcome, 2, "cannot attach to one that was started without it", "--launch")
-    nsys.tell("sessions", "ID NAME\n1 00:01 Launched 1 a\n2 00:01 Launched 1 b\n")
+    nsys.answer("sessions", "ID NAME\n1 00:01 Launched 1 a\n2 00:01 Launched 1 b\n")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     complains(outcome, 2, "several sessions: a, b", "--session")
 
@@ -178,7 +178,7 @@ def test_nsys_that_is_not_installed(plimsoll, tmp_path):
     complains(outcome, 2, "nsys is not installed", "nsight-systems-cli")
 
 
-def test_wrong_use(plimsoll, nsys, tmp_path):
+def test_usage_errors(plimsoll, nsys, tmp_path):
     (tmp_path / "there.nsys-rep").write_text("x")
     for words, status, said in (
         ((), 2, "no program given after --"),
@@ -200,10 +200,10 @@ def test_failures_of_nsys_are_reported(plimsoll, nsys, tmp_path):
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     complains(outcome, 3, "cannot read there.nsys-rep: ERROR: Report file is corrupt.")
     nsys.fail()
-    nsys.tell("stats", "something else altogether")
+    nsys.answer("stats", "something else altogether")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     complains(outcome, 3, "try nsys stats there.nsys-rep")
-    nsys.tell("stats", "SKIPPED: there.sqlite does not contain GPU memory data.\n")
+    nsys.answer("stats", "SKIPPED: there.sqlite does not contain GPU memory data.\n")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
     assert outcome.status == 0
     assert "recorded no copies on a GPU" in outcome.out

@@ -142,7 +142,7 @@ def test_only_native_recordings_are_redacted(plimsoll, planted, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_use(plimsoll, recording):
+def test_usage_errors(plimsoll, recording):
     complains(plimsoll("export", recording), 2, "--to FORMAT", "--redact")
     complains(plimsoll("export", recording, "--redact", "--to", "collapsed"), 2, "--to")
     complains(plimsoll("export", recording, "--redact", "-o", recording), 2, "the recording itself")

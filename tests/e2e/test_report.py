@@ -81,7 +81,7 @@ def test_at_and_device_choose(plimsoll, planted):
     assert plimsoll("report", planted, "--device", "cuda:0").status == 0
 
 
-def test_wrong_use_is_status_2(plimsoll, planted):
+def test_a_usage_error_is_status_2(plimsoll, planted):
     complains(plimsoll("report"), 2, "needs a FILE")
     complains(plimsoll(), 2, "plimsoll --help")
     complains(plimsoll("reprot", planted), 2, "no command reprot; did you mean report?")

@@ -136,7 +136,7 @@ def test_a_driver_that_hangs_delays_nothing(plimsoll, place):
     assert "Host" in outcome.out
 
 
-def test_wrong_use(plimsoll, place):
+def test_usage_errors(plimsoll, place):
     env = place("")
     complains(plimsoll("top", "--interval", "fast", env=env), 2, "--interval fast is not a number")
     complains(plimsoll("top", "--interval", "0", env=env), 2, "from 0.1 to 3600")

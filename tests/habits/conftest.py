@@ -127,11 +127,11 @@ def device_of(item: pytest.Item) -> str | None:
 def pytest_pyfunc_call(pyfuncitem):
     if DEVICE is not None or device_of(pyfuncitem) is None:
         return None
-    told = CHILDREN.outcome(pyfuncitem)
-    if told["outcome"] == "skipped":
-        pytest.skip(told["why"])
-    if told["outcome"] == "failed":
-        pytest.fail(told["why"], pytrace=False)
+    outcome = CHILDREN.outcome(pyfuncitem)
+    if outcome["outcome"] == "skipped":
+        pytest.skip(outcome["why"])
+    if outcome["outcome"] == "failed":
+        pytest.fail(outcome["why"], pytrace=False)
     return True
 
 

@@ -217,16 +217,16 @@ def test_training_learns_the_same(device):
     def losses(logging):
         torch.manual_seed(0)
         loop = Loop(device)
-        told = []
+        losses = []
         for iteration in range(12):
             loop.optimizer.zero_grad()
             loss = loop.model(loop.x).square().mean()
             loss.backward()
             loop.optimizer.step()
-            told.append(loss.item())
+            losses.append(loss.item())
             if logging:
                 log_tensor_memory_breakdown(loop.writer, iteration, interval=4)
-        return told
+        return losses
 
     assert losses(False) == losses(True)
 

@@ -169,10 +169,8 @@ def test_the_timeline_has_events_layer_stats_and_summary(device, tmp_path):
     data = json.loads(path.read_text())
     assert set(data) >= {"events", "layer_stats", "summary"}
     assert len(data["events"]) == len(tracer.events)
-    for event, told in zip(tracer.events, data["events"], strict=True):
-        assert {name: told[name] for name in EVENT} == {
-            name: getattr(event, name) for name in EVENT
-        }
+    for event, row in zip(tracer.events, data["events"], strict=True):
+        assert {name: row[name] for name in EVENT} == {name: getattr(event, name) for name in EVENT}
     stats = tracer.get_layer_stats()
     rows = data["layer_stats"]
     assert set(rows) == set(stats)

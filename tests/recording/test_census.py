@@ -19,7 +19,7 @@ from tests.recording.programs_in_company import PROGRAMS
 
 import plimsoll
 
-GRAVEST_FIRST = ("parameter", "gradient", "optimizer_state", "buffer")
+BY_PRECEDENCE = ("parameter", "gradient", "optimizer_state", "buffer")
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Counted:
     def totals(self) -> list[dict[str, int]]:
         """Bytes at each boundary by role; of several roles of a storage, the first one counts."""
         role_of: dict[int, str] = {}
-        for role in reversed(GRAVEST_FIRST):
+        for role in reversed(BY_PRECEDENCE):
             role_of |= dict.fromkeys(self.held[role], role)
         found = []
         for live in self.live:
@@ -67,7 +67,7 @@ def check(program, path: Path) -> None:
     assert len(recorded) == len(reference)
     for totals, boundary in zip(reference, recorded, strict=True):
         assert boundary.live_bytes - boundary.unseen_bytes == sum(totals.values()), boundary
-        for category in GRAVEST_FIRST:
+        for category in BY_PRECEDENCE:
             assert boundary.categories[category] == totals[category], (category, boundary, totals)
         assert boundary.categories["none"] == 0
 

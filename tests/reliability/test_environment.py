@@ -47,7 +47,7 @@ ELSEWHERE = {
     "PLIMSOLL_RUN_PYTHONPATH": "the launcher sets it for the Python that it starts",
     "PLIMSOLL_TRY_OUT": "set for the process that tries out a new adapter",
     "PLIMSOLL_TRY_OUT_NAME": "set for the process that tries out a new adapter",
-    "PLIMSOLL_CUDA_ROLL": "plimsoll run --cuda-driver sets it for the program",
+    "PLIMSOLL_CUDA_PROCESSES": "plimsoll run --cuda-driver sets it for the program",
     "PLIMSOLL_CUDA_OUT": "tests/e2e/test_cuda_driver.py",
 }
 PREFIX = "PLIMSOLL_MONITOR_"

@@ -1,6 +1,6 @@
 // A libcuda.so.1 for tests: two devices of $FAKE_CUDA_BYTES each (default 1 GiB), whose addresses
 // are not mapped. It counts its allocations, and at exit writes the counts as lines "NAME VALUE" to
-// $FAKE_CUDA_TOLD.PID. It refuses frees of unknown addresses, and the next free after
+// $FAKE_CUDA_REPORTS.PID. It refuses frees of unknown addresses, and the next free after
 // fake_refuse().
 #include <unistd.h>
 
@@ -85,7 +85,7 @@ int give(std::uint64_t address) {
 }
 
 [[gnu::destructor]] void emit() {
-  const char* reported = std::getenv("FAKE_CUDA_TOLD");
+  const char* reported = std::getenv("FAKE_CUDA_REPORTS");
   if (reported == nullptr) return;
   const std::string path = std::string(reported) + "." + std::to_string(getpid());
   std::FILE* file = std::fopen(path.c_str(), "w");

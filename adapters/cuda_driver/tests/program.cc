@@ -125,13 +125,13 @@ int old_functions() {
   check(of_driver<int()>("cuMemFree_v2") == of_driver<int()>("cuMemFree_v2"), "the same twice");
   // The driver returns its own cuGetProcAddress too: functions obtained through it are wrapped as
   // well.
-  void* door = nullptr;
+  void* lookup = nullptr;
   of_driver<int(const char*, void**, int, std::uint64_t)>("cuGetProcAddress")("cuGetProcAddress",
-                                                                              &door, 12000, 0);
+                                                                              &lookup, 12000, 0);
   int status = -1;
-  reinterpret_cast<int (*)(const char*, void**, int, std::uint64_t, int*)>(door)(
+  reinterpret_cast<int (*)(const char*, void**, int, std::uint64_t, int*)>(lookup)(
       "cuMemFree", &function, 12000, 0, &status);
-  check(function == dlsym(driver(), "cuMemFree_v2") && status == 0, "the door's door");
+  check(function == dlsym(driver(), "cuMemFree_v2") && status == 0, "the lookup's own lookup");
   return 0;
 }
 

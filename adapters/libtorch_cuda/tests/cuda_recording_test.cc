@@ -354,7 +354,7 @@ TEST_F(CudaRecordingTest, EachDeviceHoldsItsEventsFromItsOwnSnapshotOn) {
   expect_equal(second, 1);
 }
 
-TEST_F(CudaRecordingTest, WhatDoesNotFitTheHeapIsMendedByASnapshotAlsoWithoutGauges) {
+TEST_F(CudaRecordingTest, WhatDoesNotFitTheHeapIsCorrectedByASnapshotAlsoWithoutGauges) {
   Device device(recording, 0);
   device.has_gauges = false;
   device.seed();
@@ -439,7 +439,7 @@ TEST_F(CudaRecordingTest, OthersAllocateWhileTheDeviceIsSeeded) {
   expect_equal(device);
 }
 
-TEST_F(CudaRecordingTest, AGaugeThatReportsAnotherSizeMendsTheBlock) {
+TEST_F(CudaRecordingTest, AGaugeThatReportsAnotherSizeCorrectsTheBlock) {
   Device device(recording, 0);
   device.seed();
   // As if torch rounded by an unknown rule.

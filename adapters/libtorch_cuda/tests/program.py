@@ -154,7 +154,7 @@ elif case == "search":  # search for the largest batch: failures that are caught
         for mib in (300, 200, 100, 50, 20):
             fake.fake_alloc(1, mib * MIB, 0)
     assert recording.failures == {1: 4}
-elif case == "mended":
+elif case == "corrected":
     torch.cuda.init()
     with plimsoll.record(trace):
         fake.fake_enlarge_next(1, 4096)

@@ -110,12 +110,12 @@ def test_the_lines_and_the_command_in_them_show_the_same_failure(run, tmp_path):
         asked = text.split("cuda:1: ")[1].split(" requested")[0]
         assert f"--at oom:{number} --device cuda:1\n" in text
         trace = opened(tmp_path / "run.plim", device="cuda:1", at=f"oom:{number}")
-        (moment,) = trace.tables["points_in_time"]
-        assert moment["name"] == f"oom:{number}"
+        (point,) = trace.tables["points_in_time"]
+        assert point["name"] == f"oom:{number}"
         (device,) = [each for each in trace.devices if each["device"] == 1]
         details = device["oom_details"][number - 1]
         assert f"{details['requested_bytes'] // MIB}.0 MiB" == asked
-        assert details["event"] == moment["event"]
+        assert details["event"] == point["event"]
     assert len(reported) == 3
     last = opened(tmp_path / "run.plim", device="cuda:1", at="oom")
     assert last.tables["points_in_time"][0]["name"] == "oom:4"
@@ -207,7 +207,7 @@ def test_a_limit_that_was_set_is_named(run, tmp_path):
 
 
 def test_a_corrected_size_is_in_every_report(run, tmp_path):
-    run("mended")
+    run("corrected")
     assert diagnostics(opened(tmp_path / "run.plim"))["sizes_corrected"] == (1, "cuda:1")
 
 

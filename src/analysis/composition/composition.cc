@@ -49,8 +49,8 @@ std::optional<std::uint64_t> inferred_by_size(const Trace& trace,
   return bytes;
 }
 
-PointInTime moment_row(const PassContext& context, std::size_t d, const EventPoint& point,
-                       std::span<const LiveAllocation> live) {
+PointInTime point_row(const PassContext& context, std::size_t d, const EventPoint& point,
+                      std::span<const LiveAllocation> live) {
   const model::DeviceTrace& device = context.trace.devices[d];
   PointInTime row;
   row.device = device.device.ordinal;
@@ -169,7 +169,7 @@ class CompositionPass final : public Pass {
           return context.trace.devices[d].lifetimes.block[each.lifetime] == model::kNone;
         });
       }
-      const PointInTime row = moment_row(context, d, *point, live);
+      const PointInTime row = point_row(context, d, *point, live);
       const LiveGroups groups(context.trace, context.trace.devices[d], row, live,
                               context.options.top);
       DeviceTables(context, groups).fill(tables);

@@ -113,7 +113,7 @@ Result<std::int64_t> absolute_time(const TimePoint& point, const std::optional<T
   return point.is_relative ? range->first_ns + point.time_ns : point.time_ns;
 }
 
-Error no_such_moment(const PassContext& context) {
+Error no_such_point(const PassContext& context) {
   const TimePoint& point = context.options.point;
   std::size_t most_ooms = 0;
   for (const DeviceTrace& device : context.trace.devices) {
@@ -201,7 +201,7 @@ Result<std::vector<Found>> find_points(const PassContext& context) {
   const bool may_be_absent =
       point.kind == TimePoint::Kind::kOom || point.kind == TimePoint::Kind::kEvent;
   if (may_be_absent && std::ranges::none_of(found, &Found::has_value)) {
-    return no_such_moment(context);
+    return no_such_point(context);
   }
   return found;
 }

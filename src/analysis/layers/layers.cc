@@ -214,9 +214,9 @@ class LayersPass final : public Pass {
           tables.saved[next_saved].device == device.device.ordinal) {
         points.saved = point_of(tables.saved[next_saved++].event);
       }
-      const bool has_moment =
+      const bool has_point =
           next < tables.points.size() && tables.points[next].device == device.device.ordinal;
-      if (!has_moment) continue;
+      if (!has_point) continue;
       points.now = point_of(tables.points[next++].event);
       if (context.progress.interrupted()) return {};
       DeviceLayers(context.trace, device).append_rows(points, tables.layers);

@@ -1,8 +1,8 @@
 // Profiles for speedscope. For each device:
 //
 //   memory over time        a stacked area by layer over time (memory_over_time.h)
-//   live at the moment by layer   (if layers are known)
-//   live at the moment      each stack once, weighted by its live requested bytes
+//   live at the point in time by layer   (if layers are known)
+//   live at the point in time      each stack once, weighted by its live requested bytes
 //   allocations over time   stacks in the order of allocation, weighted by the bytes allocated
 //
 // Frames of the interpreter are omitted (flame_frames.h).

@@ -41,7 +41,7 @@ class Attribution {
 
   void find_python_threads();
   void find_forward_operators();
-  // Calls place(moment, enclosing) for each point in time, within the limits.
+  // Calls place(time, enclosing) for each point in time, within the limits.
   template <typename PlaceOne>
   Status place_all(std::vector<TimePoint>& points, base::Progress& progress, PlaceOne&& place);
   void place_own(const TimePoint& point, const Enclosing& enclosing);

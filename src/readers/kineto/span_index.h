@@ -32,7 +32,7 @@ class SpanIndex {
  public:
   explicit SpanIndex(const Recording& recording);
 
-  // Calls answer(moment, enclosing) for each query, thread by thread in order of time.
+  // Calls answer(time, enclosing) for each query, thread by thread in order of time.
   template <typename Answer>
   void sweep(std::vector<TimePoint>& points, Answer&& answer) const;
 

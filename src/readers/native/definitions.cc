@@ -141,7 +141,7 @@ void Definitions::report_settings() {
   for (const format::Setting& setting : settings_) {
     model::Setting row{std::string(builder_.strings()[name(setting.name)]), {}};
     switch (setting.type) {
-      case format::kTruthSetting:
+      case format::kBooleanSetting:
         row.value = setting.value != 0;
         break;
       case format::kIntegerSetting:

@@ -41,10 +41,10 @@ void DeviceReadings::add(const format::DeviceFigure& figure) {
     case PLIMSOLL_FIGURE_PROCESS:
       add_process(figure.value);
       break;
-    case PLIMSOLL_FIGURE_PROCESS_UNTOLD:
+    case PLIMSOLL_FIGURE_PROCESS_UNREPORTED:
       add_process(std::nullopt);
       break;
-    case PLIMSOLL_FIGURE_PROCESSES_UNTOLD:
+    case PLIMSOLL_FIGURE_PROCESSES_UNLISTED:
       reading->reports_processes = false;
       break;
     case PLIMSOLL_FIGURE_FREE:

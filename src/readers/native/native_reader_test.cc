@@ -130,12 +130,12 @@ TEST(NativeReader, reads_the_drivers_figures_for_a_device) {
   emit(1, PLIMSOLL_FIGURE_CONTEXT, 60);
   emit(1, PLIMSOLL_FIGURE_NCCL, 0);
   emit(1, PLIMSOLL_FIGURE_PROCESS, 100, 77, 1);
-  emit(1, PLIMSOLL_FIGURE_PROCESS_UNTOLD, 0, 78, 99);
+  emit(1, PLIMSOLL_FIGURE_PROCESS_UNREPORTED, 0, 78, 99);
   emit(1, 200, 1);  // from a later version
   emit(1, PLIMSOLL_FIGURE_FREE, 300);
   writer.alloc(1, 1);
   emit(1, PLIMSOLL_FIGURE_TOTAL, 1000);
-  emit(1, PLIMSOLL_FIGURE_PROCESSES_UNTOLD, 0);
+  emit(1, PLIMSOLL_FIGURE_PROCESSES_UNLISTED, 0);
   emit(1, PLIMSOLL_FIGURE_FREE, 200);
   const Read result = writer.finish();
   ASSERT_EQ(result.trace.readings.size(), 2u);
