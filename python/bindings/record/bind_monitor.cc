@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,10 +60,13 @@ class TrackedBlock {
 };
 
 // Reports to the recorder what no hook has reported, before a sample; empty while nothing is
-// attached. Guarded by the GIL; never destroyed, because it may hold a Python object.
+// attached. Guarded by the GIL; never destroyed, because it may hold a Python object. It is not on
+// the heap: without memory, detaching must still empty it.
 std::function<void()>& describer() {
-  static auto& held = *new std::function<void()>;
-  return held;
+  using Describer = std::function<void()>;
+  alignas(Describer) static std::byte storage[sizeof(Describer)];
+  static auto* const held = ::new (static_cast<void*>(storage)) Describer;
+  return *held;
 }
 
 Monitoring switched(bool enabled) { return enabled ? Monitoring::kOn : Monitoring::kOff; }
