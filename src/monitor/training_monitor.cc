@@ -12,6 +12,7 @@
 #include "alerts/survivors.h"
 #include "base/output_file.h"
 #include "base/timestamps.h"
+#include "monitor/nvtx_ranges.h"
 #include "monitor/snapshots.h"
 #include "monitor/watch.h"
 #include "plimsoll/process_rank.h"
@@ -63,8 +64,8 @@ struct TrainingMonitor::State {
     if (options.print_ranks == "first") print_first_rank_only();
     if (options.nvtx) {
       const Status started = start_nvtx();
-      report("NVTX", started);
       shows_ranges = started.ok();
+      if (!shows_ranges && monitor::may_print_nvtx_failure()) report("NVTX", started);
     }
     const auto top_layers = static_cast<std::size_t>(options.top_layers);
     if (options.text_log)

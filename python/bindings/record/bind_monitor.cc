@@ -13,6 +13,7 @@
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
+#include "monitor/nvtx_ranges.h"
 #include "monitor/process_reading.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/process_rank.h"
@@ -126,6 +127,8 @@ void bind_watch(nb::module_& module) {
       "start_nvtx", [] { raise_if_failed(start_nvtx()); },
       "Send ranges and memory to the tool that reads NVTX. Calls are counted.");
   module.def("stop_nvtx", &stop_nvtx);
+  module.def("may_print_nvtx_failure", &monitor::may_print_nvtx_failure,
+             "Return True the first time: all recordings and monitors fail for the same reason.");
   module.def(
       "set_device_source",
       [](std::optional<std::function<std::vector<DeviceMemory>()>> ask) {

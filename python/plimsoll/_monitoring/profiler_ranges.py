@@ -89,9 +89,9 @@ def nvtx_is_asked_for() -> bool:
     _report_misspelled()
     said = _record.MonitorOptions()
     try:
-        said.set("nvtx", value)
+        said.set("nvtx", name_of(value))
     except Error as error:
         leave_to_program(error)
-        print_notice(f"PLIMSOLL_MONITOR_NVTX={value!r} is ignored: {error}")
+        print_notice(f"PLIMSOLL_MONITOR_NVTX={value!r} is ignored: it must be true or false")
         return False
     return said.nvtx
