@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "../libtorch/plimsoll_libtorch.h"
@@ -23,12 +24,10 @@ namespace {
 
 constexpr c10::DeviceType kCuda = c10::DeviceType::CUDA;
 
-// Taken while attaching, renewing and detaching.
-std::mutex& mutex() {
-  static auto* lives_for_ever = new std::mutex;
-  return *lives_for_ever;
-}
-// Guarded by mutex().
+// Taken while attaching, renewing and detaching. Usable until the process ends, and without memory.
+std::mutex g_mutex;
+static_assert(std::is_trivially_destructible_v<std::mutex>);
+// Guarded by g_mutex.
 const plimsoll_recorder_api* g_recorder = nullptr;  // while the CPU adapter is attached
 bool g_is_attached = false;
 const char* g_problem = nullptr;
@@ -89,13 +88,13 @@ void attach_if_initialized() {
 std::unique_ptr<at::ObserverContext> operator_began(const at::RecordFunction& /*record*/) {
   if (g_waits.load(std::memory_order_relaxed) && is_allocator_initialized()) {
     // The thread with the lock attaches.
-    if (const std::unique_lock lock(mutex(), std::try_to_lock); lock) attach_if_initialized();
+    if (const std::unique_lock lock(g_mutex, std::try_to_lock); lock) attach_if_initialized();
   }
   return nullptr;
 }
 
 void begin(const plimsoll_recorder_api* api) {
-  const std::lock_guard lock(mutex());
+  const std::lock_guard lock(g_mutex);
   g_recorder = api;
   g_problem = nullptr;
   g_waits = true;
@@ -106,7 +105,7 @@ void begin(const plimsoll_recorder_api* api) {
 }
 
 const char* renew() {
-  const std::unique_lock lock(mutex(), std::try_to_lock);
+  const std::unique_lock lock(g_mutex, std::try_to_lock);
   if (!lock) return nullptr;
   attach_if_initialized();
   if (g_is_attached) plimsoll_libtorch_cuda_renew();
@@ -114,7 +113,7 @@ const char* renew() {
 }
 
 void end() {
-  const std::lock_guard lock(mutex());
+  const std::lock_guard lock(g_mutex);
   stop_reading();
   if (std::exchange(g_is_attached, false)) {
     plimsoll_libtorch_cuda_detach();
@@ -125,7 +124,7 @@ void end() {
 constexpr plimsoll_libtorch_companion kCompanion{&begin, &renew, &end};
 
 [[maybe_unused]] const bool kIsSet = [] {
-  pthread_atfork([] { mutex().lock(); }, [] { mutex().unlock(); }, [] { mutex().unlock(); });
+  pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, [] { g_mutex.unlock(); });
   plimsoll_libtorch_set_companion(&kCompanion);
   return true;
 }();

@@ -10,8 +10,9 @@
 //
 // Tensor figures come from the recorder: exact bytes, and the exact peak of a span, not a sample.
 // They need an adapter (LibTorch: memory_tracer.h) and one call of start_watching(); without these
-// only the process's resident memory is known. Nothing here throws or stops the program. 1 MB is
-// 1024 x 1024 bytes. Link plimsoll::monitor.
+// only the process's resident memory is known. Nothing here stops the program: without memory, a
+// line is missing; only constructors and functions that return figures then throw std::bad_alloc.
+// 1 MB is 1024 x 1024 bytes. Link plimsoll::monitor.
 #pragma once
 
 #include <chrono>
@@ -151,6 +152,8 @@ class MemoryTracker {
   const std::vector<MemoryCheckpoint>& checkpoints() const { return checkpoints_; }
 
  private:
+  void print_changes() const;
+
   LinePrinter print_;
   std::vector<MemoryCheckpoint> checkpoints_;
 };
@@ -242,6 +245,8 @@ class BatchMemoryProfiler {
   void disable();  // from now on every method does nothing
 
  private:
+  void print_changes() const;
+
   Monitoring monitoring_;
   LinePrinter print_;
   std::vector<MemoryCheckpoint> checkpoints_;

@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, ParamSpec, TypeVar, overload
 
 from plimsoll import _record
+from plimsoll._monitoring.block_calls import in_blocks
 from plimsoll._monitoring.profiler_ranges import profiled_mark, profiled_range
 from plimsoll._monitoring.text_log import LogFile, Writer, add_scalars, append_snapshot
 from plimsoll._monitoring.watch import watch
 from plimsoll._process.arguments import bad_argument, flag, number_in_loop, text, whole_number
 from plimsoll._process.names import name_of
+from plimsoll._process.program_errors import Suppressed, without_memory
 from plimsoll._torch import attachment
 
 _P = ParamSpec("_P")
@@ -97,6 +98,7 @@ class MemoryTracker(_record.MemoryTracker):
         watch()
         super().__init__()
 
+    @without_memory(None)
     def record(self, name: str) -> None:
         """Record a checkpoint."""
         super().record(name_of(name))
@@ -122,7 +124,7 @@ class BlockMemory(contextlib.ContextDecorator):
         self.change_bytes: int | None = None
         self.peaks: dict[str, int] = {}
         # blocks that are running, by thread
-        self._open: list[tuple[int, _record.TrackMemory, contextlib.ExitStack]] = []
+        self._open: list[tuple[int, _record.TrackMemory | None, contextlib.ExitStack]] = []
 
     def __repr__(self) -> str:
         names = ("peak_bytes", "added_peak_bytes", "change_bytes")
@@ -130,8 +132,7 @@ class BlockMemory(contextlib.ContextDecorator):
         return f"<plimsoll.BlockMemory {self.name!r}: {figures}, peaks={self.peaks}>"
 
     def __enter__(self) -> BlockMemory:
-        watch()
-        block, ranges = _record.TrackMemory(self.name), contextlib.ExitStack()
+        block, ranges = _measured(self.name), contextlib.ExitStack()
         self._open.append((threading.get_ident(), block, ranges))
         ranges.enter_context(profiled_range(self.name))
         return self
@@ -143,13 +144,16 @@ class BlockMemory(contextlib.ContextDecorator):
         try:
             ranges.close()
         finally:
-            self._end(block.finish())
+            if block is not None:
+                self._end(block)
 
     def _recreate_cm(self) -> BlockMemory:
         """A block for each call of a decorated function, which may run on several threads."""
         return BlockMemory(self.name)
 
-    def _end(self, memory: _record.BlockMemory) -> None:
+    @without_memory(None)
+    def _end(self, block: _record.TrackMemory) -> None:
+        memory = block.finish()
         before, after = memory.before.cpu.allocated_bytes, memory.after.cpu.allocated_bytes
         if memory.after.gpu is not None:
             after = memory.after.gpu.allocated_bytes
@@ -161,6 +165,14 @@ class BlockMemory(contextlib.ContextDecorator):
         if before is not None and self.peak_bytes is not None:
             self.added_peak_bytes = self.peak_bytes - before
         self.peaks = memory.peaks
+
+
+def _measured(name: str) -> _record.TrackMemory | None:
+    """Return the measurement of a block that begins; None if there is no memory for it."""
+    with Suppressed(MemoryError):
+        watch()
+        return _record.TrackMemory(name)
+    return None
 
 
 def track_memory(name: str = "block") -> BlockMemory:
@@ -206,53 +218,10 @@ def monitor_memory(name: Any = None) -> Any:
             raise bad_argument("function", function, "monitor_memory decorates functions")
         own = getattr(function, "__qualname__", type(function).__name__)
         title = name if isinstance(name, str) else own.rpartition("<locals>.")[2]
-        return functools.wraps(function)(_tracked(function, title))
+        begin = functools.partial(track_memory, title)
+        return functools.wraps(function)(in_blocks(function, begin))
 
     return decorate if name is None or isinstance(name, str) else decorate(name)
-
-
-def _tracked(function: Callable[..., Any], title: str) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(function):
-
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            with track_memory(title):
-                return await function(*args, **kwargs)
-
-        return coroutine
-    if inspect.isasyncgenfunction(function):
-
-        async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            with track_memory(title):
-                async with contextlib.aclosing(function(*args, **kwargs)) as values:
-                    step = anext(values)
-                    while True:
-                        try:
-                            value = await step
-                        except StopAsyncIteration:
-                            return
-                        try:
-                            sent = yield value
-                        except GeneratorExit:
-                            raise
-                        except BaseException as error:
-                            step = values.athrow(error)
-                        else:
-                            step = values.asend(sent)
-
-        return async_generator
-    if inspect.isgeneratorfunction(function):
-
-        def generator(*args: Any, **kwargs: Any) -> Any:
-            with track_memory(title):
-                return (yield from function(*args, **kwargs))
-
-        return generator
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with track_memory(title):
-            return function(*args, **kwargs)
-
-    return call
 
 
 class EpochMemoryMonitor(_record.EpochMemoryMonitor):
@@ -313,6 +282,7 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
         super().__init__(enabled)
         self._enabled = enabled
 
+    @without_memory(None)
     def checkpoint(self, name: str) -> None:
         """Record a checkpoint."""
         name = name_of(name)
@@ -371,14 +341,15 @@ def log_tensor_memory_breakdown(
         raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
     if number is None:
         return
-    watch()  # even if no sample is due yet, so that the first one has the earlier tensors
-    if number % interval == 0:
-        sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))
-        if writer is not None:
-            add_scalars(writer, sample, section, top_layers)
-        if log_file is not None:
-            append_snapshot(log_file, sample, top_layers)
-        attachment.learn(_has_activations(sample))
+    with Suppressed(MemoryError):  # the sample is missing, but the training continues
+        watch()  # even if no sample is due yet, so that the first one has the earlier tensors
+        if number % interval == 0:
+            sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))
+            if writer is not None:
+                add_scalars(writer, sample, section, top_layers)
+            if log_file is not None:
+                append_snapshot(log_file, sample, top_layers)
+            attachment.learn(_has_activations(sample))
     attachment.observe_if_needed((number + 1) % interval == 0)
 
 

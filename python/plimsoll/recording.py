@@ -202,7 +202,8 @@ class Recording(RecordingInNotebook):
             _record.start_nvtx()
             self._shows_nvtx = True
         except Error as error:
-            print_notice(f"NVTX: {error}")
+            if _record.may_print_nvtx_failure():
+                print_notice(f"NVTX: {error}")
 
     def stop(self) -> None:
         """End the recording; the file is then complete. Ending it twice is harmless."""

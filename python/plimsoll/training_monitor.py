@@ -187,7 +187,8 @@ class TrainingMonitor:
         reported = "" if error is None else f"{type(error).__name__}: {text_of(error)}"
         if self._is_open:
             attachment.describe()
-        self._monitor.ran_out(iteration, name_of(reported))
+        with Suppressed(MemoryError):
+            self._monitor.ran_out(iteration, name_of(reported))
 
     def close(self) -> None:
         """Stop sampling. The hooks stay until `stop_monitoring` or the end of the process."""

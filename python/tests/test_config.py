@@ -393,3 +393,8 @@ def test_a_path_with_a_zero_byte_is_refused():
         plimsoll.load_options("a\0b")
     with pytest.raises(plimsoll.InvalidArgumentError, match="zero byte"):
         plimsoll.load_options(output_dir="a\0b")
+
+
+def test_text_that_utf8_cannot_encode_is_refused_as_such():
+    with pytest.raises(plimsoll.InvalidArgumentError, match="it must be text that UTF-8 can"):
+        MonitorOptions().set("record", "a\udcff.plim")

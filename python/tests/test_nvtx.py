@@ -232,5 +232,7 @@ def test_without_a_tool_one_line_is_printed(run: Run) -> None:
     assert reported.lines == []
     (line,) = reported.errors.splitlines()
     assert line == ("plimsoll: NVTX: no tool reads NVTX here: start the program with plimsoll nsys")
-    reported = run("plimsoll.TrainingMonitor(nvtx=True, text_log=False)\n", tool=None)
-    assert reported.errors.splitlines() == [line]
+    monitor = "plimsoll.TrainingMonitor(nvtx=True, text_log=False)\n"
+    assert run(monitor, tool=None).errors.splitlines() == [line]
+    both = f"with plimsoll.record('both.plim', nvtx=True):\n    {monitor}    {monitor}"
+    assert run(both, tool=None).errors.splitlines() == [line]

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -88,11 +87,7 @@ int report(Arguments arguments, const std::string& path) {
 
 // Where there is a desktop, and someone who reads the output.
 void open_in_browser(const std::string& page) {
-  const auto has = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return value != nullptr && *value != '\0';
-  };
-  if (::isatty(STDOUT_FILENO) == 0 || (!has("DISPLAY") && !has("WAYLAND_DISPLAY"))) return;
+  if (::isatty(STDOUT_FILENO) == 0 || (!is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY"))) return;
   // Some desktops keep xdg-open running as long as the browser.
   (void)run_program({"sh", "-c", "xdg-open \"$0\" >/dev/null 2>&1 &", page});
 }

@@ -16,17 +16,17 @@
 namespace plimsoll::cli {
 namespace {
 
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
 bool is_dumb() {
   const char* term = std::getenv("TERM");
   return term != nullptr && std::string_view(term) == "dumb";
 }
 
 }  // namespace
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
 
 std::size_t output_width(std::size_t widest) {
   constexpr std::size_t kNoTerminal = 100;

@@ -12,6 +12,9 @@ namespace plimsoll::cli {
 // Columns for output on stdout: those of the terminal, at most `widest`; 100 when piped.
 std::size_t output_width(std::size_t widest = 100);
 
+// Whether an environment variable is set and not empty.
+bool is_set(const char* variable);
+
 // `when`: "auto", "always" or "never". auto: on a terminal that is not dumb, unless NO_COLOR is
 // set.
 text::Color output_color(std::string_view when);

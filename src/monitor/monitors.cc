@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <new>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -64,6 +67,16 @@ std::string loss_text(const char* before, const Loss& loss) {
   return value ? before + text("loss=%.6f", *value) : "";
 }
 
+// Without memory, a line is missing and the program continues.
+template <typename Action>
+void without_memory(const Action& action) {
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
 std::string banner(std::int64_t batches) {
   if (batches <= 0) return "Memory monitoring enabled";
   return "Memory monitoring enabled (verbose for first " + std::to_string(batches) +
@@ -100,14 +113,18 @@ std::string MemoryMonitor::get_memory_summary() { return usage_text(current_usag
 
 void MemoryMonitor::print_memory_usage(const std::string& prefix, const LinePrinter& print) {
   const char* separator = prefix.empty() || prefix.back() == ' ' ? "" : " ";
-  print(prefix + separator + get_memory_summary());
+  without_memory([&] { print(prefix + separator + get_memory_summary()); });
 }
 
 void MemoryTracker::record(std::string name) {
-  checkpoints_.push_back({std::move(name), current_usage()});
+  without_memory([&] { checkpoints_.push_back({std::move(name), current_usage()}); });
 }
 
 void MemoryTracker::print_summary() const {
+  without_memory([this] { print_changes(); });
+}
+
+void MemoryTracker::print_changes() const {
   if (checkpoints_.empty()) return print_("[Memory] summary: nothing recorded");
   std::size_t width = 0;
   for (const MemoryCheckpoint& checkpoint : checkpoints_) {
@@ -127,8 +144,12 @@ void MemoryTracker::print_summary() const {
 }
 
 TrackMemory::TrackMemory(std::string name, LinePrinter print)
-    : name_(std::move(name)), print_(std::move(print)), span_(PeakSpan()) {
-  memory_.before = span_->usage();
+    : name_(std::move(name)), print_(std::move(print)) {
+  without_memory([this] {
+    PeakSpan span;
+    memory_.before = span.usage();
+    span_ = std::move(span);
+  });
 }
 
 TrackMemory::~TrackMemory() {
@@ -140,14 +161,16 @@ TrackMemory::~TrackMemory() {
 }
 
 const BlockMemory& TrackMemory::finish() {
-  if (!span_) return memory_;
-  memory_.peaks = span_->peaks();
-  memory_.after = span_->usage();
-  span_.reset();
-  const auto& [before, after, peaks] = memory_;
-  print_("[Memory] " + name_ + ": CPU " + change(before.rss_bytes, after.rss_bytes) + ", " +
-         place(after) + " " + tensor_change(before, after));
-  print_(std::string("         Peak ") + place(after) + ": " + peak_text(after.tensors()));
+  const std::optional<PeakSpan> span = std::exchange(span_, std::nullopt);
+  if (!span) return memory_;
+  without_memory([&] {
+    memory_.peaks = span->peaks();
+    memory_.after = span->usage();
+    const auto& [before, after, peaks] = memory_;
+    print_("[Memory] " + name_ + ": CPU " + change(before.rss_bytes, after.rss_bytes) + ", " +
+           place(after) + " " + tensor_change(before, after));
+    print_(std::string("         Peak ") + place(after) + ": " + peak_text(after.tensors()));
+  });
   return memory_;
 }
 
@@ -162,26 +185,30 @@ EpochMemoryMonitor::EpochMemoryMonitor(Monitoring monitoring, std::int64_t verbo
 void EpochMemoryMonitor::on_epoch_start() {
   if (monitoring_ == Monitoring::kOff) return;
   span_.reset();
-  span_.emplace();
+  without_memory([this] { span_.emplace(); });
 }
 
 void EpochMemoryMonitor::on_batch_end(std::int64_t batch, const Loss& loss) {
   if (monitoring_ == Monitoring::kOff || batch >= verbose_batches_) return;
-  const MemoryUsage usage = current_usage();
-  print_("  Batch " + std::to_string(batch) + ": " + place(usage) + " " +
-         mb(usage.tensors().allocated_bytes) + ", CPU " + mb(usage.rss_bytes) +
-         loss_text(", ", loss));
+  without_memory([&] {
+    const MemoryUsage usage = current_usage();
+    print_("  Batch " + std::to_string(batch) + ": " + place(usage) + " " +
+           mb(usage.tensors().allocated_bytes) + ", CPU " + mb(usage.rss_bytes) +
+           loss_text(", ", loss));
+  });
 }
 
 void EpochMemoryMonitor::on_epoch_end() {
   if (monitoring_ == Monitoring::kOff) return;
-  const MemoryUsage usage = span_ ? span_->usage() : current_usage();
-  span_.reset();
-  const TensorUsage& tensors = usage.tensors();
-  std::string line = std::string("  Epoch end: ") + place(usage) + " " +
-                     mb(tensors.allocated_bytes) + " allocated";
-  if (tensors.reserved_bytes) line += ", " + mb(tensors.reserved_bytes) + " reserved";
-  print_(line + ", peak " + peak_text(tensors));
+  const std::optional<PeakSpan> span = std::exchange(span_, std::nullopt);
+  without_memory([&] {
+    const MemoryUsage usage = span ? span->usage() : current_usage();
+    const TensorUsage& tensors = usage.tensors();
+    std::string line = std::string("  Epoch end: ") + place(usage) + " " +
+                       mb(tensors.allocated_bytes) + " allocated";
+    if (tensors.reserved_bytes) line += ", " + mb(tensors.reserved_bytes) + " reserved";
+    print_(line + ", peak " + peak_text(tensors));
+  });
 }
 
 OptimizationMemoryMonitor::OptimizationMemoryMonitor(Monitoring monitoring,
@@ -195,35 +222,44 @@ void OptimizationMemoryMonitor::on_start() {
   evaluations_ = 0;
   if (monitoring_ == Monitoring::kOff) return;
   span_.reset();
-  span_.emplace();
+  without_memory([this] { span_.emplace(); });
 }
 
 void OptimizationMemoryMonitor::on_loss_evaluation(const Loss& loss) {
   const std::int64_t evaluation = evaluations_++;
   if (monitoring_ == Monitoring::kOff || evaluation >= verbose_evaluations_) return;
-  print_("  Loss evaluation " + std::to_string(evaluation) + ": " + usage_text(current_usage()));
-  const std::string iteration = "    Iteration " + std::to_string(evaluation + 1) + ": ";
-  if (const std::string line = loss_text(iteration.c_str(), loss); !line.empty()) print_(line);
+  without_memory([&] {
+    print_("  Loss evaluation " + std::to_string(evaluation) + ": " + usage_text(current_usage()));
+    const std::string iteration = "    Iteration " + std::to_string(evaluation + 1) + ": ";
+    if (const std::string line = loss_text(iteration.c_str(), loss); !line.empty()) print_(line);
+  });
 }
 
 void OptimizationMemoryMonitor::on_end() {
   if (monitoring_ == Monitoring::kOff) return;
-  const MemoryUsage usage = span_ ? span_->usage() : current_usage();
-  span_.reset();
-  print_("After optimization: " + usage_text(usage));
-  const char* what = usage.gpu ? "GPU memory" : "CPU tensors";
-  print_(std::string("  Peak ") + what + " during optimization: " + peak_text(usage.tensors()));
+  const std::optional<PeakSpan> span = std::exchange(span_, std::nullopt);
+  without_memory([&] {
+    const MemoryUsage usage = span ? span->usage() : current_usage();
+    print_("After optimization: " + usage_text(usage));
+    const char* what = usage.gpu ? "GPU memory" : "CPU tensors";
+    print_(std::string("  Peak ") + what + " during optimization: " + peak_text(usage.tensors()));
+  });
 }
 
 BatchMemoryProfiler::BatchMemoryProfiler(Monitoring monitoring, LinePrinter print)
     : monitoring_(monitoring), print_(std::move(print)) {}
 
 void BatchMemoryProfiler::checkpoint(std::string name) {
-  if (monitoring_ == Monitoring::kOn) checkpoints_.push_back({std::move(name), current_usage()});
+  if (monitoring_ == Monitoring::kOff) return;
+  without_memory([&] { checkpoints_.push_back({std::move(name), current_usage()}); });
 }
 
 void BatchMemoryProfiler::print_summary() const {
   if (monitoring_ == Monitoring::kOff) return;
+  without_memory([this] { print_changes(); });
+}
+
+void BatchMemoryProfiler::print_changes() const {
   if (checkpoints_.size() < 2) return print_("    Memory profile: fewer than two checkpoints");
   print_("    Memory profile:");
   for (std::size_t i = 1; i < checkpoints_.size(); ++i) {

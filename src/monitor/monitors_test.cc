@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <new>
+#include <optional>
 #include <regex>
 #include <string>
 #include <thread>
@@ -394,6 +396,36 @@ TEST_F(Monitors, use_the_allocators_own_figures_and_the_recorders_peaks) {
   expect_figures(30, 100);
   set_device_source([] { return std::vector{gpu(10, 80, 60)}; });
   expect_figures(10, 80);
+}
+
+TEST_F(Monitors, without_memory_a_line_is_missing_and_the_program_continues) {
+  const LinePrinter no_memory = [](const std::string& line) {
+    if (!line.starts_with("Memory monitoring enabled")) throw std::bad_alloc();
+  };
+  MemoryMonitor::print_memory_usage("", no_memory);
+  MemoryTracker tracker(no_memory);
+  tracker.print_summary();
+  TrackMemory block("block", no_memory);
+  EXPECT_NE(block.finish().after.rss_bytes, std::nullopt);
+  EpochMemoryMonitor epochs(Monitoring::kOn, 5, no_memory);
+  epochs.on_epoch_start();
+  epochs.on_batch_end(0);
+  epochs.on_epoch_end();
+  OptimizationMemoryMonitor optimization(Monitoring::kOn, 5, no_memory);
+  optimization.on_start();
+  optimization.on_loss_evaluation();
+  optimization.on_end();
+  BatchMemoryProfiler batches(Monitoring::kOn, no_memory);
+  batches.print_summary();
+  const auto source_without_memory = []() -> std::vector<DeviceMemory> { throw std::bad_alloc(); };
+  set_device_source(source_without_memory);
+  tracker.record("none");
+  EXPECT_THAT(tracker.checkpoints(), IsEmpty());
+  batches.checkpoint("none");
+  epochs.on_epoch_start();
+  TrackMemory unmeasured("block", said.printer());
+  EXPECT_EQ(unmeasured.finish().peak_bytes(), std::nullopt);
+  EXPECT_THAT(said.lines, IsEmpty());
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Forwards the recorder's ranges to the tool that reads NVTX.
+#include "monitor/nvtx_ranges.h"
+
 #include <pthread.h>
 
 #include <array>
@@ -184,6 +186,11 @@ void step_ended(std::uint64_t number) try {
 constexpr plimsoll_range_listener kListener = {range_began, range_ended, step_ended};
 
 }  // namespace
+
+bool monitor::may_print_nvtx_failure() noexcept {
+  static std::atomic<bool> is_printed{false};
+  return !is_printed.exchange(true, std::memory_order_relaxed);
+}
 
 Status start_nvtx() {
   PLIMSOLL_TRY_ASSIGN(const Nvtx* nvtx, Nvtx::connect());

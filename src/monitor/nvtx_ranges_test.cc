@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "monitor/nvtx_ranges.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder.h"
 #include "plimsoll/training_monitor.h"
@@ -195,6 +196,8 @@ TEST_F(NvtxRanges, WithoutAToolNothingIsReportedAndASentenceSaysSo) {
     ::unsetenv("NVTX_INJECTION64_PATH");
     const Status started = start_nvtx();
     EXPECT_EQ(started.error().code, ErrorCode::kUnsupported);
+    EXPECT_TRUE(monitor::may_print_nvtx_failure());
+    EXPECT_FALSE(monitor::may_print_nvtx_failure());
     EXPECT_THAT(started.error().message, HasSubstr("plimsoll nsys"));
     EXPECT_EQ(*plimsoll_recorder()->range_listener, nullptr);
     finish();

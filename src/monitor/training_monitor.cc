@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "alerts/survivors.h"
 #include "base/output_file.h"
 #include "base/timestamps.h"
+#include "monitor/nvtx_ranges.h"
 #include "monitor/snapshots.h"
 #include "monitor/watch.h"
 #include "plimsoll/process_rank.h"
@@ -47,6 +49,16 @@ MemoryAlert reported(const alerts::Alert& alert) {
           .text = alert_text(alert)};
 }
 
+// Without memory, the action is left out and training continues.
+template <typename Action>
+void attempt(const Action& action) {
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
 }  // namespace
 
 void print_to_stderr(const std::string& line) { base::write_to_stderr(with_rank(line) + "\n"); }
@@ -63,8 +75,8 @@ struct TrainingMonitor::State {
     if (options.print_ranks == "first") print_first_rank_only();
     if (options.nvtx) {
       const Status started = start_nvtx();
-      report("NVTX", started);
       shows_ranges = started.ok();
+      if (!shows_ranges && monitor::may_print_nvtx_failure()) report("NVTX", started);
     }
     const auto top_layers = static_cast<std::size_t>(options.top_layers);
     if (options.text_log)
@@ -79,11 +91,7 @@ struct TrainingMonitor::State {
   State& operator=(const State&) = delete;
   ~State() {
     hide_ranges();
-    try {
-      (void)write_last_image();  // no one is left to read a message
-    } catch (const std::bad_alloc&) {
-      return;  // no memory: no image
-    }
+    attempt([this] { (void)write_last_image(); });  // no one is left to read a message
   }
 
   void hide_ranges() {
@@ -224,7 +232,7 @@ void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   show_progress(iteration);
   if (state_->options.is_due(iteration))
     state_->try_to_take(iteration, loss, State::Ended::kAsUsual);
-  state_->snapshots.iteration_ended(iteration);
+  attempt([&] { state_->snapshots.iteration_ended(iteration); });
 }
 
 void TrainingMonitor::set_batch_size(std::int64_t items) {
@@ -243,13 +251,7 @@ void TrainingMonitor::ran_out(std::int64_t iteration, const std::string& error) 
 void TrainingMonitor::close() {
   state_->is_open = false;
   state_->span.reset();
-  const auto attempt = [](auto&& action) {
-    try {
-      action();
-    } catch (const std::bad_alloc&) {
-      return;  // the destructor closes it at the latest
-    }
-  };
+  // What fails here is closed by the destructor.
   attempt([this] { state_->snapshots.end(); });
   attempt([this] { state_->hide_ranges(); });
   attempt([this] { state_->log.close(); });

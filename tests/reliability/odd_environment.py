@@ -20,6 +20,7 @@ import torch._dynamo  # the optimizers import it
 
 import plimsoll
 from plimsoll._command.environment import begin_as_environment_says
+from plimsoll._torch import adapter
 
 HANG_SECONDS = 120
 
@@ -45,7 +46,7 @@ def train_recorded() -> None:
     try:
         monitor = plimsoll.TrainingMonitor(interval=1, output_dir="monitor", text_log=True)
     except plimsoll.Error as error:  # an error in the options, before training
-        print(f"plimsoll: {error!r}", file=sys.stderr)
+        print(f"plimsoll: {error}", file=sys.stderr)
 
     def after_step(loss: torch.Tensor) -> None:
         plimsoll.step()
@@ -65,7 +66,7 @@ def in_child(folder: str, variable: str, value: str, is_recorded: bool) -> dict:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         os.mkdir(f"{folder}/work{is_recorded}")
         os.chdir(f"{folder}/work{is_recorded}")
-        # The compiled adapter is loaded; nothing is compiled here.
+        # main() has compiled the adapter; with another cache, it cannot be compiled here.
         os.environ.update(PLIMSOLL="1", CXX="false")
         if variable == "NVTX_INJECTION64_PATH":
             os.environ["PLIMSOLL_MONITOR_NVTX"] = "1"
@@ -90,6 +91,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for name in [name for name in os.environ if name.startswith("PLIMSOLL")]:
         del os.environ[name]
+    adapter.compiled(adapter.CPU, lambda _: None)
     plain = None
     for variable, value in json.load(sys.stdin):
         folder = tempfile.mkdtemp()  # no `with`: the children would leave the block when they exit

@@ -38,6 +38,8 @@ COMMANDS = {
     "PLIMSOLL_CUDA_LIBRARY": ["run", "--cuda-driver", "--", "/bin/true"],
 }
 ELSEWHERE = {
+    "DISPLAY": "plimsoll demo reads it if stdout is a terminal",
+    "WAYLAND_DISPLAY": "plimsoll demo reads it if stdout is a terminal",
     "LD_PRELOAD": "the dynamic linker reads it before Plimsoll runs",
     "CUDA_HOME": "read where torch's CUDA build is installed",
     "CUDA_PATH": "read where torch's CUDA build is installed",

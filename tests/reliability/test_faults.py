@@ -40,6 +40,11 @@ def test_a_malloc_that_fails_in_a_tracer_changes_no_training():
     check(["--every", "499", "--call", "malloc"], ("tracer",))
 
 
+@pytest.mark.parametrize("more", [[], ["--from-on"]], ids=["once", "from-on"])
+def test_a_malloc_that_fails_in_monitors_that_print_changes_no_training(more):
+    check(["--every", "149", "--call", "malloc", *more], ("loop",))
+
+
 def check(words, modes):
     ran = subprocess.run(
         [sys.executable, PROGRAM, *words, *(f"--mode={mode}" for mode in modes)],

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
+#include "monitor/nvtx_ranges.h"
 #include "monitor/process_reading.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/process_rank.h"
@@ -59,10 +61,13 @@ class TrackedBlock {
 };
 
 // Reports to the recorder what no hook has reported, before a sample; empty while nothing is
-// attached. Guarded by the GIL; never destroyed, because it may hold a Python object.
+// attached. Guarded by the GIL; never destroyed, because it may hold a Python object. It is not on
+// the heap: without memory, detaching must still empty it.
 std::function<void()>& describer() {
-  static auto& held = *new std::function<void()>;
-  return held;
+  using Describer = std::function<void()>;
+  alignas(Describer) static std::byte storage[sizeof(Describer)];
+  static auto* const held = ::new (static_cast<void*>(storage)) Describer;
+  return *held;
 }
 
 Monitoring switched(bool enabled) { return enabled ? Monitoring::kOn : Monitoring::kOff; }
@@ -122,6 +127,8 @@ void bind_watch(nb::module_& module) {
       "start_nvtx", [] { raise_if_failed(start_nvtx()); },
       "Send ranges and memory to the tool that reads NVTX. Calls are counted.");
   module.def("stop_nvtx", &stop_nvtx);
+  module.def("may_print_nvtx_failure", &monitor::may_print_nvtx_failure,
+             "Return True the first time: all recordings and monitors fail for the same reason.");
   module.def(
       "set_device_source",
       [](std::optional<std::function<std::vector<DeviceMemory>()>> ask) {

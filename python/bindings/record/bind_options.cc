@@ -50,7 +50,9 @@ Value argument(nb::handle given, const std::string& name, const char* kind) {
 }
 
 std::string text_argument(nb::handle given, const std::string& name) {
-  return argument<std::string>(given, name, "a str");
+  // Text from the system may have lone surrogates, as in "\\udcff".
+  const bool is_text = PyUnicode_Check(given.ptr()) != 0;
+  return argument<std::string>(given, name, is_text ? "text that UTF-8 can encode" : "a str");
 }
 
 std::int64_t iteration_argument(nb::handle given) {

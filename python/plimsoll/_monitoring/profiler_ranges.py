@@ -14,11 +14,12 @@ from typing import Any
 from plimsoll import _record
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
-from plimsoll._process.program_errors import leave_to_program
+from plimsoll._process.program_errors import leave_to_program, without_memory
 from plimsoll.errors import Error
 
 _MB = 1024 * 1024
 _PREFIX = "PLIMSOLL_MONITOR_"
+_UNKNOWN: tuple[str, int | None] = ("tensors", None)
 
 _reported: set[str] = set()  # variables
 
@@ -30,7 +31,7 @@ def profiled_range(name: str) -> Iterator[None]:
     if profiler is None:
         yield
         return
-    before = _tensor_bytes()
+    _, before = _tensor_bytes()
     with profiler.record_function(f"plimsoll: {name}"):
         try:
             yield
@@ -46,7 +47,7 @@ def profiled_mark(name: str) -> None:
 
 
 def _mark(profiler: Any, name: str, before: int | None) -> None:
-    place, now = _place(), _tensor_bytes()
+    place, now = _tensor_bytes()
     reported = f"{place} unknown" if now is None else f"{place} {now / _MB:.1f} MB"
     if now is not None and before is not None:
         reported += f" ({(now - before) / _MB:+.1f} MB)"
@@ -59,13 +60,13 @@ def _recording_profiler() -> Any:
     return profiler if getattr(profiler, "_is_profiler_enabled", False) else None
 
 
-def _place() -> str:
-    return "CPU tensors" if _record.current_usage().gpu is None else "GPU"
-
-
-def _tensor_bytes() -> int | None:
+@without_memory(_UNKNOWN)
+def _tensor_bytes() -> tuple[str, int | None]:
+    """Return what is counted, and its bytes if they are known."""
     usage = _record.current_usage()
-    return (usage.cpu if usage.gpu is None else usage.gpu).allocated_bytes
+    if usage.gpu is None:
+        return "CPU tensors", usage.cpu.allocated_bytes
+    return "GPU", usage.gpu.allocated_bytes
 
 
 def _report_misspelled() -> None:
@@ -89,9 +90,9 @@ def nvtx_is_asked_for() -> bool:
     _report_misspelled()
     said = _record.MonitorOptions()
     try:
-        said.set("nvtx", value)
+        said.set("nvtx", name_of(value))
     except Error as error:
         leave_to_program(error)
-        print_notice(f"PLIMSOLL_MONITOR_NVTX={value!r} is ignored: {error}")
+        print_notice(f"PLIMSOLL_MONITOR_NVTX={value!r} is ignored: it must be true or false")
         return False
     return said.nvtx

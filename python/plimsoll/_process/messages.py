@@ -7,10 +7,11 @@ import sys
 from typing import TextIO
 
 from plimsoll import _record
-from plimsoll._process.program_errors import Suppressed
+from plimsoll._process.program_errors import Suppressed, without_memory
 from plimsoll._process.quiet_files import write_all
 
 
+@without_memory(None)
 def print_notice(message: str) -> None:
     """Print ``plimsoll: MESSAGE`` on stderr, with the rank in a distributed run."""
     print_lines(_record.with_rank("plimsoll: ") + message)
