@@ -91,7 +91,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/quiet_writing_c.h",
     },
     "python/bindings": {
-        "include/plimsoll", "alerts", "monitor", "sample", "tensorboard", "text_log",
+        "include/plimsoll", "alerts", "base", "monitor", "sample", "tensorboard", "text_log",
     },
     "examples": {"include/plimsoll"},
 }  # fmt: skip

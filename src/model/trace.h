@@ -13,12 +13,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/column.h"
 #include "base/device_bar.h"
+#include "base/recorder_names.h"
 #include "model/events.h"
 #include "model/ids.h"
 #include "model/live_index.h"
@@ -27,17 +29,23 @@
 
 namespace plimsoll::model {
 
-enum class DeviceType : std::uint8_t { kCuda, kHip, kXpu, kOther, kCpu, kPinnedHost };
-const char* to_string(DeviceType type);  // "cpu", "cuda", ...
+using base::DeviceType;
 
 struct Device {
   DeviceType type = DeviceType::kCuda;
   std::int32_t ordinal =
       0;  // -1 for the CPU, as torch.profiler writes it; -2 for pinned host memory
 
-  friend auto operator<=>(const Device&, const Device&) = default;
+  friend bool operator==(const Device&, const Device&) = default;
+  // Accelerators come before the memory of the host.
+  friend constexpr auto operator<=>(const Device& a, const Device& b) {
+    return std::tuple(base::is_host(a.type), a.type, a.ordinal) <=>
+           std::tuple(base::is_host(b.type), b.type, b.ordinal);
+  }
 };
-std::string to_string(Device device);  // "cuda:0", "cpu"
+inline std::string to_string(Device device) {
+  return base::device_name(device.type, device.ordinal);
+}
 
 enum class SegmentType : std::uint8_t { kUnknown, kSmall, kLarge };
 enum class BlockState : std::uint8_t { kInactive, kActiveAllocated, kActivePendingFree };
