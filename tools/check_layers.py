@@ -99,7 +99,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 # Public headers with only names, values and rules; every module may include them.
 FOR_ALL = {
     "plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h",
-    "plimsoll/caching_allocator.h",
+    "plimsoll/caching_allocator.h", "plimsoll/finding.h",
 }  # fmt: skip
 
 # Third-party headers, and the modules that may include them. The recorder runs in users' processes,

@@ -37,13 +37,13 @@ std::string advice(bool is_high, bool is_needed_by_peak) {
          "tensor sizes equal from iteration to iteration";
 }
 
-Alert note_of(const DeviceMemory& device, std::int64_t iteration, std::optional<std::uint64_t> peak,
-              bool is_high) {
+MemoryAlert note_of(const DeviceMemory& device, std::int64_t iteration,
+                    std::optional<std::uint64_t> peak, bool is_high) {
   const std::uint64_t reserved = *device.reserved_bytes;
   const std::uint64_t cached = reserved - *device.allocated_bytes;
   // Most of the cache serves the peak.
   const bool is_needed_by_peak = peak && *peak + cached / 2 >= reserved;
-  Alert alert;
+  MemoryAlert alert;
   alert.id = "fragmentation";
   alert.severity = is_high ? FindingSeverity::kWarning : FindingSeverity::kInfo;
   alert.device = device.name;
@@ -63,15 +63,15 @@ Alert note_of(const DeviceMemory& device, std::int64_t iteration, std::optional<
 
 void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
                             std::optional<std::uint64_t> highest_peak_bytes,
-                            const DetectionOptions& options, std::vector<Alert>& findings) {
+                            const DetectionOptions& options, std::vector<MemoryAlert>& findings) {
   const auto ratio = fragmentation_ratio(device);
   if (!ratio || *device.reserved_bytes < options.least_reserved_bytes) return;
   const double percent = *ratio * 100;
   const bool is_high = percent > kHighPercent;
-  const auto known = std::ranges::find_if(findings, [&](const Alert& alert) {
+  const auto known = std::ranges::find_if(findings, [&](const MemoryAlert& alert) {
     return alert.id == "fragmentation" && alert.device == device.name;
   });
-  Alert alert;
+  MemoryAlert alert;
   if (known != findings.end()) {
     alert = std::move(*known);
     findings.erase(known);
@@ -84,7 +84,7 @@ void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
   }
   alert.evidence.emplace_back(kWhyNotEmptyCache);
   const auto after = std::ranges::find_if(
-      findings, [&](const Alert& other) { return other.severity < alert.severity; });
+      findings, [&](const MemoryAlert& other) { return other.severity < alert.severity; });
   findings.insert(after, std::move(alert));
 }
 
