@@ -110,7 +110,6 @@ THIRD_PARTY: dict[str, set[str]] = {
     "zlib.h": {"readers", "readers/*", "exporters", "exporters/*"},
     "tsl/": {"model", "readers", "readers/*", "analysis", "analysis/*", "exporters", "exporters/*"},
     "yaml-cpp/": {"config"},
-    "CLI/": {"cli"},
     "Python.h": {"python/bindings", "adapters/*"},
     "nanobind/": {"python/bindings"},
     "torch/": {"adapters/*", "examples"},
