@@ -81,3 +81,15 @@ def test_what_the_design_forbids_is_one_problem(tmp_path: Path, file: str, inclu
 
 def test_this_repository_keeps_its_fences() -> None:
     assert check_layers.check(ROOT) == []
+
+
+def test_every_permission_is_used() -> None:
+    assert check_layers.unused_permissions(ROOT) == []
+
+
+def test_an_unused_permission_is_found(tmp_path: Path) -> None:
+    problems(tmp_path, "src/format/a.cc", '"base/a.h"')
+    unused = check_layers.unused_permissions(tmp_path)
+    assert "'format' does not include base" not in unused
+    assert "'model' does not include base" in unused
+    assert "'config' does not include yaml-cpp/*" in unused
