@@ -4,7 +4,6 @@
 #   rapidjson             readers, exporters (SAX)         no build
 #   ZLIB::ZLIB            readers (.gz)                    no build
 #   tsl::robin_map        model, readers (interning)       no build
-#   CLI11::CLI11          cli                              no build
 #   yaml-cpp              config                           no build
 #   GTest::gmock_main     tests                            -DPLIMSOLL_TESTS=OFF
 #   benchmark::benchmark  bench                            -DPLIMSOLL_BENCH=OFF
@@ -14,7 +13,6 @@ if(NOT PLIMSOLL_ENGINE)
   return() # the recorder needs no more
 endif()
 find_package(ZLIB REQUIRED)
-find_package(CLI11 CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 find_package(tsl-robin-map CONFIG REQUIRED)
 

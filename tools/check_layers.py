@@ -44,8 +44,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "charts", "comparison", "exporters", "model", "page", "report", "tiles",
         "plimsoll/version.h",
     },
-    "exporters/svg": {"base", "model", "report", "exporters", "charts", "page"},
-    "exporters/png": {"base", "model", "report", "exporters", "charts", "page"},
+    "exporters/svg": {"exporters", "charts", "page"},
+    "exporters/png": {"exporters", "charts", "page"},
     "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
@@ -61,7 +61,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "text_log": {"base", "sample", "plimsoll/process_rank.h"},
     "tensorboard": {"base", "page", "sample"},
     "live": {"base", "sample", "probes"},
-    "nvtx": {"base"},
+    "nvtx": set(),
     "monitor": {
         "base", "sample", "probes", "alerts", "text_log", "tensorboard", "live", "nvtx",
         "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
@@ -71,13 +71,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
     },
     "logs": {"base", "sample", "alerts", "text_log"},
     "text": {"base"},
-    "top": {"base", "sample", "probes", "live", "text"},
+    "top": {"base", "probes", "live", "text"},
     "nsys": {"base", "text"},
-    "config": {"base", "plimsoll/monitor_config.h", "plimsoll/monitor_options.h"},
+    "config": {"base", "plimsoll/monitor_config.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
         "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal",
-        "engine", "alerts", "logs", "top", "nsys", "text", "probes", "live", "sample", "server",
+        "engine", "alerts", "logs", "top", "nsys", "text", "sample", "server",
         "charts", "page", "plimsoll/session.h",
     },
     "include/plimsoll": set(),
@@ -91,7 +91,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/quiet_writing_c.h",
     },
     "python/bindings": {
-        "include/plimsoll", "alerts", "monitor", "sample", "tensorboard", "text_log",
+        "include/plimsoll", "alerts", "base", "monitor", "sample", "tensorboard", "text_log",
     },
     "examples": {"include/plimsoll"},
 }  # fmt: skip
@@ -99,18 +99,20 @@ MAY_INCLUDE: dict[str, set[str]] = {
 # Public headers with only names, values and rules; every module may include them.
 FOR_ALL = {
     "plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h",
-    "plimsoll/caching_allocator.h",
+    "plimsoll/caching_allocator.h", "plimsoll/finding.h",
 }  # fmt: skip
+
+# Not yet there; nothing else in the tables may be unused.
+PLANNED = {"simulator", "server"}
 
 # Third-party headers, and the modules that may include them. The recorder runs in users' processes,
 # and public headers are part of users' builds: base, format, record and include/plimsoll must not
 # appear here.
 THIRD_PARTY: dict[str, set[str]] = {
-    "rapidjson/": {"readers", "readers/*", "report", "exporters", "exporters/*", "engine", "cli"},
-    "zlib.h": {"readers", "readers/*", "exporters", "exporters/*"},
-    "tsl/": {"model", "readers", "readers/*", "analysis", "analysis/*", "exporters", "exporters/*"},
+    "rapidjson/": {"readers/kineto"},
+    "zlib.h": {"readers", "exporters/html"},
+    "tsl/": {"model", "readers/*", "analysis/sites"},
     "yaml-cpp/": {"config"},
-    "CLI/": {"cli"},
     "Python.h": {"python/bindings", "adapters/*"},
     "nanobind/": {"python/bindings"},
     "torch/": {"adapters/*", "examples"},
@@ -176,11 +178,39 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
                 yield f"{where}: '{module}' may not include <{header}>"
 
 
+def fenced_files(root: Path) -> list[Path]:
+    """Return the files with rules, from the root."""
+    fenced = ("src", "include/plimsoll", "adapters", "python/bindings", "examples")
+    files = [p for top in fenced for p in sorted((root / top).rglob("*"))]
+    return [p.relative_to(root) for p in files if p.suffix in SOURCES]
+
+
 def check(root: Path) -> list[str]:
     """Return every forbidden include below root, one line each."""
-    fenced = ("src", "include/plimsoll", "adapters", "python/bindings", "examples")
-    files = [p for top in fenced for p in sorted((root / top).rglob("*")) if p.suffix in SOURCES]
-    return [problem for p in files for problem in check_file(root, p.relative_to(root))]
+    return [problem for path in fenced_files(root) for problem in check_file(root, path)]
+
+
+def unused_permissions(root: Path) -> list[str]:
+    """Return the entries of the tables that no file needs, one line each."""
+    used: dict[str, set[str]] = {}  # by module: headers and modules that it includes
+    for path in fenced_files(root):
+        headers = {match.group(2) for match in INCLUDE.finditer((root / path).read_text("utf-8"))}
+        of_modules = {included_module(header) for header in headers if "/" in header}
+        used.setdefault(module_of(path), set()).update(headers, of_modules)
+
+    def is_used(modules: str, what: str) -> bool:
+        return any(
+            fnmatch(module, modules) and any(fnmatch(each, what) for each in included)
+            for module, included in used.items()
+        )
+
+    permissions = [(module, what) for module, row in MAY_INCLUDE.items() for what in sorted(row)]
+    permissions += [(m, f"{prefix}*") for prefix, row in THIRD_PARTY.items() for m in sorted(row)]
+    return [
+        f"'{module}' does not include {what}"
+        for module, what in permissions
+        if not {module, what} & PLANNED and not is_used(module, what)
+    ]
 
 
 def main() -> int:

@@ -38,7 +38,7 @@ std::uint64_t ShadowHeap::rounded(std::uint64_t requested_bytes) const noexcept 
 bool ShadowHeap::is_split(const Range& range, std::uint64_t size_bytes,
                           std::uint64_t remaining_bytes) const noexcept {
   const bool is_small = is_small_request(size_bytes) ||
-                        (!range.is_expandable && range.end - range.address == kSmallSegmentBytes);
+                        (!range.is_expandable && is_small_segment(range.end - range.address));
   const bool is_of_pages =
       settings_.has_expandable_segments && (range.is_expandable || range.pool == HeapPool{});
   if (is_small || is_of_pages) return remaining_bytes >= kMinBlockBytes;

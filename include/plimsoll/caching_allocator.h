@@ -24,6 +24,11 @@ constexpr bool is_small_request(std::uint64_t requested_bytes) {
   return requested_bytes <= kLargestSmallRequest;
 }
 
+// Whether a segment with this size, not an expandable one, serves small requests.
+constexpr bool is_small_segment(std::uint64_t size_bytes) {
+  return size_bytes <= kSmallSegmentBytes;
+}
+
 // The page of an expandable segment for requests of this kind.
 constexpr std::uint64_t page_bytes(bool is_small) {
   return is_small ? kSmallSegmentBytes : kLargePageBytes;

@@ -44,7 +44,11 @@ enum plimsoll_device_type {
   PLIMSOLL_DEVICE_HIP = 2,
   PLIMSOLL_DEVICE_XPU = 3,
   PLIMSOLL_DEVICE_PINNED_HOST = 4,
-  PLIMSOLL_DEVICE_OTHER = 5
+  PLIMSOLL_DEVICE_OTHER = 5,
+  PLIMSOLL_DEVICE_MTIA = 6,
+  PLIMSOLL_DEVICE_NPU = 7,
+  PLIMSOLL_DEVICE_HPU = 8,
+  PLIMSOLL_DEVICE_MPS = 9
 };
 
 /* What a tensor is to the program. KNOWN: only its dtype and shape are known. */

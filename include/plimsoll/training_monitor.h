@@ -12,27 +12,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "plimsoll/finding.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/monitor_options.h"
 
 namespace plimsoll {
-
-// A finding about the memory of a running program. docs/monitoring.md has the rules.
-struct MemoryAlert {
-  std::string id;        // stable: "memory_growth", ...
-  std::string severity;  // "info", "warning", "critical"
-  std::string device;
-  std::string subject;  // a category; may be empty
-  std::int64_t iteration = 0;
-  std::string title;                  // the verdict
-  std::vector<std::string> evidence;  // each one sentence
-  std::string next_step;
-  std::uint64_t saving_bytes = 0;  // 0: none, or unknown
-  std::string text;                // the whole alert
-};
 
 void print_to_stderr(const std::string& line);
 

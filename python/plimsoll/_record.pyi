@@ -610,47 +610,15 @@ def text_log_header(time_ns: int) -> str:
 def append_text_log(path: str, sample: MemorySample, top_layers: int = 10) -> str | None:
     """Append a sample to the log at a path. Returns the error, if any."""
 
-class Alert:
-    """A finding about samples: verdict, evidence, next step."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def severity(self) -> str: ...
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def subject(self) -> str: ...
-
-    @property
-    def iteration(self) -> int: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def evidence(self) -> list[str]: ...
-
-    @property
-    def next_step(self) -> str: ...
-
-    @property
-    def saving_bytes(self) -> int: ...
-
-    def __str__(self) -> str: ...
-
 class Detector:
     """The detection rules, applied to a sequence of samples."""
 
     def __init__(self, growth_percent: float = 10.0, fragmentation_percent: float = 40.0, alert_every: int = 10) -> None: ...
 
-    def observe(self, sample: MemorySample) -> list[Alert]:
+    def observe(self, sample: MemorySample) -> list[MemoryAlert]:
         """Add a sample; return the findings to report now."""
 
-    def findings(self) -> list[Alert]:
+    def findings(self) -> list[MemoryAlert]:
         """Return all findings of the run so far."""
 
 def start_watching() -> None:
@@ -815,7 +783,7 @@ class BatchMemoryProfiler:
     def disable(self) -> None: ...
 
 class MemoryAlert:
-    """A problem with memory, found while training."""
+    """A problem with memory, found while training or in a log."""
 
     @property
     def id(self) -> str:

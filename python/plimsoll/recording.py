@@ -22,7 +22,7 @@ from plimsoll._process.arguments import check_choice, flag, whole_number
 from plimsoll._process.command_text import command_text
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
-from plimsoll._process.paths import absolute, default_path, is_rank
+from plimsoll._process.paths import absolute, default_path
 from plimsoll._process.program_errors import Suppressed, is_of_program, leave_to_program
 from plimsoll._torch import attachment
 from plimsoll._torch.hooks import Adapter, Mode, Survey
@@ -318,13 +318,6 @@ class Recording(RecordingInNotebook):
         }
         if "torch" in sys.modules:
             meta["torch"] = str(sys.modules["torch"].__version__)
-        for variable, key in (
-            ("RANK", "rank"),
-            ("LOCAL_RANK", "local_rank"),
-            ("WORLD_SIZE", "world_size"),
-        ):
-            if is_rank(os.environ.get(variable, "")):
-                meta[key] = os.environ[variable]
         return meta
 
 

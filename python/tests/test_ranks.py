@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll._process.paths import default_path, of_rank
+from plimsoll._process.paths import default_path, launched_rank, of_rank
 
 TRAIN = """
 import torch, plimsoll
@@ -143,3 +143,15 @@ def test_without_a_rank_the_local_one_is_in_the_default_name(
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "-rank1-" in default_path()
+
+
+@pytest.mark.parametrize(
+    ("rank", "local_rank", "expected"),
+    [("3", "1", 3), ("", "1", 1), ("one", "1", 1), ("-1", "", None), ("1234567890", "0", 0)],
+)
+def test_the_rank_is_a_short_number(
+    monkeypatch: pytest.MonkeyPatch, rank: str, local_rank: str, expected: int | None
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("LOCAL_RANK", local_rank)
+    assert launched_rank() == expected

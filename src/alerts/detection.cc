@@ -6,7 +6,17 @@
 #include "alerts/detection_rules.h"
 #include "sample/names.h"
 
-namespace plimsoll::alerts {
+namespace plimsoll {
+
+std::string alert_text(const MemoryAlert& alert) {
+  std::string text = to_string(alert.severity);
+  for (char& letter : text) letter = static_cast<char>(letter - 'a' + 'A');
+  text += " " + alert.title + "\n";
+  for (const std::string& sentence : alert.evidence) text += "  - " + sentence + "\n";
+  return text + "  \xE2\x86\x92 " + alert.next_step + "\n";
+}
+
+namespace alerts {
 namespace {
 
 // No run has more devices; a hostile log may.
@@ -35,14 +45,6 @@ bool is_more_severe(const Suspicion& a, const Suspicion& b) {
 }
 
 }  // namespace
-
-std::string alert_text(const Alert& alert) {
-  std::string text = to_string(alert.severity);
-  for (char& letter : text) letter = static_cast<char>(letter - 'a' + 'A');
-  text += " " + alert.title + "\n";
-  for (const std::string& sentence : alert.evidence) text += "  - " + sentence + "\n";
-  return text + "  \xE2\x86\x92 " + alert.next_step + "\n";
-}
 
 void Detector::remember_device(const MemorySample& sample, const DeviceMemory& device) {
   if (devices_.size() == kMostDevices && !devices_.contains(device.name)) return;
@@ -109,14 +111,14 @@ bool Detector::is_to_be_reported(const Suspicion& suspicion) {
 }
 
 // An iteration that failed midway is excluded from every series.
-std::vector<Alert> Detector::observe_failure(const MemorySample& sample) {
+std::vector<MemoryAlert> Detector::observe_failure(const MemorySample& sample) {
   Suspicions found;
   const Rules rules{options_, sample.iteration, found};
   if (const auto device = device_to_blame(sample)) {
     const auto history = devices_.find(device->name);
     rules.ran_out(sample, *device, history == devices_.end() ? nullptr : &history->second);
   }
-  std::vector<Alert> alerts;
+  std::vector<MemoryAlert> alerts;
   for (const Suspicion& suspicion : found) {
     worst_[suspicion.key()] = suspicion;
     alerts.push_back(suspicion.alert);
@@ -124,7 +126,7 @@ std::vector<Alert> Detector::observe_failure(const MemorySample& sample) {
   return alerts;
 }
 
-std::vector<Alert> Detector::observe(const MemorySample& sample, const Survivors* survivors) {
+std::vector<MemoryAlert> Detector::observe(const MemorySample& sample, const Survivors* survivors) {
   if (sample.ran_out) return observe_failure(sample);
   remember(sample);
   count_jumps(sample);
@@ -155,7 +157,7 @@ std::vector<Alert> Detector::observe(const MemorySample& sample, const Survivors
   }
   lasting.host_growth(host_rss_, cpu());
 
-  std::vector<Alert> alerts = crossed_thresholds(sample);
+  std::vector<MemoryAlert> alerts = crossed_thresholds(sample);
   std::ranges::sort(of_now, is_more_severe);
   for (Suspicion& suspicion : of_now) {
     if (is_to_be_reported(suspicion)) alerts.push_back(std::move(suspicion.alert));
@@ -164,7 +166,7 @@ std::vector<Alert> Detector::observe(const MemorySample& sample, const Survivors
 }
 
 // Alerts when memory rises above a threshold, and again only after it has fallen clearly below.
-std::vector<Alert> Detector::crossed_thresholds(const MemorySample& sample) {
+std::vector<MemoryAlert> Detector::crossed_thresholds(const MemorySample& sample) {
   constexpr double kRearmAt = 0.95;  // share of the threshold: memory that hovers around it alerts
                                      // only once
   Suspicions found;
@@ -181,18 +183,18 @@ std::vector<Alert> Detector::crossed_thresholds(const MemorySample& sample) {
     }
   }
   std::ranges::sort(found, is_more_severe);
-  std::vector<Alert> alerts;
+  std::vector<MemoryAlert> alerts;
   for (Suspicion& suspicion : found) alerts.push_back(std::move(suspicion.alert));
   return alerts;
 }
 
-std::vector<Alert> Detector::observe_thresholds(const MemorySample& sample) {
+std::vector<MemoryAlert> Detector::observe_thresholds(const MemorySample& sample) {
   if (sample.ran_out) return {};
   remember(sample);
   return crossed_thresholds(sample);
 }
 
-std::vector<Alert> Detector::findings() const {
+std::vector<MemoryAlert> Detector::findings() const {
   Suspicions found;
   const Rules rules{options_, iteration_, found};
   for (const auto& [device, history] : devices_) {
@@ -201,9 +203,10 @@ std::vector<Alert> Detector::findings() const {
   rules.host_growth(host_rss_, cpu());
   for (const auto& [key, suspicion] : worst_) found.push_back(suspicion);
   std::ranges::sort(found, is_more_severe);
-  std::vector<Alert> alerts;
+  std::vector<MemoryAlert> alerts;
   for (Suspicion& suspicion : found) alerts.push_back(std::move(suspicion.alert));
   return alerts;
 }
 
-}  // namespace plimsoll::alerts
+}  // namespace alerts
+}  // namespace plimsoll

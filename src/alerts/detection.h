@@ -29,30 +29,11 @@ namespace plimsoll::alerts {
 
 class Survivors;
 
-using base::FindingSeverity;
-
 // All alert ids.
 inline constexpr std::array<std::string_view, 10> kAlertIds = {
     "activations_stay",   "temporaries_stay", "gradients_accumulate",  "memory_growth",
     "more_large_tensors", "fragmentation",    "memory_jump_with_loss", "device_nearly_full",
     "out_of_memory",      "above_threshold"};
-
-// The id is one of kAlertIds.
-struct Alert : base::Finding {
-  std::string device;   // "cuda:0", "cpu", "host"
-  std::string subject;  // a category, for example; may be empty
-  std::int64_t iteration = 0;
-
-  static constexpr auto fields() {
-    using base::Field;
-    return std::tuple_cat(base::Finding::fields(),
-                          std::tuple{Field{"device", &Alert::device, "The device, or host."},
-                                     Field{"subject", &Alert::subject,
-                                           "The category that the finding is about; may be empty."},
-                                     Field{"iteration", &Alert::iteration,
-                                           "Iteration of the sample that raised it."}});
-  }
-};
 
 struct DetectionOptions {
   double growth_percent = 10;  // of the device's live memory when the growth began
@@ -72,13 +53,10 @@ struct DetectionOptions {
   std::string step = "iteration";  // the unit that samples count, as named in sentences
 };
 
-// Verdict, evidence and next step, one per line, as `plimsoll report` prints its findings.
-std::string alert_text(const Alert& alert);
-
 using AlertKey = std::tuple<std::string, std::string, std::string>;  // id, device, subject
 
 struct Suspicion {
-  Alert alert;
+  MemoryAlert alert;
   double magnitude = 0;  // severity, for comparison with the same alert later
 
   AlertKey key() const { return {alert.id, alert.device, alert.subject}; }
@@ -130,17 +108,17 @@ class Detector {
   explicit Detector(const DetectionOptions& options = {}) : options_(options) {}
 
   // Returns the alerts to raise now.
-  std::vector<Alert> observe(const MemorySample& sample) { return observe(sample, nullptr); }
+  std::vector<MemoryAlert> observe(const MemorySample& sample) { return observe(sample, nullptr); }
   // The same if the surviving allocations are known.
-  std::vector<Alert> observe(const MemorySample& sample, const Survivors& survivors) {
+  std::vector<MemoryAlert> observe(const MemorySample& sample, const Survivors& survivors) {
     return observe(sample, &survivors);
   }
 
   // Only the thresholds of alert_above: the other rules are off.
-  std::vector<Alert> observe_thresholds(const MemorySample& sample);
+  std::vector<MemoryAlert> observe_thresholds(const MemorySample& sample);
 
   // All findings of the run so far, most severe first.
-  std::vector<Alert> findings() const;
+  std::vector<MemoryAlert> findings() const;
 
   const JumpCounts& jumps() const { return jumps_; }
 
@@ -150,14 +128,14 @@ class Detector {
     double magnitude = 0;
   };
 
-  std::vector<Alert> observe(const MemorySample& sample, const Survivors* survivors);
+  std::vector<MemoryAlert> observe(const MemorySample& sample, const Survivors* survivors);
   void remember(const MemorySample& sample);
   void remember_device(const MemorySample& sample, const DeviceMemory& device);
-  std::vector<Alert> observe_failure(const MemorySample& sample);
+  std::vector<MemoryAlert> observe_failure(const MemorySample& sample);
   void count_jumps(const MemorySample& sample);
   const DeviceHistory* cpu() const;
   bool is_to_be_reported(const Suspicion& suspicion);
-  std::vector<Alert> crossed_thresholds(const MemorySample& sample);
+  std::vector<MemoryAlert> crossed_thresholds(const MemorySample& sample);
 
   DetectionOptions options_;
   std::int64_t samples_ = 0;

@@ -44,7 +44,7 @@ void Rules::fragmentation(const std::string& device, const DeviceHistory& histor
   const auto severity = peak ? FindingSeverity::kWarning : FindingSeverity::kInfo;
   Suspicion& suspicion = suspect("fragmentation", severity, device, "");
   suspicion.magnitude = *ratio;
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   alert.title = sample::percent_text(*ratio * 100) + " of what PyTorch has reserved on " + device +
                 " is not allocated";
   alert.evidence.push_back(sample::bytes_text(reserved) + " reserved, " +
@@ -81,7 +81,7 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
       percent >= kCriticalPercent ? FindingSeverity::kCritical : FindingSeverity::kWarning;
   Suspicion& suspicion = suspect("device_nearly_full", severity, device, "");
   suspicion.magnitude = percent;
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   alert.title = device + " is nearly full at " + options.step + " " + std::to_string(iteration) +
                 ": " + sample::bytes_text(*last.used_bytes) + " of " +
                 sample::bytes_text(*last.total_bytes) + " in use (" +
@@ -90,7 +90,7 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
 }
 
 // Which live tensors could be smaller.
-void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
+void Rules::explain_fill(MemoryAlert& alert, const DeviceHistory& history) const {
   const DeviceMemory& last = history.last;
   if (last.used_bytes && last.reserved_bytes && *last.used_bytes > *last.reserved_bytes) {
     alert.evidence.push_back(sample::bytes_text(*last.reserved_bytes) + " are PyTorch's, " +
@@ -139,7 +139,7 @@ void Rules::explain_fill(Alert& alert, const DeviceHistory& history) const {
 }
 
 // The batch that would fit comes before other suggestions.
-void Rules::advise_batch(Alert& alert, const KnownFit& known) const {
+void Rules::advise_batch(MemoryAlert& alert, const KnownFit& known) const {
   for (std::string& sentence : batch_evidence(known.fit, options.step, known.iteration)) {
     alert.evidence.push_back(std::move(sentence));
   }
@@ -160,7 +160,7 @@ void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) c
       percent >= kCriticalPercent ? FindingSeverity::kCritical : FindingSeverity::kWarning;
   Suspicion& suspicion = suspect("device_nearly_full", severity, "host", "");
   suspicion.magnitude = percent;
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   alert.title = "Host memory is nearly full at " + options.step + " " + std::to_string(iteration) +
                 ": " + sample::bytes_text(*host.used_bytes) + " of " +
                 sample::bytes_text(*host.total_bytes) + " in use (" +
@@ -218,7 +218,7 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
                                                               : FindingSeverity::kWarning;
   const std::string limit = is_share ? sample::number_text(threshold.percent, "%g%%")
                                      : sample::bytes_text(threshold.bytes);
-  Alert& alert = suspect("above_threshold", severity, load.device, limit).alert;
+  MemoryAlert& alert = suspect("above_threshold", severity, load.device, limit).alert;
   const bool is_host = load.device == "host";
   const std::string place = !is_host ? load.device : is_share ? "The host" : "This process";
   const std::string at = " at " + options.step + " " + std::to_string(iteration);
@@ -278,7 +278,7 @@ void Rules::jump_with_loss(const std::string& device, const DeviceHistory& histo
   const double jump = height - usual;
   Suspicion& suspicion = suspect("memory_jump_with_loss", FindingSeverity::kWarning, device, "");
   suspicion.magnitude = jump;
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   alert.title = "Memory of " + device + " and the loss jumped together at " + options.step + " " +
                 std::to_string(iteration) + ": " + sample::bytes_text(jump) + " more than usual (" +
                 sample::percent_text(sample::share_percent(jump, usual)) + ")";

@@ -66,9 +66,9 @@ struct Rules {
  private:
   Suspicion& suspect(const char* id, FindingSeverity severity, const std::string& device,
                      const std::string& subject) const;
-  void explain_fill(Alert& alert, const DeviceHistory& history) const;
+  void explain_fill(MemoryAlert& alert, const DeviceHistory& history) const;
   bool has_percent_threshold() const;
-  void advise_batch(Alert& alert, const KnownFit& known) const;
+  void advise_batch(MemoryAlert& alert, const KnownFit& known) const;
   std::optional<Trend> rising(const Series& series, const Series& whole) const;
   enum class Peaks : std::uint8_t { kAll, kThatRunOut };
   void peak_growth(const std::string& device, const DeviceHistory& history, Peaks peaks) const;
@@ -78,9 +78,10 @@ struct Rules {
                    const CategoryGrowth& growth) const;
   void grown(const std::string& device, const DeviceHistory& history, const std::string& category,
              const Trend& trend) const;
-  Alert& suspect_growth(const std::string& device, const std::string& category,
-                        const Trend& trend) const;
-  void add_time_left(Alert& alert, const DeviceHistory& history, double bytes_per_iteration) const;
+  MemoryAlert& suspect_growth(const std::string& device, const std::string& category,
+                              const Trend& trend) const;
+  void add_time_left(MemoryAlert& alert, const DeviceHistory& history,
+                     double bytes_per_iteration) const;
 };
 
 // The device whose memory ran out, from the error's text ("CUDA out of memory. ... GPU 1 has ...");

@@ -27,7 +27,7 @@ using Change = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::
 
 struct Watched {
   Detector detector;
-  std::vector<Alert> alerts;
+  std::vector<MemoryAlert> alerts;
   std::set<std::int64_t> reported_at;  // sample numbers
 };
 
@@ -37,7 +37,7 @@ Watched run(std::uint64_t samples, const Change& change, const DetectionOptions&
     MemorySample sample = tests::made_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
-    for (Alert& alert : result.detector.observe(sample)) {
+    for (MemoryAlert& alert : result.detector.observe(sample)) {
       EXPECT_THAT(kAlertIds, Contains(alert.id));
       result.reported_at.insert(static_cast<std::int64_t>(i));
       result.alerts.push_back(std::move(alert));
@@ -53,9 +53,9 @@ void grow(DeviceMemory& gpu, const std::string& category, std::uint64_t bytes) {
   gpu.live_bytes += bytes;
 }
 
-std::vector<std::string> ids(const std::vector<Alert>& alerts) {
+std::vector<std::string> ids(const std::vector<MemoryAlert>& alerts) {
   std::vector<std::string> names;
-  for (const Alert& alert : alerts) names.push_back(alert.id);
+  for (const MemoryAlert& alert : alerts) names.push_back(alert.id);
   return names;
 }
 
@@ -79,7 +79,7 @@ TEST(Detection, finds_retained_activations_with_their_rate_and_place) {
   EXPECT_EQ(result.alerts[0].id, "activations_stay");
   const auto findings = result.detector.findings();
   ASSERT_THAT(ids(findings), ElementsAre("activations_stay"));
-  const Alert& finding = findings[0];
+  const MemoryAlert& finding = findings[0];
   EXPECT_EQ(finding.device, "cuda:0");
   EXPECT_EQ(finding.subject, "activation");
   EXPECT_THAT(finding.title, HasSubstr("Activations on cuda:0 keep growing: "));
@@ -297,7 +297,7 @@ TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) 
       {{.percent = 90}});
   EXPECT_THAT(ids(result.alerts), ElementsAre("above_threshold", "above_threshold"));
   EXPECT_THAT(result.reported_at, ElementsAre(2, 9));
-  const Alert& alert = result.alerts[0];
+  const MemoryAlert& alert = result.alerts[0];
   EXPECT_EQ(alert.title, "cuda:0 is 90.6% full at iteration 20, above 90%");
   EXPECT_EQ(alert.device, "cuda:0");
   EXPECT_EQ(alert.subject, "90%");
@@ -353,7 +353,7 @@ TEST(Thresholds, without_figures_there_is_no_alert) {
 
 std::vector<std::string> titles_of_failure(const MemorySample& sample) {
   std::vector<std::string> titles;
-  for (const Alert& alert : Detector().observe(sample)) titles.push_back(alert.title);
+  for (const MemoryAlert& alert : Detector().observe(sample)) titles.push_back(alert.title);
   return titles;
 }
 
@@ -399,7 +399,7 @@ TEST(Detection, reads_the_device_that_ran_out_from_an_error) {
 }
 
 TEST(Detection, prints_alerts_like_findings) {
-  const Alert alert{
+  const MemoryAlert alert{
       {"x", FindingSeverity::kWarning, "It is so", {"A", "B"}, "Do it", 0}, "cpu", "", 1};
   EXPECT_EQ(alert_text(alert), "WARNING It is so\n  - A\n  - B\n  \xE2\x86\x92 Do it\n");
 }

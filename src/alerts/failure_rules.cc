@@ -74,7 +74,7 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
                     const DeviceHistory* history) const {
   Suspicion& suspicion = suspect("out_of_memory", FindingSeverity::kCritical, memory.name, "");
   suspicion.magnitude = 1;
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   const bool is_known = sample.ran_out_of == memory.name || sample.devices.size() == 1;
   alert.title = (is_known ? "Memory of " + memory.name + " ran out"
                           : "Memory ran out, most likely that of " + memory.name + ",") +

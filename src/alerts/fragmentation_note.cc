@@ -31,10 +31,10 @@ double judged_percent(const DeviceMemory& device, std::optional<std::uint64_t> p
                                static_cast<double>(reserved));
 }
 
-Alert note_of(const DeviceMemory& device, std::int64_t iteration, std::optional<std::uint64_t> peak,
-              bool is_high) {
+MemoryAlert note_of(const DeviceMemory& device, std::int64_t iteration,
+                    std::optional<std::uint64_t> peak, bool is_high) {
   const std::uint64_t reserved = *device.reserved_bytes;
-  Alert alert;
+  MemoryAlert alert;
   alert.id = "fragmentation";
   alert.severity = is_high ? FindingSeverity::kWarning : FindingSeverity::kInfo;
   alert.device = device.name;
@@ -57,15 +57,15 @@ Alert note_of(const DeviceMemory& device, std::int64_t iteration, std::optional<
 
 void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
                             std::optional<std::uint64_t> highest_peak_bytes,
-                            const DetectionOptions& options, std::vector<Alert>& findings) {
+                            const DetectionOptions& options, std::vector<MemoryAlert>& findings) {
   const auto ratio = fragmentation_ratio(device);
   if (!ratio || *device.reserved_bytes < options.least_reserved_bytes) return;
   const double percent = judged_percent(device, highest_peak_bytes);
   const bool is_high = highest_peak_bytes && percent > kHighPercent;
-  const auto known = std::ranges::find_if(findings, [&](const Alert& alert) {
+  const auto known = std::ranges::find_if(findings, [&](const MemoryAlert& alert) {
     return alert.id == "fragmentation" && alert.device == device.name;
   });
-  Alert alert;
+  MemoryAlert alert;
   if (known != findings.end()) {
     alert = std::move(*known);
     findings.erase(known);
@@ -78,7 +78,7 @@ void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
   }
   alert.evidence.emplace_back(kWhyNotEmptyCache);
   const auto after = std::ranges::find_if(
-      findings, [&](const Alert& other) { return other.severity < alert.severity; });
+      findings, [&](const MemoryAlert& other) { return other.severity < alert.severity; });
   findings.insert(after, std::move(alert));
 }
 

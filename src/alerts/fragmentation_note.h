@@ -19,6 +19,6 @@ inline constexpr double kHighPercent = 40;
 // 40 %.
 void add_fragmentation_note(const DeviceMemory& device, std::int64_t iteration,
                             std::optional<std::uint64_t> highest_peak_bytes,
-                            const DetectionOptions& options, std::vector<Alert>& findings);
+                            const DetectionOptions& options, std::vector<MemoryAlert>& findings);
 
 }  // namespace plimsoll::alerts

@@ -24,8 +24,8 @@ DeviceMemory device_at(std::uint64_t percent) {
   return device;
 }
 
-std::vector<Alert> note_at(std::uint64_t percent, std::optional<std::uint64_t> peak = {},
-                           std::vector<Alert> findings = {}) {
+std::vector<MemoryAlert> note_at(std::uint64_t percent, std::optional<std::uint64_t> peak = {},
+                                 std::vector<MemoryAlert> findings = {}) {
   add_fragmentation_note(device_at(percent), 7000, peak, {}, findings);
   return findings;
 }
@@ -73,12 +73,12 @@ TEST(FragmentationNote, names_what_to_change_and_why_empty_cache_does_not_help) 
 }
 
 TEST(FragmentationNote, raises_the_detectors_finding_and_does_not_repeat_it) {
-  Alert known;
+  MemoryAlert known;
   known.id = "fragmentation";
   known.device = "cuda:0";
   known.severity = FindingSeverity::kInfo;
   known.title = "the detector's";
-  Alert other;
+  MemoryAlert other;
   other.id = "memory_growth";
   other.severity = FindingSeverity::kInfo;
   const auto findings = note_at(60, 400 * kMb, {other, known});
@@ -90,7 +90,7 @@ TEST(FragmentationNote, raises_the_detectors_finding_and_does_not_repeat_it) {
 }
 
 TEST(FragmentationNote, ignores_small_devices_and_the_cpu) {
-  std::vector<Alert> findings;
+  std::vector<MemoryAlert> findings;
   DeviceMemory device = device_at(60);
   device.reserved_bytes = 10 * kMb;
   device.allocated_bytes = kMb;

@@ -152,7 +152,7 @@ void Rules::left_behind(const std::string& device, const DeviceHistory& history,
   trend.per_iteration = all.bytes_per_iteration;
   trend.first_iteration = all.first_iteration;
   trend.last_iteration = all.last_iteration;
-  Alert& alert = suspect_growth(device, growth.category, trend);
+  MemoryAlert& alert = suspect_growth(device, growth.category, trend);
   alert.evidence.push_back(std::to_string(all.allocations) + " allocations made in these " +
                            options.step + "s are still live at " + options.step + " " +
                            std::to_string(all.live_at_iteration));
@@ -172,7 +172,7 @@ void Rules::left_behind(const std::string& device, const DeviceHistory& history,
 
 void Rules::grown(const std::string& device, const DeviceHistory& history,
                   const std::string& category, const Trend& trend) const {
-  Alert& alert = suspect_growth(device, category, trend);
+  MemoryAlert& alert = suspect_growth(device, category, trend);
   alert.evidence.push_back("In " + std::to_string(trend.values) + " samples it rose from " +
                            sample::bytes_text(static_cast<double>(trend.first)) + " to " +
                            sample::bytes_text(static_cast<double>(trend.last)) +
@@ -185,15 +185,15 @@ void Rules::grown(const std::string& device, const DeviceHistory& history,
   add_time_left(alert, history, trend.per_iteration);
 }
 
-Alert& Rules::suspect_growth(const std::string& device, const std::string& category,
-                             const Trend& trend) const {
+MemoryAlert& Rules::suspect_growth(const std::string& device, const std::string& category,
+                                   const Trend& trend) const {
   const GrowthWords& words = words_for(category);
   const std::string what =
       words.category == "*" ? "tensors of category " + category : std::string(words.what);
   const auto grown = static_cast<double>(trend.grown());
   Suspicion& suspicion = suspect(words.id, FindingSeverity::kWarning, device, category);
   suspicion.magnitude = grown;
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   alert.title = capital(what) + " on " + device + " keep growing: " + sample::bytes_text(grown) +
                 " more " + span_text(trend, options.step) + ", " +
                 sample::bytes_text(trend.per_iteration) + " per " + options.step;
@@ -204,7 +204,7 @@ Alert& Rules::suspect_growth(const std::string& device, const std::string& categ
   return alert;
 }
 
-void Rules::add_time_left(Alert& alert, const DeviceHistory& history,
+void Rules::add_time_left(MemoryAlert& alert, const DeviceHistory& history,
                           double bytes_per_iteration) const {
   const auto left = iterations_left(history.last, bytes_per_iteration);
   if (!left) return;
@@ -228,7 +228,7 @@ void Rules::peak_growth(const std::string& device, const DeviceHistory& history,
   const auto live = history.total.long_trend();
   if (live && live->grown() >= trend->grown() / 2) return;  // already reported
   grown(device, history, "peak", *trend);
-  Alert& alert = found.back().alert;
+  MemoryAlert& alert = found.back().alert;
   if (live) {
     alert.evidence.push_back("Memory live between " + options.step + "s is " +
                              sample::bytes_text(static_cast<double>(live->last)) +
@@ -242,7 +242,7 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
   if (trend->grown() < options.fewest_more_large_tensors) return;
   Suspicion& suspicion = suspect("more_large_tensors", FindingSeverity::kWarning, device, "");
   suspicion.magnitude = static_cast<double>(trend->grown());
-  Alert& alert = suspicion.alert;
+  MemoryAlert& alert = suspicion.alert;
   alert.title = "The number of large tensors keeps growing on " + device + ": " +
                 std::to_string(trend->first) + " at " + options.step + " " +
                 std::to_string(trend->first_iteration) + ", " + std::to_string(trend->last) +
@@ -274,7 +274,7 @@ void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
   // malloc retains several times the freed memory, in pieces.
   if (tensors >= trend->grown() / 4) return;
   grown("host", DeviceHistory{}, "", *trend);
-  Alert& alert = found.back().alert;
+  MemoryAlert& alert = found.back().alert;
   alert.subject = "process";
   alert.evidence.push_back("Of that, CPU tensors explain " +
                            sample::bytes_text(static_cast<double>(tensors)));

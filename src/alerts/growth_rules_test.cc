@@ -22,35 +22,36 @@ using tests::kMb;
 // Adapts sample i to the test case.
 using SampleChange = std::function<void(MemorySample& sample, DeviceMemory& gpu, std::uint64_t i)>;
 
-std::vector<std::string> alert_ids(const std::vector<Alert>& alerts) {
+std::vector<std::string> alert_ids(const std::vector<MemoryAlert>& alerts) {
   std::vector<std::string> names;
-  for (const Alert& alert : alerts) names.push_back(alert.id);
+  for (const MemoryAlert& alert : alerts) names.push_back(alert.id);
   return names;
 }
 
 // The alerts for a run of synthetic samples, ten iterations apart.
-std::vector<Alert> run_unrecorded(std::uint64_t samples, const SampleChange& change) {
+std::vector<MemoryAlert> run_unrecorded(std::uint64_t samples, const SampleChange& change) {
   Detector detector;
-  std::vector<Alert> alerts;
+  std::vector<MemoryAlert> alerts;
   for (std::uint64_t i = 0; i < samples; ++i) {
     MemorySample sample = tests::made_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
-    for (Alert& alert : detector.observe(sample)) alerts.push_back(std::move(alert));
+    for (MemoryAlert& alert : detector.observe(sample)) alerts.push_back(std::move(alert));
   }
   return alerts;
 }
 
 // The same with the GPU's allocations, of which each sample leaves `kept_bytes` behind.
-std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
-                                const SampleChange& change, const DetectionOptions& options = {}) {
+std::vector<MemoryAlert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
+                                      const SampleChange& change,
+                                      const DetectionOptions& options = {}) {
   Detector detector(options);
   Survivors survivors;
   std::vector<plimsoll_live> rows;
   plimsoll_usage gpu{};
   gpu.device_type = PLIMSOLL_DEVICE_CUDA;
   gpu.device = 1;
-  std::vector<Alert> alerts;
+  std::vector<MemoryAlert> alerts;
   for (std::uint64_t i = 0; i < samples; ++i) {
     MemorySample sample = tests::made_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
@@ -63,7 +64,8 @@ std::vector<Alert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
       row.phase = PLIMSOLL_PHASE_FORWARD;
     }
     survivors.observe(sample.iteration, rows, {&gpu, 1});
-    for (Alert& alert : detector.observe(sample, survivors)) alerts.push_back(std::move(alert));
+    for (MemoryAlert& alert : detector.observe(sample, survivors))
+      alerts.push_back(std::move(alert));
   }
   return alerts;
 }

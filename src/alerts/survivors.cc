@@ -12,6 +12,8 @@
 namespace plimsoll::alerts {
 namespace {
 
+using base::Category;
+
 constexpr std::size_t kMostSites = 256;
 // A site that leaves less behind is not worth naming, and judging it is the most expensive part.
 constexpr double kLeastToName = base::kLeastGrowthPerStep / 64;
@@ -20,13 +22,12 @@ SiteKey site_of(const plimsoll_live& row) {
   return {.layer = row.layer,
           .op = row.outer_op,
           .device = row.device,
-          .category = static_cast<std::uint8_t>(sample::category_of(row))};
+          .category = sample::category_of(row)};
 }
 
 bool is_of_model(const SiteKey& key) {
-  const std::string_view category = sample::kCategories[key.category];
-  return category == "parameter" || category == "buffer" || category == "gradient" ||
-         category == "optimizer_state";
+  return key.category == Category::kParameter || key.category == Category::kBuffer ||
+         key.category == Category::kGradient || key.category == Category::kOptimizerState;
 }
 
 SiteKey whole_of(const SiteKey& key) {
@@ -35,7 +36,8 @@ SiteKey whole_of(const SiteKey& key) {
 
 std::size_t place_of(const SiteKey& key) {
   const std::uint64_t names = std::uint64_t{key.layer} << 32 | key.op;
-  const std::uint64_t rest = std::uint64_t{key.device} << 16 | std::uint64_t{key.category} << 1 |
+  const std::uint64_t rest = std::uint64_t{key.device} << 16 |
+                             std::uint64_t{static_cast<std::uint8_t>(key.category)} << 1 |
                              std::uint64_t{key.is_whole};
   return base::hash_u64(names ^ rest << 40) & (kIndexSize - 1);
 }
@@ -260,8 +262,7 @@ namespace {
 // The judgment of a history about one category of a device. `growing` is sorted.
 std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growing,
                                               const SiteKey& whole) {
-  CategoryGrowth found{
-      .category = std::string(sample::kCategories[whole.category]), .all = {}, .sites = {}};
+  CategoryGrowth found{.category = std::string(name_of(whole.category)), .all = {}, .sites = {}};
   LeftBehind of_sites;
   for (const LeftBehind& left : growing) {
     if (whole_of(left.site) != whole) continue;
@@ -289,8 +290,7 @@ void Survivors::observe(std::int64_t iteration, std::span<const plimsoll_live> r
   if (iteration_ && iteration < *iteration_) *this = Survivors();
   iteration_ = iteration;
   for (const plimsoll_usage& device : devices) {
-    devices_.insert_or_assign(sample::device_name(device.device_type, device.ordinal),
-                              device.device);
+    devices_.insert_or_assign(sample::device_name(device), device.device);
   }
   if (whole_.add(iteration, rows)) of_whole_run_ = whole_.growing();
   newest_.add(iteration, rows);
@@ -301,9 +301,9 @@ std::vector<CategoryGrowth> Survivors::growing_on(const std::string& device) con
   std::vector<CategoryGrowth> growing;
   const auto known = devices_.find(device);
   if (known == devices_.end()) return growing;
-  for (std::size_t category = 0; category < sample::kCategories.size(); ++category) {
+  for (std::size_t category = 0; category < base::kCategoryNames.size(); ++category) {
     const SiteKey whole{
-        .device = known->second, .category = static_cast<std::uint8_t>(category), .is_whole = true};
+        .device = known->second, .category = static_cast<Category>(category), .is_whole = true};
     auto found = category_growth(of_whole_run_, whole);
     if (!found) found = category_growth(of_newest_, whole);
     if (found) growing.push_back(std::move(*found));

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/categories.h"
 #include "base/growth_rule.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor.h"
@@ -33,8 +34,8 @@ struct SiteKey {
   std::uint32_t layer = 0;  // name ids, 0: none
   std::uint32_t op = 0;
   std::uint8_t device = 0;
-  std::uint8_t category = 0;  // index into kCategories
-  bool is_whole = false;      // the total of the category on the device
+  base::Category category = base::Category::kOther;
+  bool is_whole = false;  // the total of the category on the device
 
   friend bool operator==(const SiteKey&, const SiteKey&) = default;
 };

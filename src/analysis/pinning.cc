@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/pins.h"
 #include "base/release_units.h"
 #include "model/segment_release.h"
 #include "plimsoll/caching_allocator.h"
@@ -29,11 +30,26 @@ bool is_same_pool(const model::Trace& trace, model::PoolId a, model::PoolId b) {
   return trace.pools[a.index()] == trace.pools[b.index()];
 }
 
+// Charged to lines.
+std::vector<base::PinBlock> pin_blocks(const HeapLayout& layout, const model::UserLines& lines) {
+  std::vector<base::PinBlock> blocks;
+  blocks.reserve(layout.blocks.size());
+  for (const PlacedBlock& block : layout.blocks) {
+    blocks.push_back(
+        {block.address, block.end(), block.requested_bytes, lines.line(block.stack).value});
+  }
+  return blocks;
+}
+
 class Account {
  public:
   Account(const model::Trace& trace, const HeapLayout& layout, const model::UserLines& lines,
           const std::optional<Request>& request)
-      : trace_(trace), layout_(layout), lines_(lines), request_(request) {}
+      : trace_(trace),
+        layout_(layout),
+        lines_(lines),
+        request_(request),
+        charges_(pin_blocks(layout, lines)) {}
 
   Pinning run() {
     const std::vector<FreeGap> gaps = layout_.gaps();
@@ -102,26 +118,7 @@ class Account {
     found_.pinned_bytes += unit.free_bytes;
     found_.stranded_bytes += unit.stranded_bytes;
     row.pinned_bytes += unit.free_bytes;
-    charge_lines(unit);
-  }
-
-  // Every block that touches the unit pins its free memory.
-  void charge_lines(const ReleaseUnit& unit) {
-    unit_lines_.clear();
-    for (std::size_t b = layout_.first_block_after(unit.begin);
-         b < layout_.blocks.size() && layout_.blocks[b].address < unit.end; ++b) {
-      const std::uint32_t line = lines_.line(layout_.blocks[b].stack).value;
-      if (std::ranges::find(unit_lines_, line) == unit_lines_.end()) unit_lines_.push_back(line);
-      if (!pins_.empty() && pins_.back() == b) continue;  // it spans two units
-      pins_.push_back(b);
-      if (line >= by_line_.size()) by_line_.resize(line + 1);
-      by_line_[line].blocks += 1;
-      by_line_[line].block_bytes += layout_.blocks[b].requested_bytes;
-    }
-    for (const std::uint32_t line : unit_lines_) {
-      by_line_[line].pinned_cached_bytes += unit.free_bytes;
-      if (unit_lines_.size() == 1) by_line_[line].alone_cached_bytes += unit.free_bytes;
-    }
+    charges_.charge(unit, [&](std::size_t block) { pins_.push_back(block); });
   }
 
   void keep_largest_pins(report::SegmentFragmentation& row) {
@@ -138,10 +135,16 @@ class Account {
   }
 
   void keep_most_pinned() {
-    for (std::uint32_t line = 0; line < by_line_.size(); ++line) {
-      if (by_line_[line].blocks == 0) continue;
-      by_line_[line].line = lines_.label(model::LineId{line});
-      found_.lines.push_back(std::move(by_line_[line]));
+    const std::vector<base::OwnerPins>& by_line = charges_.by_owner();
+    for (std::uint32_t line = 0; line < by_line.size(); ++line) {
+      const base::OwnerPins& pins = by_line[line];
+      if (pins.blocks == 0) continue;
+      report::PinningLine& row = found_.lines.emplace_back();
+      row.line = lines_.label(model::LineId{line});
+      row.blocks = pins.blocks;
+      row.block_bytes = pins.block_bytes;
+      row.pinned_cached_bytes = pins.pinned_bytes;
+      row.alone_cached_bytes = pins.alone_bytes;
     }
     std::ranges::stable_sort(found_.lines, std::greater{},
                              &report::PinningLine::pinned_cached_bytes);
@@ -156,9 +159,8 @@ class Account {
   const model::UserLines& lines_;
   const std::optional<Request>& request_;
   Pinning found_;
-  std::vector<report::PinningLine> by_line_;  // by LineId
-  std::vector<std::size_t> pins_;             // blocks that pin the current segment, ascending
-  std::vector<std::uint32_t> unit_lines_;
+  base::PinCharges charges_;
+  std::vector<std::size_t> pins_;  // blocks that pin the current segment, ascending
 };
 
 }  // namespace

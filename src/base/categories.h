@@ -1,12 +1,14 @@
-// What memory is used for: the eleven categories of docs/recording.md and two parts of "other", and
-// the one rule that decides between them from the facts about an allocation. Readers of recordings
-// have all facts in hindsight; monitors and histories of torch lack some, and leave those false.
+// What memory is used for: the categories of docs/attribution.md, their names, and the rule that
+// decides between them from the facts about an allocation. Readers of recordings and of torch's
+// history have all facts in hindsight. Monitors have only those of live memory (is_found_live).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "base/recorder_names.h"
 
 namespace plimsoll::base {
 
@@ -23,14 +25,15 @@ enum class Category : std::uint8_t {
   kCommunication,     // of DDP and FSDP: gradient buckets, gathered parameters
   kOptimizerScratch,  // allocated in an optimizer's step, freed before it ended
   kOther,
-  kUnknown  // no reader could attribute it
+  kUnknown,    // no reader could attribute it
+  kPinnedHost  // page-locked memory of the host; snapshots record no more about it
 };
 
-inline constexpr std::array<std::string_view, 13> kCategoryNames = {
+inline constexpr std::array<std::string_view, 14> kCategoryNames = {
     "parameter", "gradient",      "optimizer_state",   "buffer",
     "input",     "workspace",     "activation",        "activation_gradient",
     "temporary", "communication", "optimizer_scratch", "other",
-    "unknown"};
+    "unknown",   "pinned_host"};
 
 constexpr std::string_view name_of(Category category) {
   return kCategoryNames[static_cast<std::size_t>(category)];
@@ -44,39 +47,44 @@ inline constexpr std::array<Category, kCategoryNames.size()> kStackOrder = {
     Category::kCommunication,  Category::kInput,
     Category::kActivation,     Category::kActivationGradient,
     Category::kTemporary,      Category::kOptimizerScratch,
-    Category::kUnknown};
+    Category::kUnknown,        Category::kPinnedHost};
 
-// Roles and phases by their numbers in plimsoll/recorder_c.h, which recorder_names_test.cc
-// compares.
-inline constexpr std::uint8_t kFirstOwnedRole = 1, kLastOwnedRole = 6;
-inline constexpr std::uint8_t kForwardPhase = 1, kBackwardPhase = 2, kOptimizerPhase = 3;
+// Whether monitors can find the category. Communication is recognized by its stack, which they do
+// not read, and scratch when it has been freed: to them, both count as other categories. The host's
+// pinned memory has a device of its own. Between operators, when samples are taken, there are no
+// temporaries.
+constexpr bool is_found_live(Category category) {
+  return category != Category::kCommunication && category != Category::kOptimizerScratch &&
+         category != Category::kPinnedHost;
+}
 
 struct CategoryFacts {
-  std::uint8_t role = 0;
-  std::uint8_t phase = 0;
+  std::uint8_t role = 0;  // number of a name in kRoleNames; unknown ones count as 0
+  Phase phase = Phase::kOther;
   bool is_adopted = false;        // it was allocated before the recording
   bool is_temporary = false;      // freed in the operator that allocated it
   bool is_communication = false;  // allocated by a collective, or for one
   bool ends_with_step = false;    // freed before the optimizer's step ended
 };
 
+// Whether the role by itself decides the category, which then has the same name.
+constexpr bool is_deciding(std::uint8_t role) { return role > 0 && role < kRoleNames.size(); }
+
 constexpr Category category_of(const CategoryFacts& facts) {
-  if (facts.role >= kFirstOwnedRole && facts.role <= kLastOwnedRole) {
-    return static_cast<Category>(facts.role - kFirstOwnedRole);
-  }
+  if (is_deciding(facts.role)) return static_cast<Category>(facts.role - 1);
   if (facts.is_adopted) return Category::kUnknown;
   if (facts.is_temporary) return Category::kTemporary;
   if (facts.is_communication) return Category::kCommunication;
-  if (facts.phase == kForwardPhase) return Category::kActivation;
-  if (facts.phase == kBackwardPhase) return Category::kActivationGradient;
-  const bool is_scratch = facts.phase == kOptimizerPhase && facts.ends_with_step;
+  if (facts.phase == Phase::kForward) return Category::kActivation;
+  if (facts.phase == Phase::kBackward) return Category::kActivationGradient;
+  const bool is_scratch = facts.phase == Phase::kOptimizer && facts.ends_with_step;
   return is_scratch ? Category::kOptimizerScratch : Category::kOther;
 }
 
 // If a tensor has several roles, the one with the highest precedence counts. 0: the tensor is
 // known, but not what it is used for.
 constexpr unsigned role_precedence(std::uint8_t role) {
-  return role < kFirstOwnedRole || role > kLastOwnedRole ? 0 : 255u - role;
+  return is_deciding(role) ? 255u - role : 0;
 }
 
 }  // namespace plimsoll::base

@@ -1,22 +1,68 @@
-// The names of phases, roles and device types by their numbers in plimsoll/recorder_c.h, which are
-// also those in trace files. This is the only table of them, for dumps, tables, monitors and
-// Python; recorder_names_test.cc in src/sample compares it with the header.
+// Phases, device types and roles, with their names, by their numbers in plimsoll/recorder_c.h,
+// which are also those in trace files. The only table of each, for dumps, tables, monitors and
+// Python; recorder_names_test.cc in src/sample compares them with the header.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace plimsoll::base {
 
+enum class Phase : std::uint8_t { kOther, kForward, kBackward, kOptimizer, kData };
+
 inline constexpr std::array<std::string_view, 5> kPhaseNames = {"other", "forward", "backward",
                                                                 "optimizer", "data"};
+
+constexpr std::string_view name_of(Phase phase) {
+  return kPhaseNames[static_cast<std::size_t>(phase)];
+}
+
+// Later versions may have more phases.
+constexpr Phase phase_of(std::uint8_t number) {
+  return number < kPhaseNames.size() ? static_cast<Phase>(number) : Phase::kOther;
+}
+
+enum class DeviceType : std::uint8_t {
+  kCpu,
+  kCuda,
+  kHip,
+  kXpu,
+  kPinnedHost,
+  kOther,
+  kMtia,
+  kNpu,
+  kHpu,
+  kMps
+};
+
+inline constexpr std::array<std::string_view, 10> kDeviceTypeNames = {
+    "cpu", "cuda", "hip", "xpu", "pinned_host", "other", "mtia", "npu", "hpu", "mps"};
+
+constexpr std::string_view name_of(DeviceType type) {
+  return kDeviceTypeNames[static_cast<std::size_t>(type)];
+}
+
+// Later versions may have more types.
+constexpr DeviceType device_type_of(std::uint8_t number) {
+  return number < kDeviceTypeNames.size() ? static_cast<DeviceType>(number) : DeviceType::kOther;
+}
+
+// Memory of the host, of which there is one of each type.
+constexpr bool is_host(DeviceType type) {
+  return type == DeviceType::kCpu || type == DeviceType::kPinnedHost;
+}
+
+// "cuda:0", "cpu"
+inline std::string device_name(DeviceType type, std::int32_t ordinal) {
+  std::string name(name_of(type));
+  return is_host(type) ? name : name + ":" + std::to_string(ordinal);
+}
 
 // The first is for a tensor that has a name but none of the other roles.
 inline constexpr std::array<std::string_view, 7> kRoleNames = {
     "known", "parameter", "gradient", "optimizer_state", "buffer", "input", "workspace"};
-
-inline constexpr std::array<std::string_view, 6> kDeviceTypeNames = {"cpu", "cuda",        "hip",
-                                                                     "xpu", "pinned_host", "other"};
 
 }  // namespace plimsoll::base

@@ -26,7 +26,6 @@ std::size_t place_in(const Names& names, std::string_view name) {
   return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
 }
 
-// Pinned host memory, which has a device of its own, is no base::Category.
 std::size_t place_of_category(std::string_view name) {
   const auto found = std::ranges::find(
       base::kStackOrder, name, [](base::Category category) { return base::name_of(category); });

@@ -70,7 +70,7 @@ std::vector<AxisSpan> phase_spans(const model::Trace& trace, const model::Device
     for (; next <= columns[i].point; ++next) {
       const auto event = static_cast<std::size_t>(next);
       if (device.events.action[event] != model::Action::kAlloc) continue;
-      phase = model::to_string(trace.site(device, event).phase);
+      phase = name_of(trace.site(device, event).phase);
     }
     const auto at = static_cast<double>(i);
     if (spans.empty() || spans.back().label != phase) spans.push_back({at, at, phase});

@@ -1,37 +1,18 @@
 #include "cli/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/suggestion.h"
 
 namespace plimsoll::cli {
 namespace {
 
-// The variables that CLI11 fills while it parses.
-struct Slots {
-  std::map<std::string, std::vector<std::string>> values;
-  std::map<std::string, bool> switches;
-};
-
 Error usage_error(const Command& command, const std::string& sentence) {
   return make_error(ErrorCode::kInvalidArgument,
                     sentence + " (plimsoll " + command.name + " --help)");
-}
-
-void declare(CLI::App& app, const Option& option, Slots& slots) {
-  const std::string names =
-      option.short_name.empty() ? option.name : option.short_name + "," + option.name;
-  if (option.value.empty()) {
-    app.add_flag(names, slots.switches[option.name]);
-    return;
-  }
-  CLI::Option* declared = app.add_option(names, slots.values[option.name]);
-  declared->expected(1)->allow_extra_args(false);
-  if (option.is_list) {
-    declared->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  }
 }
 
 // `which` is an option, or a positional.
@@ -47,107 +28,141 @@ Status check_choices(const Command& command, const auto& which,
   return {};
 }
 
-Status check_unknown(const Command& command, const std::vector<std::string>& unknown) {
-  if (unknown.empty()) return {};
-  const std::string word = unknown.front().substr(0, unknown.front().find('='));
-  if (!word.starts_with("-")) {
-    return usage_error(command,
-                       "\"" + word + "\" is an unexpected argument of plimsoll " + command.name);
+// "a,b" -> "a", "b"; without empty ones.
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> values;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (end > 0) values.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
   }
-  std::vector<std::string> known = {"--help"};
-  for (const Option& option : command.options) known.push_back(option.name);
-  return usage_error(command, "plimsoll " + command.name + " has no option " + word +
-                                  base::did_you_mean(word, known));
+  return values;
 }
 
-// An empty value between commas would make CLI11 consume the next argument.
-Status check_lists(const Command& command, const std::vector<std::string>& words) {
-  for (const Option& option : command.options) {
-    if (!option.is_list) continue;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      const bool is_next = words[i] == option.name && i + 1 < words.size();
-      const std::string prefix = option.name + "=";
-      if (!is_next && !words[i].starts_with(prefix)) continue;
-      const std::string value = is_next ? words[i + 1] : words[i].substr(prefix.size());
-      if (value.find_first_not_of(',') == std::string::npos)
-        return usage_error(command, option.name + " \"" + value + "\" names no " + option.value);
+// One pass over the words: an option takes the rest of its own word or the next word, whatever that
+// begins with. Everything else is positional.
+class Parser {
+ public:
+  Parser(const Command& command, const std::vector<std::string>& words)
+      : command_(command), words_(words) {}
+
+  Result<Arguments> parse() {
+    for (; next_ < words_.size(); ++next_) {
+      const std::string& word = words_[next_];
+      if (word == "--") {
+        positionals_.insert(positionals_.end(), words_.begin() + offset(next_ + 1), words_.end());
+        break;
+      }
+      if (word.size() < 2 || word[0] != '-') {  // "-" is a file
+        positionals_.push_back(word);
+      } else {
+        PLIMSOLL_TRY(word.starts_with("--") ? take_long(word) : take_short(word));
+      }
     }
+    PLIMSOLL_TRY(distribute_positionals());
+    for (const Option& option : command_.options) PLIMSOLL_TRY(check(option));
+    return std::move(arguments_);
   }
-  return {};
-}
 
-Status check_positionals(const Command& command, const Slots& slots) {
-  for (const Positional& positional : command.positionals) {
-    const auto& given = slots.values.at(positional.name);
-    if (given.size() > 1 && !takes_several(positional.count)) {
+ private:
+  static std::ptrdiff_t offset(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
+
+  // "--name", "--name=value"
+  Status take_long(const std::string& word) {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const auto option = std::ranges::find(command_.options, name, &Option::name);
+    if (option == command_.options.end()) return unknown(name);
+    return take(*option,
+                equals == word.npos ? std::nullopt : std::optional(word.substr(equals + 1)));
+  }
+  // "-o", "-ovalue"
+  Status take_short(const std::string& word) {
+    const std::string name = word.substr(0, 2);
+    const auto option = std::ranges::find(command_.options, name, &Option::short_name);
+    if (option == command_.options.end()) return unknown(word.substr(0, word.find('=')));
+    return take(*option, word.size() == 2 ? std::nullopt : std::optional(word.substr(2)));
+  }
+
+  Status unknown(const std::string& name) const {
+    std::vector<std::string> known = {"--help"};
+    for (const Option& option : command_.options) known.push_back(option.name);
+    return usage_error(command_, "plimsoll " + command_.name + " has no option " + name +
+                                     base::did_you_mean(name, known));
+  }
+
+  Status take(const Option& option, std::optional<std::string> value) {
+    if (option.value.empty()) {
+      if (value) return usage_error(command_, option.name + " takes no value");
+      arguments_.set(option.name, {});
+      return {};
+    }
+    if (!value) {
+      if (++next_ == words_.size()) return usage_error(command_, option.name + " needs a value");
+      value = words_[next_];
+    }
+    std::vector<std::string> values = arguments_.values(option.name);
+    if (!option.is_list) {
+      if (!values.empty()) return usage_error(command_, option.name + " is given more than once");
+      if (value->empty()) {
+        return usage_error(command_, option.name + " \"\" is empty: it takes a " + option.value);
+      }
+      arguments_.set(option.name, {*std::move(value)});
+      return {};
+    }
+    const std::vector<std::string> more = split(*value);
+    if (more.empty()) {
+      return usage_error(command_, option.name + " \"" + *value + "\" names no " + option.value);
+    }
+    values.insert(values.end(), more.begin(), more.end());
+    arguments_.set(option.name, std::move(values));
+    return {};
+  }
+
+  // The first positional that takes several gets all that are left.
+  Status distribute_positionals() {
+    std::size_t taken = 0;
+    for (const Positional& positional : command_.positionals) {
+      const std::size_t left = positionals_.size() - taken;
+      const std::size_t count =
+          takes_several(positional.count) ? left : std::min<std::size_t>(left, 1);
+      const auto begin = positionals_.begin() + offset(taken);
+      const std::vector<std::string> given(begin, begin + offset(count));
+      if (given.empty() && !may_be_missing(positional.count)) {
+        return usage_error(command_, "plimsoll " + command_.name + " needs a " + positional.name);
+      }
+      PLIMSOLL_TRY(check_choices(command_, positional, given));
+      if (!given.empty()) arguments_.set(positional.name, given);
+      taken += count;
+    }
+    if (taken == positionals_.size()) return {};
+    if (!command_.positionals.empty()) {
+      return usage_error(command_, "plimsoll " + command_.name + " takes one " +
+                                       command_.positionals.back().name + ", not more");
+    }
+    return usage_error(command_, "\"" + positionals_[taken] +
+                                     "\" is an unexpected argument of plimsoll " + command_.name);
+  }
+
+  Status check(const Option& option) const {
+    if (option.is_required && !arguments_.has(option.name)) {
       return usage_error(
-          command, "plimsoll " + command.name + " takes one " + positional.name + ", not more");
+          command_, "plimsoll " + command_.name + " needs " + option.name + " " + option.value);
     }
-    if (given.empty() && !may_be_missing(positional.count)) {
-      return usage_error(command, "plimsoll " + command.name + " needs a " + positional.name);
-    }
-    PLIMSOLL_TRY(check_choices(command, positional, given));
+    return check_choices(command_, option, arguments_.values(option.name));
   }
-  return {};
-}
 
-Result<Arguments> gather(const Command& command, const CLI::App& app, Slots& slots) {
-  PLIMSOLL_TRY(check_unknown(command, app.remaining()));
-  PLIMSOLL_TRY(check_positionals(command, slots));
-  for (const Option& option : command.options) {
-    if (option.value.empty()) continue;
-    const auto& given = slots.values[option.name];
-    if (std::ranges::find(given, "") != given.end())
-      return usage_error(command, option.name + " \"\" is empty: it takes a " + option.value);
-    PLIMSOLL_TRY(check_choices(command, option, given));
-    if (option.is_required && slots.values[option.name].empty()) {
-      return usage_error(command,
-                         "plimsoll " + command.name + " needs " + option.name + " " + option.value);
-    }
-  }
-  Arguments arguments;
-  for (auto& [name, values] : slots.values) {
-    if (!values.empty()) arguments.set(name, std::move(values));
-  }
-  for (const auto& [name, is_on] : slots.switches) {
-    if (is_on) arguments.set(name, {});
-  }
-  return arguments;
-}
+  const Command& command_;
+  const std::vector<std::string>& words_;
+  std::size_t next_ = 0;
+  std::vector<std::string> positionals_;
+  Arguments arguments_;
+};
 
 }  // namespace
 
 Result<Arguments> parse(const Command& command, const std::vector<std::string>& words) {
-  CLI::App app;
-  Slots slots;
-  app.set_help_flag();  // main answers --help
-  app.allow_extras();
-  for (const Positional& positional : command.positionals) {
-    CLI::Option* declared = app.add_option(positional.name, slots.values[positional.name]);
-    if (!takes_several(positional.count)) declared->expected(0, 1);
-  }
-  for (const Option& option : command.options) declare(app, option, slots);
-  const auto dashes = std::ranges::find(words, "--");
-  PLIMSOLL_TRY(check_lists(command, {words.begin(), dashes}));
-  std::vector<std::string> reversed(words.begin(), dashes);
-  std::ranges::reverse(reversed);
-  try {
-    app.parse(std::move(reversed));
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();
-    const std::string name = text.substr(0, text.find(':'));
-    const bool is_missing = text.find("missing") != std::string::npos;
-    return usage_error(command,
-                       name + (is_missing ? " needs a value" : " is given more than once"));
-  } catch (const CLI::ParseError& error) {
-    return usage_error(command, error.what());
-  }
-  // what follows `--` is positional, whatever it begins with
-  if (dashes != words.end() && !command.positionals.empty()) {
-    auto& names = slots.values[command.positionals.front().name];
-    names.insert(names.end(), dashes + 1, words.end());
-  }
-  return gather(command, app, slots);
+  return Parser(command, words).parse();
 }
 
 }  // namespace plimsoll::cli

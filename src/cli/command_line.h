@@ -1,4 +1,4 @@
-// Parses command-line arguments into Arguments. The only file that uses CLI11.
+// Parses command-line arguments into Arguments, as a Command describes them.
 #pragma once
 
 #include <string>

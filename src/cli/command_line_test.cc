@@ -48,10 +48,36 @@ TEST(CommandLine, a_file_may_begin_with_a_dash_after_two_dashes) {
   EXPECT_THAT(parsed->values("FILE"), ElementsAre("-a"));
 }
 
+TEST(CommandLine, a_value_may_be_in_the_word_of_its_option) {
+  const auto parsed = parse(command(), {"-oc", "--by=line", "-"});
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->value("--output"), "c");
+  EXPECT_THAT(parsed->values("--by"), ElementsAre("line"));
+  EXPECT_THAT(parsed->values("FILE"), ElementsAre("-")) << "a file";
+}
+
+TEST(CommandLine, a_value_may_begin_with_a_dash) {
+  const auto parsed = parse(command(), {"a", "--output", "--json"});
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->value("--output"), "--json");
+  EXPECT_FALSE(parsed->has("--json"));
+}
+
+TEST(CommandLine, positionals_are_counted) {
+  Command one = command();
+  one.positionals = {{"FILE", "", Count::kAtMostOne}};
+  EXPECT_THAT(parse(one, {"a", "b"}).error().message, HasSubstr("takes one FILE, not more"));
+  EXPECT_TRUE(parse(one, {}).ok());
+  one.positionals.clear();
+  EXPECT_THAT(parse(one, {"a"}).error().message, HasSubstr("\"a\" is an unexpected argument"));
+}
+
 TEST(CommandLine, mistakes_are_reported_with_suggestions) {
   EXPECT_THAT(error_of({"a", "--jsno"}), HasSubstr("no option --jsno; did you mean --json?"));
   EXPECT_THAT(error_of({"a", "--by", "lien"}),
               HasSubstr("--by lien is not one of line, stack; did you mean line?"));
+  EXPECT_THAT(error_of({"a", "--json=yes"}), HasSubstr("--json takes no value"));
+  EXPECT_THAT(error_of({"a", "-x"}), HasSubstr("no option -x"));
   EXPECT_THAT(error_of({"--json"}), HasSubstr("needs a FILE"));
   EXPECT_THAT(error_of({"a", "-o"}), HasSubstr("--output needs a value"));
   EXPECT_THAT(error_of({"a", "-o", ""}), HasSubstr("--output \"\" is empty: it takes a PATH"));

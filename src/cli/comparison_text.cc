@@ -205,7 +205,7 @@ std::string runs_text(const LogComparison& comparison, const LogTextOptions& opt
                        (run.device.empty() ? "no device" : text::printable(run.device)) +
                        " \u00B7 " + text::printable(run.summary.source.path);
     text += text::wrap(line, 0, options.width) + "\n";
-    for (const alerts::Alert& finding : run.summary.findings) {
+    for (const MemoryAlert& finding : run.summary.findings) {
       text += "  " +
               text::wrap(
                   std::string(to_string(finding.severity)) + ": " + text::printable(finding.title),

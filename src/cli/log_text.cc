@@ -132,7 +132,7 @@ std::string device_text(const logs::DeviceSummary& device, const std::string& st
   return text + large_tensors_text(device, options);
 }
 
-report::Finding as_finding(const alerts::Alert& alert) {
+report::Finding as_finding(const MemoryAlert& alert) {
   report::Finding finding = alert;
   finding.next_step += ".";
   return finding;

@@ -82,7 +82,7 @@ Table site_table(const StatePtr& state) {
       &Site::forward_op);
   add("compile_context", "of torch.compile", &Site::compile_context);
   table.add("phase", "phase of the thread", own_texts(table, trace.sites.size(), [&](auto row) {
-              return std::string(to_string(site(row).phase));
+              return std::string(name_of(site(row).phase));
             }));
   return table.finish();
 }

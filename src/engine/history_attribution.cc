@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/categories.h"
 #include "model/categories.h"
+#include "model/communication.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -63,7 +65,7 @@ class Device {
   }
   void take_tensor(Attribution& into, const model::DeviceTrace& tensors, std::size_t row) const;
   void take_point(Attribution& into, std::size_t row) const;
-  std::string_view category(const Attribution& of, std::size_t row, std::size_t at) const;
+  bool is_communication(const Attribution& of, std::size_t row) const;
 
   const model::Trace& history_;
   const model::DeviceTrace& device_;
@@ -139,16 +141,19 @@ void Device::take_point(Attribution& into, std::size_t row) const {
   into.site.phase = activity.phase;
   // Without recorded operators, temporary memory cannot be identified.
   if (is_reported(into.category) || !timeline_.reports_operators()) return;
-  into.category = category(into, row, at);
+  into.category =
+      name_of(base::category_of({.phase = into.site.phase,
+                                 .is_temporary = timeline_.is_in_op(at, died_ns(row)),
+                                 .is_communication = is_communication(into, row),
+                                 .ends_with_step = timeline_.is_in_step(born, died_ns(row))}));
   if (into.category == model::kTemporaryCategory) into.flags = LifetimeFlags::kTemporary;
 }
 
-// The recorder's own rule: docs/recording.md.
-std::string_view Device::category(const Attribution& of, std::size_t row, std::size_t at) const {
-  if (timeline_.is_in_op(at, died_ns(row))) return model::kTemporaryCategory;
-  if (of.site.phase == Phase::kForward) return model::kActivation;
-  if (of.site.phase == Phase::kBackward) return model::kActivationGradient;
-  return model::kOtherCategory;
+// The history has the stacks, the recording the operators.
+bool Device::is_communication(const Attribution& of, std::size_t row) const {
+  return model::is_communication_op(recorded_.strings[of.site.op]) ||
+         model::is_communication_stack(history_.stack(device_, row), history_.stacks,
+                                       history_.strings);
 }
 
 }  // namespace
@@ -173,8 +178,10 @@ Timeline::Timeline(const model::Trace& recorded, const base::Column<ThreadActivi
   }
   for (const model::Mark& mark : recorded.marks) {
     if (mark.kind == model::MarkKind::kBackwardBegin) backwards_ns_.push_back(mark.time_ns);
+    if (mark.kind == model::MarkKind::kStep) steps_ns_.push_back(mark.time_ns);
   }
   std::ranges::sort(backwards_ns_);
+  std::ranges::sort(steps_ns_);
 }
 
 std::size_t Timeline::before(std::int64_t time_ns) const {
@@ -185,6 +192,11 @@ std::size_t Timeline::before(std::int64_t time_ns) const {
 
 bool Timeline::is_in_op(std::size_t row, std::int64_t time_ns) const {
   return activities_[row].op != model::StringId{} && time_ns <= ends_ns_[row] && time_ns != kEver;
+}
+
+bool Timeline::is_in_step(std::int64_t from_ns, std::int64_t to_ns) const {
+  const auto next = std::ranges::upper_bound(steps_ns_, from_ns);
+  return to_ns != kEver && (next == steps_ns_.end() || to_ns < *next);
 }
 
 bool Timeline::has_backward(std::int64_t from_ns, std::int64_t to_ns) const {

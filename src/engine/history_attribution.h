@@ -41,6 +41,8 @@ class Timeline {
   bool reports_operators() const { return reports_operators_; }
   // Whether `time_ns` falls within the operator that runs at `row`.
   bool is_in_op(std::size_t row, std::int64_t time_ns) const;
+  // Whether what began at `from_ns` has ended at `to_ns`, before the step that was running ended.
+  bool is_in_step(std::int64_t from_ns, std::int64_t to_ns) const;
   // Whether the first backward after `from_ns` begins before `to_ns`.
   bool has_backward(std::int64_t from_ns, std::int64_t to_ns) const;
 
@@ -49,6 +51,7 @@ class Timeline {
   std::vector<std::int64_t> ends_ns_;                // for each: the time of the next activity on
                                                      // its thread
   std::vector<std::int64_t> backwards_ns_;
+  std::vector<std::int64_t> steps_ns_;
   bool reports_operators_ = false;
 };
 

@@ -50,9 +50,7 @@ std::uint32_t TableBuilder::append(Dictionary& dictionary, std::string_view text
 
 std::shared_ptr<const Dictionary> TableBuilder::phase_names() {
   auto names = std::make_shared<Dictionary>();
-  for (unsigned phase = 0; phase <= static_cast<unsigned>(model::Phase::kData); ++phase) {
-    append(*names, to_string(static_cast<model::Phase>(phase)));
-  }
+  for (const std::string_view name : base::kPhaseNames) append(*names, name);
   return names;
 }
 

@@ -143,8 +143,7 @@ std::vector<Unanswered> unanswered(const report::Report& report) {
   std::vector<Unanswered> all;
   for (const report::PassRun& pass : report.passes) {
     if (is_of_no_interest(pass, report)) continue;
-    const bool is_answered = pass.state == report::PassState::kRan && pass.reason.empty();
-    if (is_answered || pass.state == report::PassState::kDisabled) continue;
+    if (pass.state == report::PassState::kRan && pass.reason.empty()) continue;
     std::string reason = text::printable(pass.reason.empty() ? to_string(pass.state) : pass.reason);
     const auto same = std::ranges::find(all, reason, &Unanswered::reason);
     if (same == all.end()) {

@@ -149,7 +149,7 @@ struct LogSummary {
   std::vector<Figure> host;
   std::vector<Figure> training;
   alerts::JumpCounts jumps;
-  std::vector<alerts::Alert> findings;
+  std::vector<MemoryAlert> findings;
 
   static constexpr auto fields() {
     using base::Field;

@@ -1,28 +1,27 @@
-// The categories of docs/attribution.md, as events name them. Memory that no reader could attribute
-// has the category kUnknownCategory or none at all; both mean the same.
+// The categories of base/categories.h by their names, as traces have them. Memory that no reader
+// could attribute has the category kUnknownCategory or none at all; both mean the same.
 #pragma once
 
 #include <string_view>
 
+#include "base/categories.h"
+
 namespace plimsoll::model {
 
-inline constexpr std::string_view kParameter = "parameter";
-inline constexpr std::string_view kGradient = "gradient";  // a parameter's .grad
-inline constexpr std::string_view kOptimizerState = "optimizer_state";
-inline constexpr std::string_view kBuffer = "buffer";
-inline constexpr std::string_view kInput = "input";
-// Allocated by a library for itself (cuBLAS, cuDNN): it belongs to no layer and no line.
-inline constexpr std::string_view kWorkspace = "workspace";
-inline constexpr std::string_view kActivation = "activation";
-inline constexpr std::string_view kActivationGradient = "activation_gradient";
-inline constexpr std::string_view kTemporaryCategory = "temporary";
-// Communication buffers of DDP and FSDP: gradient buckets, gathered parameters.
-inline constexpr std::string_view kCommunication = "communication";
-// Allocated in an optimizer's step and freed before it ended.
-inline constexpr std::string_view kOptimizerScratch = "optimizer_scratch";
-// Page-locked memory of the host, for transfers to a GPU. Snapshots record no more about it.
-inline constexpr std::string_view kPinnedHostCategory = "pinned_host";
-inline constexpr std::string_view kOtherCategory = "other";
-inline constexpr std::string_view kUnknownCategory = "unknown";
+inline constexpr std::string_view kParameter = name_of(base::Category::kParameter);
+inline constexpr std::string_view kGradient = name_of(base::Category::kGradient);
+inline constexpr std::string_view kOptimizerState = name_of(base::Category::kOptimizerState);
+inline constexpr std::string_view kBuffer = name_of(base::Category::kBuffer);
+inline constexpr std::string_view kInput = name_of(base::Category::kInput);
+inline constexpr std::string_view kWorkspace = name_of(base::Category::kWorkspace);
+inline constexpr std::string_view kActivation = name_of(base::Category::kActivation);
+inline constexpr std::string_view kActivationGradient =
+    name_of(base::Category::kActivationGradient);
+inline constexpr std::string_view kTemporaryCategory = name_of(base::Category::kTemporary);
+inline constexpr std::string_view kCommunication = name_of(base::Category::kCommunication);
+inline constexpr std::string_view kOptimizerScratch = name_of(base::Category::kOptimizerScratch);
+inline constexpr std::string_view kPinnedHostCategory = name_of(base::Category::kPinnedHost);
+inline constexpr std::string_view kOtherCategory = name_of(base::Category::kOther);
+inline constexpr std::string_view kUnknownCategory = name_of(base::Category::kUnknown);
 
 }  // namespace plimsoll::model

@@ -5,33 +5,32 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <tuple>
+
+#include "base/recorder_names.h"
 
 namespace plimsoll::model {
 
-enum class DeviceType : std::uint8_t {
-  kCuda,
-  kHip,
-  kXpu,
-  kMtia,
-  kNpu,
-  kHpu,
-  kMps,
-  kOther,
-  kCpu,
-  kPinnedHost
-};
+using base::DeviceType;
+
 inline constexpr std::array kAccelerators{DeviceType::kCuda, DeviceType::kHip,  DeviceType::kXpu,
                                           DeviceType::kMtia, DeviceType::kNpu,  DeviceType::kHpu,
                                           DeviceType::kMps,  DeviceType::kOther};
-const char* to_string(DeviceType type);  // "cpu", "cuda", ...
 
 struct Device {
   DeviceType type = DeviceType::kCuda;
   std::int32_t ordinal =
       0;  // -1 for the CPU, as torch.profiler writes it; -2 for pinned host memory
 
-  friend auto operator<=>(const Device&, const Device&) = default;
+  friend bool operator==(const Device&, const Device&) = default;
+  // Accelerators come before the memory of the host.
+  friend constexpr auto operator<=>(const Device& a, const Device& b) {
+    return std::tuple(base::is_host(a.type), a.type, a.ordinal) <=>
+           std::tuple(base::is_host(b.type), b.type, b.ordinal);
+  }
 };
-std::string to_string(Device device);  // "cuda:0", "cpu"
+inline std::string to_string(Device device) {
+  return base::device_name(device.type, device.ordinal);
+}
 
 }  // namespace plimsoll::model

@@ -142,7 +142,7 @@ class PhaseRule {
     return static_cast<std::uint32_t>(trace_.birth(device_, lifetime).phase);
   }
   std::string name(std::uint32_t key) const {
-    return key == kBefore ? kAllocatedBefore : to_string(static_cast<Phase>(key));
+    return std::string(key == kBefore ? kAllocatedBefore : name_of(static_cast<Phase>(key)));
   }
 
  private:

@@ -123,8 +123,8 @@ class Ranges {
 }  // namespace
 
 SegmentType type_by_size(std::uint64_t size_bytes) {
-  return size_bytes == caching_allocator::kSmallSegmentBytes ? SegmentType::kSmall
-                                                             : SegmentType::kLarge;
+  return caching_allocator::is_small_segment(size_bytes) ? SegmentType::kSmall
+                                                         : SegmentType::kLarge;
 }
 
 std::vector<SegmentRange> final_segments(const Trace& trace, const DeviceTrace& device) {

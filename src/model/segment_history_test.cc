@@ -183,5 +183,11 @@ TEST(SegmentHistory, events_that_contradict_the_segments_are_skipped) {
   EXPECT_EQ(found[0][0].size_bytes, kPage);
 }
 
+TEST(SegmentHistory, takes_segments_up_to_2_MiB_as_small) {
+  EXPECT_EQ(type_by_size(1 << 20), SegmentType::kSmall);
+  EXPECT_EQ(type_by_size(2 << 20), SegmentType::kSmall);
+  EXPECT_EQ(type_by_size(20 << 20), SegmentType::kLarge);
+}
+
 }  // namespace
 }  // namespace plimsoll::model

@@ -26,22 +26,6 @@ void keep(Field& some, Field value) {
 
 }  // namespace
 
-const char* to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kOther:
-      return "other";
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kOptimizer:
-      return "optimizer";
-    case Phase::kData:
-      return "data";
-  }
-  return "other";
-}
-
 SiteTable::SiteTable() {
   const Site nowhere;
   set_.insert(hash_of(nowhere), 0, [](std::uint32_t) { return std::uint64_t{0}; });

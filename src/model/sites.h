@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "base/column.h"
+#include "base/recorder_names.h"
 #include "model/ids.h"
 #include "model/row_set.h"
 
 namespace plimsoll::model {
 
 // The thread's context (docs/attribution.md).
-enum class Phase : std::uint8_t { kOther, kForward, kBackward, kOptimizer, kData };
-const char* to_string(Phase phase);
+using base::Phase;
 
 struct Site {
   StackId stack;

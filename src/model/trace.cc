@@ -4,39 +4,6 @@
 
 namespace plimsoll::model {
 
-const char* to_string(DeviceType type) {
-  switch (type) {
-    case DeviceType::kCpu:
-      return "cpu";
-    case DeviceType::kCuda:
-      return "cuda";
-    case DeviceType::kHip:
-      return "hip";
-    case DeviceType::kXpu:
-      return "xpu";
-    case DeviceType::kMtia:
-      return "mtia";
-    case DeviceType::kNpu:
-      return "npu";
-    case DeviceType::kHpu:
-      return "hpu";
-    case DeviceType::kMps:
-      return "mps";
-    case DeviceType::kOther:
-      return "other";
-    case DeviceType::kPinnedHost:
-      return "pinned_host";
-  }
-  return "other";
-}
-
-std::string to_string(Device device) {
-  if (device.type == DeviceType::kCpu || device.type == DeviceType::kPinnedHost) {
-    return to_string(device.type);
-  }
-  return std::string(to_string(device.type)) + ":" + std::to_string(device.ordinal);
-}
-
 const char* to_string(History history) {
   switch (history) {
     case History::kNoEvents:

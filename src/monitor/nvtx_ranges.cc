@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -11,10 +12,12 @@
 #include <new>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "base/per_thread.h"
+#include "base/recorder_names.h"
 #include "monitor/watch.h"
 #include "nvtx/nvtx.h"
 #include "plimsoll/monitor.h"
@@ -96,9 +99,12 @@ Nvtx::Text name_of(std::uint32_t id) {
 }
 
 Nvtx::Text phase_text(std::uint32_t phase) {
-  static const std::array<Nvtx::Text, 5> kTexts = {tool().keep("other"), tool().keep("forward"),
-                                                   tool().keep("backward"),
-                                                   tool().keep("optimizer"), tool().keep("data")};
+  static const auto kTexts = [] {
+    std::array<Nvtx::Text, base::kPhaseNames.size()> texts;
+    std::ranges::transform(base::kPhaseNames, texts.begin(),
+                           [](std::string_view name) { return tool().keep(name.data()); });
+    return texts;
+  }();
   return kTexts[phase < kTexts.size() ? phase : 0];
 }
 
@@ -123,7 +129,7 @@ void count(const std::string& what, std::uint64_t bytes) {
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
   for (const plimsoll_usage& device : monitor::what_is_recorded()) {
-    const std::string name = sample::device_name(device.device_type, device.ordinal);
+    const std::string name = sample::device_name(device);
     count(name + " allocated bytes", device.live_bytes);
     devices.insert(name);
   }

@@ -28,10 +28,7 @@ namespace plimsoll {
 namespace {
 
 using sample::category_of;
-using sample::kCategories;
 using sample::text_of;
-
-std::string category_text(std::uint32_t index) { return std::string(kCategories[index]); }
 
 void sort_largest_first(std::vector<MemoryShare>& shares) {
   std::ranges::sort(shares, [](const MemoryShare& a, const MemoryShare& b) {
@@ -111,7 +108,7 @@ class Owners {
 
 LiveTensor described(const plimsoll_live& row, const Owners& owners) {
   return {.name = text_of(row.name),
-          .category = category_text(category_of(row)),
+          .category = std::string(name_of(category_of(row))),
           .dtype = text_of(row.dtype),
           .shape = text_of(row.shape),
           .layer = owners.layer(row),
@@ -123,7 +120,7 @@ class DeviceSums {
   void add(const plimsoll_live& row, std::uint64_t large_bytes) {
     ++memory_.live_count;
     memory_.live_bytes += row.size_bytes;
-    categories_.add(category_of(row), row.size_bytes);
+    categories_.add(static_cast<std::uint32_t>(category_of(row)), row.size_bytes);
     dtypes_.add(row.dtype, row.size_bytes);
     if (const auto kind = owned_as(row)) {
       owned_[static_cast<std::size_t>(*kind)].add(row.name, row.size_bytes);
@@ -137,7 +134,8 @@ class DeviceSums {
   }
   DeviceMemory finish(std::string name, std::size_t large_tensors, const Owners& owners) {
     memory_.name = std::move(name);
-    memory_.categories = categories_.largest_first(category_text);
+    memory_.categories = categories_.largest_first(
+        [](std::uint32_t category) { return std::string(base::kCategoryNames[category]); });
     memory_.dtypes = dtypes_.largest_first(
         [](std::uint32_t id) { return id != 0 ? text_of(id) : std::string("unknown"); });
     memory_.layers = layers(owners);
@@ -181,19 +179,21 @@ class DeviceSums {
 
 // Peaks are stored by role; a peak may be slightly newer than its roles.
 void report_at_peak(DeviceMemory& memory, const monitor::RoleBytes& roles) {
-  constexpr std::array<std::string_view, std::tuple_size_v<monitor::RoleBytes>> kNames = {
-      sample::kRest, "parameter", "gradient", "optimizer_state", "buffer", "input", "workspace"};
+  static_assert(std::tuple_size_v<monitor::RoleBytes> == base::kRoleNames.size());
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : roles) sum += bytes;
   if (sum == 0 || sum != memory.peak_bytes) return;
   // Far less than now: the memory it replaced was live at the peak, and was freed before the
   // search.
   for (const std::size_t role : {PLIMSOLL_ROLE_PARAMETER, PLIMSOLL_ROLE_OPTIMIZER_STATE}) {
-    const std::uint64_t now = sample::bytes_of_name(memory.categories, std::string(kNames[role]));
+    const std::uint64_t now =
+        sample::bytes_of_name(memory.categories, std::string(base::kRoleNames[role]));
     if (roles[role] > 0 && 2 * roles[role] < now) return;
   }
   for (std::size_t role = 1; role < roles.size(); ++role) {
-    if (roles[role] > 0) memory.at_peak.push_back({std::string(kNames[role]), roles[role], 0});
+    if (roles[role] > 0) {
+      memory.at_peak.push_back({std::string(base::kRoleNames[role]), roles[role], 0});
+    }
   }
   memory.at_peak.push_back({std::string(sample::kRest), roles[PLIMSOLL_ROLE_KNOWN], 0});
 }
@@ -237,7 +237,7 @@ void merge_reported(std::vector<DeviceMemory>& devices, std::vector<DeviceMemory
 // The newest known usage of each device.
 void report_bars(std::vector<DeviceMemory>& devices) {
   for (const monitor::DeviceReading& reading : monitor::device_readings()) {
-    const std::string name = sample::device_name(PLIMSOLL_DEVICE_CUDA, reading.ordinal);
+    const std::string name = base::device_name(base::DeviceType::kCuda, reading.ordinal);
     const auto found = std::ranges::find(devices, name, &DeviceMemory::name);
     if (found == devices.end()) continue;
     found->uuid = reading.uuid;
@@ -282,8 +282,8 @@ struct SampleTaker {
       if (row.device < sums.size()) sums[row.device].add(row, options.large_tensor_bytes);
     }
     for (const plimsoll_usage& device : held.recorded) {
-      sample.devices.push_back(sums[device.device].finish(
-          sample::device_name(device.device_type, device.ordinal), options.large_tensors, owners));
+      sample.devices.push_back(
+          sums[device.device].finish(sample::device_name(device), options.large_tensors, owners));
       DeviceMemory& memory = sample.devices.back();
       if (held.has_span) {
         memory.peak_bytes = device.peak_bytes;

@@ -36,19 +36,6 @@ alerts::DetectionOptions detection_of(const MonitorOptions& options) {
   return detection;
 }
 
-MemoryAlert reported(const alerts::Alert& alert) {
-  return {.id = alert.id,
-          .severity = to_string(alert.severity),
-          .device = alert.device,
-          .subject = alert.subject,
-          .iteration = alert.iteration,
-          .title = alert.title,
-          .evidence = alert.evidence,
-          .next_step = alert.next_step,
-          .saving_bytes = alert.saving_bytes,
-          .text = alert_text(alert)};
-}
-
 // Without memory, the action is left out and training continues.
 template <typename Action>
 void attempt(const Action& action) {
@@ -141,10 +128,10 @@ struct TrainingMonitor::State {
     if (log.is_open()) report("text log", log.write(sample));
     if (events.is_open()) write_events(sample);
     if (on_sample) on_sample(sample);
-    for (const alerts::Alert& alert : options.alerts ? detector.observe(sample, survivors)
-                                                     : detector.observe_thresholds(sample)) {
+    for (const MemoryAlert& alert : options.alerts ? detector.observe(sample, survivors)
+                                                   : detector.observe_thresholds(sample)) {
       ++alerts;
-      on_alert ? on_alert(reported(alert)) : say(alert_text(alert));
+      on_alert ? on_alert(alert) : say(alert_text(alert));
     }
   }
 

@@ -44,7 +44,7 @@ MemoryUsage usage_of(const LiveMemory& held, const std::vector<DeviceMemory>& at
     std::optional<std::uint64_t> reserved_bytes;
     if (device.device_type != PLIMSOLL_DEVICE_CPU) {
       tensors = usage.gpu ? &*usage.gpu : &usage.gpu.emplace();
-      recorded.push_back(sample::device_name(device.device_type, device.ordinal));
+      recorded.push_back(sample::device_name(device));
       if (const DeviceMemory* reported = find(held.reported, recorded.back())) {
         allocated_bytes = reported->allocated_bytes;
         reserved_bytes = reported->reserved_bytes;
@@ -101,7 +101,7 @@ std::map<std::string, std::uint64_t> PeakSpan::peaks() const {
   std::vector<std::string> recorded;
   for (const plimsoll_usage& device : held.recorded) {
     if (device.device_type == PLIMSOLL_DEVICE_PINNED_HOST) continue;
-    recorded.push_back(sample::device_name(device.device_type, device.ordinal));
+    recorded.push_back(sample::device_name(device));
     if (held.has_span) peaks[recorded.back()] = device.peak_bytes;
   }
   for (const DeviceMemory& device : held.reported) {

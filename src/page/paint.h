@@ -76,7 +76,7 @@ inline constexpr std::array kPaints = {PLIMSOLL_PAINTS(PLIMSOLL_PAINT_VALUE)};
 std::string_view name_of(Paint paint);  // "optimizer_state"; "none"
 Color color_of(Paint paint, Theme theme);
 
-// Of the names in base/categories.h, and "pinned_host"; kOther for any other name.
+// Of the names in base/categories.h; kOther for any other name.
 Paint paint_of_category(std::string_view name);
 // Categories that are hatched wherever they are shown.
 bool is_hatched(Paint category);

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+
+#include "base/launcher.h"
 
 namespace plimsoll {
 namespace {
@@ -14,23 +15,12 @@ std::atomic<std::int64_t> g_rank{0};
 std::atomic<std::int64_t> g_world_size{0};
 std::atomic<bool> g_first_only{false};
 
-std::optional<std::int64_t> number_in_environment(const char* name) {
-  const char* const text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  const std::string_view digits = text;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
-}
-
 std::optional<ProcessRank> known_rank() {
   if (const std::int64_t world_size = g_world_size.load(std::memory_order_acquire)) {
     return ProcessRank{.rank = g_rank.load(std::memory_order_relaxed), .world_size = world_size};
   }
-  auto rank = number_in_environment("RANK");
-  if (!rank) rank = number_in_environment("LOCAL_RANK");  // as the names of recordings do
-  const auto world_size = number_in_environment("WORLD_SIZE");
+  const auto rank = base::launched_rank();
+  const auto world_size = base::launched_world_size();
   if (!rank || !world_size) return std::nullopt;
   return ProcessRank{.rank = *rank, .world_size = *world_size};
 }

@@ -62,6 +62,12 @@ TEST_F(ProcessRankTest, invalid_values_are_not_a_rank) {
   }
 }
 
+TEST_F(ProcessRankTest, an_invalid_rank_leaves_the_local_one) {
+  launch("one", "2");
+  ::setenv("LOCAL_RANK", "1", 1);
+  EXPECT_EQ(process_rank(), (ProcessRank{.rank = 1, .world_size = 2}));
+}
+
 TEST_F(ProcessRankTest, a_rank_that_is_set_overrides_the_environment) {
   launch("1", "2");
   set_process_rank({.rank = 3, .world_size = 8});

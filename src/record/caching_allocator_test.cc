@@ -195,6 +195,20 @@ TEST(CachingAllocator, memory_unusable_for_a_failed_request_is_reported_with_its
   EXPECT_EQ(plimsoll_stack_frames(0, &frame, 1), 0u);
 }
 
+TEST(CachingAllocator, segments_smaller_than_torchs_are_small) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const Recorded recording = Recorded::in_memory();
+  api().segment(here(), cuda(), PLIMSOLL_SEGMENT_ALLOC, 100 * kMiB, kMiB, 7, 0);
+  const plimsoll_block taken{100 * kMiB, 512, 512, 7, 0, 0};
+  api().alloc_block(here(), cuda(), &taken);
+  const plimsoll_block wanted{0, 16 * kMiB, 0, 7, 0, 0};
+  api().out_of_memory(here(), cuda(), &wanted, 0, 0, 0);
+  plimsoll_stranded sums{};
+  EXPECT_EQ(plimsoll_recording_pins(recording.get(), cuda(), &sums, nullptr, 0), 1u);
+  EXPECT_EQ(sums.free_bytes, kMiB - 512);
+  EXPECT_EQ(sums.largest_usable_bytes, 0u);
+}
+
 TEST(CachingAllocator, segments_that_grow_are_pinned_page_by_page) {
   constexpr std::uint64_t kMiB = 1 << 20;
   const Recorded recording = Recorded::in_memory();

@@ -15,7 +15,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/launcher.h"
 #include "base/output_file.h"
+#include "base/process_singleton.h"
 #include "base/quiet_writing.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -29,24 +31,14 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-bool is_rank(const std::string& text) {
-  return !text.empty() && text.size() < 10 &&
-         text.find_first_not_of("0123456789") == std::string::npos;
-}
-
-std::string own_rank() {
-  const std::string rank = variable("RANK");
-  return rank.empty() ? variable("LOCAL_RANK") : rank;
-}
-
 // plimsoll-PROGRAM-PID.plim, with the rank in a distributed run: the same name as in Python.
 std::string default_path() {
   std::error_code error;
   const std::string program =
       std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
-  const std::string rank = own_rank();
+  const auto rank = base::launched_rank();
   return "plimsoll-" + (program.empty() ? "program" : program) +
-         (is_rank(rank) ? "-rank" + rank : "") + "-" + std::to_string(getpid()) + ".plim";
+         (rank ? "-rank" + std::to_string(*rank) : "") + "-" + std::to_string(getpid()) + ".plim";
 }
 
 // "rank3" and "run-rank_03" name rank 3; "lora_rank33" and "franks3" do not.
@@ -65,12 +57,13 @@ bool names_rank(std::string_view name, std::string_view rank) {
 
 // In rank 3 of several, run.plim becomes run.rank3.plim, because all ranks inherit the same path.
 std::string of_rank(const std::string& path) {
-  const std::string rank = own_rank();
-  const std::string ranks = variable("WORLD_SIZE");
+  const auto number = base::launched_rank();
+  const auto world_size = base::launched_world_size();
+  if (!number || !world_size || *world_size == 1) return path;
+  const std::string rank = std::to_string(*number);
   const std::filesystem::path whole(path);
   const auto is_folder_of_rank = [&](const auto& part) { return part == "rank" + rank; };
-  if (!is_rank(rank) || ranks.empty() || ranks == "1" ||
-      names_rank(whole.filename().string(), rank) ||
+  if (names_rank(whole.filename().string(), rank) ||
       std::ranges::any_of(whole, is_folder_of_rank)) {
     return path;
   }
@@ -110,21 +103,20 @@ class RunLog {
   int file_ = -1;
 };
 
+// A child of a fork has none: the parent stops the recording.
 struct EnvironmentRecording {
   plimsoll_recording* recording = nullptr;
   std::string path;
-  pid_t pid = 0;
 };
 
 EnvironmentRecording& environment_recording() {
-  static auto* const kRecording = new EnvironmentRecording;  // used until the process has ended
-  return *kRecording;
+  return base::process_singleton<EnvironmentRecording>();
 }
 
 // Without `plimsoll run`, nothing else prints the path of the recording.
 void stop_and_report() {
   EnvironmentRecording& ours = environment_recording();
-  if (ours.recording == nullptr || ours.pid != getpid()) return;
+  if (ours.recording == nullptr) return;
   const std::uint64_t peak = plimsoll_recording_peak_bytes(ours.recording, 0);
   plimsoll_recording_state state{};
   plimsoll_recording_stop(std::exchange(ours.recording, nullptr), &state);
@@ -184,7 +176,6 @@ bool start_recording() {
   const std::string out = variable("PLIMSOLL_OUT");
   EnvironmentRecording& ours = environment_recording();
   ours.path = out.empty() ? default_path() : of_rank(out);
-  ours.pid = getpid();
 
   plimsoll_recording_options options{};
   options.size_bytes = sizeof options;

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <type_traits>
 
+#include "base/launcher.h"
 #include "format/block.h"
 #include "plimsoll/version.h"
 #include "record/hot/ticks.h"
@@ -22,16 +21,6 @@ constexpr std::uint64_t kKeptParts = 16;          // blocks that max_events is d
 constexpr std::uint64_t kFewestKeptEvents = 64;   // in a block
 
 constexpr std::size_t kMostWaitingBytes = 256u << 20;  // for a sink that does not respond
-
-// The value of an environment variable set by the launcher of a distributed run, or -1.
-std::int64_t number_of_environment(const char* name) noexcept {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return -1;
-  std::int64_t rank = -1;
-  const char* const end = text + std::strlen(text);
-  const auto result = std::from_chars(text, end, rank);
-  return result.ec == std::errc{} && result.ptr == end && rank >= 0 ? rank : -1;
-}
 
 bool is_file_that_keeps(const plimsoll_recording_options& options) {
   return options.sink == PLIMSOLL_SINK_FILE && options.max_events > 0;
@@ -108,15 +97,14 @@ int Recording::open_file() {
 void Recording::describe_process(std::int64_t time_ns) {
   format::Process process;
   process.pid = static_cast<std::uint64_t>(getpid());
-  process.rank = number_of_environment("RANK");
-  if (process.rank < 0) process.rank = number_of_environment("LOCAL_RANK");
+  process.rank = base::launched_rank().value_or(-1);
   process.started_ns = time_ns;
   encoder_->process(process);
   encoder_->meta("plimsoll", PLIMSOLL_VERSION);
   for (const auto& [key, name] :
        {std::pair{"world_size", "WORLD_SIZE"}, {"local_rank", "LOCAL_RANK"}}) {
-    const std::int64_t number = number_of_environment(name);
-    if (number >= 0) encoder_->meta(key, std::to_string(number));
+    const auto number = base::number_in_environment(name);
+    if (number) encoder_->meta(key, std::to_string(*number));
   }
   if (marks_layer_calls_) encoder_->meta("layer_calls", "marked");
   for (const auto& [key, value] : meta_) encoder_->meta(key, value);

@@ -11,8 +11,8 @@
 
 namespace plimsoll::report {
 
-using base::Finding;
-using base::FindingSeverity;
+using plimsoll::Finding;
+using plimsoll::FindingSeverity;
 
 // Every finding id, for --fail-on and similar options. Ids are never renamed.
 inline constexpr auto kFindingIds = std::to_array<std::string_view>({

@@ -68,15 +68,13 @@ struct Source {
   }
 };
 
-enum class PassState : std::uint8_t { kRan, kSkipped, kDisabled, kInterrupted };
+enum class PassState : std::uint8_t { kRan, kSkipped, kInterrupted };
 inline const char* to_string(PassState state) {
   switch (state) {
     case PassState::kRan:
       return "ran";
     case PassState::kSkipped:
       return "skipped";
-    case PassState::kDisabled:
-      return "disabled";
     case PassState::kInterrupted:
       return "interrupted";
   }
@@ -93,7 +91,7 @@ struct PassRun {
     using base::Field;
     return std::tuple{
         Field{"name", &PassRun::name, "Name of the analysis."},
-        Field{"state", &PassRun::state, "ran, skipped, disabled or interrupted."},
+        Field{"state", &PassRun::state, "ran, skipped or interrupted."},
         Field{"reason", &PassRun::reason,
               "Reason for being skipped; if it ran, what it could not answer, else empty."},
         Field{"duration_ns", &PassRun::duration_ns, "Wall time of the analysis."}};

@@ -29,11 +29,6 @@ inline std::string mb_text(std::uint64_t bytes) {
 
 inline bool is_cpu(std::string_view device) { return device == "cpu"; }
 
-// The categories of docs/attribution.md that monitors can distinguish.
-inline constexpr std::array<std::string_view, 11> kCategories = {
-    "parameter", "gradient",   "optimizer_state",     "buffer", "input",  "workspace",
-    "temporary", "activation", "activation_gradient", "other",  "unknown"};
-
 // The five-way view and its names for our categories; the rest is "other".
 inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kFiveWays = {{
     {"parameter", "parameters"},

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/categories.h"
 #include "sample/names.h"
 #include "sample/sample_fields.h"
 
@@ -104,8 +105,10 @@ void Tags::add_breakdown(const DeviceMemory& device) {
 void Tags::add_details(const DeviceMemory& device) {
   if (device.categories.empty()) return;
   std::map<std::string_view, std::uint64_t> parts;
-  for (const std::string_view category : sample::kCategories) {
-    if (way_of(category) == kOther) parts[category] = 0;
+  for (std::size_t number = 0; number < base::kCategoryNames.size(); ++number) {
+    const auto category = static_cast<base::Category>(number);
+    const bool is_part = base::is_found_live(category) && way_of(name_of(category)) == kOther;
+    if (is_part) parts[name_of(category)] = 0;
   }
   for (const MemoryShare& share : device.categories) {
     if (way_of(share.name) == kOther) parts[share.name] += share.size_bytes;

@@ -2,22 +2,25 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
+
+#include "sample/names.h"
 
 namespace plimsoll::tensorboard {
 namespace {
 
-std::size_t category_index(const std::string& name) {
-  const auto found = std::ranges::find(sample::kCategories, name);
-  const auto other = std::ranges::find(sample::kCategories, "other");
-  const auto index = (found == sample::kCategories.end() ? other : found);
-  return static_cast<std::size_t>(index - sample::kCategories.begin());
+std::size_t category_index(std::string_view name) {
+  const auto found = std::ranges::find(base::kCategoryNames, name);
+  return found == base::kCategoryNames.end()
+             ? static_cast<std::size_t>(base::Category::kOther)
+             : static_cast<std::size_t>(found - base::kCategoryNames.begin());
 }
 
 void add_device(const DeviceMemory& device, TimelineColumn& column) {
   if (device.categories.empty()) {  // nothing is recorded; the allocator's figure may be known
     const std::uint64_t bytes = device.allocated_bytes.value_or(0);
     column.live_bytes += bytes;
-    column.category_bytes[category_index("unknown")] += bytes;
+    column.category_bytes[static_cast<std::size_t>(base::Category::kUnknown)] += bytes;
   }
   for (const MemoryShare& share : device.categories) {
     column.live_bytes += share.size_bytes;

@@ -8,17 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "base/categories.h"
 #include "plimsoll/memory_sample.h"
-#include "sample/names.h"
 
 namespace plimsoll::tensorboard {
 
 struct TimelineColumn {
   std::int64_t iteration = 0;  // of its first sample; ascends from column to column
-  // Of the sample with the most live bytes. The categories are in the order of sample::kCategories,
-  // and sum to it.
+  // Of the sample with the most live bytes. By base::Category; they sum to it.
   std::uint64_t live_bytes = 0;
-  std::array<std::uint64_t, sample::kCategories.size()> category_bytes{};
+  std::array<std::uint64_t, base::kCategoryNames.size()> category_bytes{};
   // The highest values; 0: unknown.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t peak_bytes = 0;  // between two samples

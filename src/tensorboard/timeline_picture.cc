@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "base/categories.h"
 #include "base/units.h"
@@ -36,23 +38,18 @@ constexpr double kPeakSpace = 24;  // between the legend and the plot, for the l
 constexpr page::Stroke kReservedStroke = {Paint::kMuted, 1.2, 3, 3};
 constexpr page::Stroke kPeakStroke = {Paint::kCritical, 1.2};
 
-struct Band {
-  std::string_view name;
-  std::size_t category = 0;  // of sample::kCategories
-};
+std::uint64_t bytes_of(const TimelineColumn& column, base::Category category) {
+  return column.category_bytes[static_cast<std::size_t>(category)];
+}
 
 // The categories that have memory in a column, bottom up.
-std::vector<Band> bands_of(const Timeline& timeline) {
-  std::vector<Band> bands;
-  for (const base::Category category : base::kStackOrder) {
-    const std::string_view name = base::name_of(category);
-    const auto found = std::ranges::find(sample::kCategories, name);
-    if (found == sample::kCategories.end()) continue;
-    const auto index = static_cast<std::size_t>(found - sample::kCategories.begin());
-    const bool has_memory = std::ranges::any_of(
-        timeline.columns(), [&](const auto& column) { return column.category_bytes[index] > 0; });
-    if (has_memory) bands.push_back({name, index});
-  }
+std::vector<base::Category> bands_of(const Timeline& timeline) {
+  std::vector<base::Category> bands;
+  std::ranges::copy_if(base::kStackOrder, std::back_inserter(bands), [&](base::Category category) {
+    return std::ranges::any_of(timeline.columns(), [&](const TimelineColumn& column) {
+      return bytes_of(column, category) > 0;
+    });
+  });
   return bands;
 }
 
@@ -118,18 +115,17 @@ void draw_axes(const Scale& scale, Drawing& drawing) {
   }
 }
 
-void draw_bands(const Timeline& timeline, const std::vector<Band>& bands, const Scale& scale,
-                Drawing& drawing) {
+void draw_bands(const Timeline& timeline, const std::vector<base::Category>& bands,
+                const Scale& scale, Drawing& drawing) {
   const std::vector<double> edges = edges_of(timeline, scale);
   std::vector<double> below(timeline.columns().size());
-  for (const Band& band : bands) {
+  for (const base::Category band : bands) {
     page::Area area;
     area.edges = edges;
-    area.fill = fill_of(band.name);
+    area.fill = fill_of(name_of(band));
     for (std::size_t column = 0; column < below.size(); ++column) {
       area.bottoms.push_back(scale.y(below[column]));
-      below[column] +=
-          static_cast<double>(timeline.columns()[column].category_bytes[band.category]);
+      below[column] += static_cast<double>(bytes_of(timeline.columns()[column], band));
       area.tops.push_back(scale.y(below[column]));
     }
     drawing.add(std::move(area));
@@ -223,11 +219,11 @@ std::string timeline_png(const Timeline& timeline) {
   drawing.add(page::Text{12, kTitleBaseline,
                          "Memory on " + timeline.devices() + " at each sample, by iteration", 13,
                          Paint::kInk, Anchor::kStart, true});
-  const std::vector<Band> bands = bands_of(timeline);
+  const std::vector<base::Category> bands = bands_of(timeline);
   const bool has_peaks = is_known(timeline, &TimelineColumn::peak_bytes);
   const bool has_reserved = is_known(timeline, &TimelineColumn::reserved_bytes);
   Legend legend(drawing);
-  for (const Band& band : bands) legend.add_band(band.name);
+  for (const base::Category band : bands) legend.add_band(name_of(band));
   if (has_peaks) legend.add_line("peak between samples", kPeakStroke);
   if (has_reserved) legend.add_line("reserved", kReservedStroke);
   const Scale scale = scale_of(timeline, legend.baseline() + kPeakSpace);

@@ -57,7 +57,7 @@ def configure(folder: Path, prefix: Path, *settings: str, **values) -> subproces
     return run(*words, *settings)
 
 
-WITHOUT_LIBRARIES = ("ZLIB", "yaml-cpp", "RapidJSON", "fmt", "CLI11", "tsl-robin-map")
+WITHOUT_LIBRARIES = ("ZLIB", "yaml-cpp", "RapidJSON", "tsl-robin-map")
 WITHOUT_LIBRARIES = tuple(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in WITHOUT_LIBRARIES)
 
 

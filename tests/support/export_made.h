@@ -51,7 +51,7 @@ inline report::Report report_at_end(const model::Trace& trace) {
   for (const model::DeviceTrace& device : trace.devices) {
     report::DeviceReport row;
     row.device = device.device.ordinal;
-    row.device_type = model::to_string(device.device.type);
+    row.device_type = name_of(device.device.type);
     row.events = device.events.size();
     row.timeline = counting_timeline(device);
     report.devices.push_back(row);

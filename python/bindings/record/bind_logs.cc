@@ -119,20 +119,8 @@ void bind_text_log(nb::module_& module) {
 }
 
 void bind_detector(nb::module_& module) {
-  using alerts::Alert;
   using alerts::DetectionOptions;
   using alerts::Detector;
-  nb::class_<Alert>(module, "Alert", "A finding about samples: verdict, evidence, next step.")
-      .def_ro("id", &Alert::id)
-      .def_prop_ro("severity", [](const Alert& alert) { return to_string(alert.severity); })
-      .def_ro("device", &Alert::device)
-      .def_ro("subject", &Alert::subject)
-      .def_ro("iteration", &Alert::iteration)
-      .def_ro("title", &Alert::title)
-      .def_ro("evidence", &Alert::evidence)
-      .def_ro("next_step", &Alert::next_step)
-      .def_ro("saving_bytes", &Alert::saving_bytes)
-      .def("__str__", &alerts::alert_text);
   nb::class_<Detector>(module, "Detector", "The detection rules, applied to a sequence of samples.")
       .def(
           "__init__",

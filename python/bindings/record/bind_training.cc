@@ -46,9 +46,12 @@ std::function<void(const Value&)> guarded(std::function<void(const Value&)> call
 }
 
 void bind_alert(nb::module_& module) {
-  nb::class_<MemoryAlert>(module, "MemoryAlert", "A problem with memory, found while training.")
+  nb::class_<MemoryAlert>(module, "MemoryAlert",
+                          "A problem with memory, found while training or in a log.")
       .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
-      .def_ro("severity", &MemoryAlert::severity, "info, warning or critical.")
+      .def_prop_ro(
+          "severity", [](const MemoryAlert& alert) { return to_string(alert.severity); },
+          "info, warning or critical.")
       .def_ro("device", &MemoryAlert::device)
       .def_ro("subject", &MemoryAlert::subject, "The category concerned, or empty.")
       .def_ro("iteration", &MemoryAlert::iteration)
@@ -57,8 +60,8 @@ void bind_alert(nb::module_& module) {
       .def_ro("next_step", &MemoryAlert::next_step, "What to do.")
       .def_ro("saving_bytes", &MemoryAlert::saving_bytes,
               "Bytes that the next step would save; 0 if none or unknown.")
-      .def_ro("text", &MemoryAlert::text, "The alert as text.")
-      .def("__str__", [](const MemoryAlert& alert) { return alert.text; });
+      .def_prop_ro("text", &alert_text, "The alert as text.")
+      .def("__str__", &alert_text);
 }
 
 }  // namespace

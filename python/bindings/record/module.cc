@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/recorder_names.h"
 #include "bind.h"
 #include "casters.h"
 #include "monitor/watch.h"
@@ -195,11 +196,9 @@ class Recording {
   }
   std::optional<std::pair<std::uint64_t, std::map<std::string, std::int64_t>>> since_step(
       std::uint8_t device) const {
-    constexpr std::array kRoles{"rest",   "parameter", "gradient", "optimizer_state",
-                                "buffer", "input",     "workspace"};
     plimsoll_recording* recording = running();
     std::uint64_t step = 0;
-    std::array<std::uint64_t, kRoles.size()> then{}, now{};
+    std::array<std::uint64_t, base::kRoleNames.size()> then{}, now{};
     int has_ended = 0;
     {
       nb::gil_scoped_release no_gil;
@@ -207,8 +206,9 @@ class Recording {
     }
     if (has_ended == 0) return std::nullopt;
     std::map<std::string, std::int64_t> more;
-    for (std::size_t role = 0; role < kRoles.size(); ++role) {
-      more[kRoles[role]] = static_cast<std::int64_t>(now[role] - then[role]);
+    for (std::size_t role = 0; role < then.size(); ++role) {
+      const std::string_view name = role == 0 ? std::string_view("rest") : base::kRoleNames[role];
+      more[std::string(name)] = static_cast<std::int64_t>(now[role] - then[role]);
     }
     return std::pair(step, more);
   }
@@ -222,7 +222,7 @@ class Recording {
     }
     std::map<std::string, std::uint64_t> reported;
     for (const plimsoll_usage& row : rows) {
-      reported[sample::device_name(row.device_type, row.ordinal)] = row.peak_bytes;
+      reported[sample::device_name(row)] = row.peak_bytes;
     }
     return reported;
   }
@@ -331,10 +331,10 @@ std::uint32_t tensor_id(std::uint8_t role, const std::string& name, const std::s
 }
 
 std::uint8_t device_id(const std::string& type, std::int32_t ordinal) {
-  const std::uint8_t kind = type == "cpu"    ? PLIMSOLL_DEVICE_CPU
-                            : type == "cuda" ? PLIMSOLL_DEVICE_CUDA
-                            : type == "xpu"  ? PLIMSOLL_DEVICE_XPU
-                                             : PLIMSOLL_DEVICE_OTHER;
+  const auto& names = base::kDeviceTypeNames;
+  const auto known = std::ranges::find(names, type);
+  const auto kind = known == names.end() ? std::uint8_t{PLIMSOLL_DEVICE_OTHER}
+                                         : static_cast<std::uint8_t>(known - names.begin());
   return kind == PLIMSOLL_DEVICE_CPU ? std::uint8_t{0} : recorder().device(kind, ordinal);
 }
 
@@ -351,12 +351,11 @@ void notice(const std::string& what, std::uint8_t device, std::uint64_t count,
 }
 
 std::map<std::string, std::string> context() {
-  constexpr std::array kPhases{"other", "forward", "backward", "optimizer", "data"};
   const plimsoll_context& activity = *recorder().context();
   return {{"layer", text_of(activity.layer)},
           {"op", text_of(activity.outer_op)},
           {"forward_op", text_of(activity.forward_op)},
-          {"phase", activity.phase < kPhases.size() ? kPhases[activity.phase] : ""}};
+          {"phase", std::string(name_of(base::phase_of(activity.phase)))}};
 }
 
 void storage_died(nb::typed<nb::dict, nb::int_, nb::any> storages, nb::int_ key,

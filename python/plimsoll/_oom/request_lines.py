@@ -10,7 +10,7 @@ from types import FrameType
 
 from plimsoll import _record
 from plimsoll._process import notebook
-from plimsoll._process.paths import is_rank
+from plimsoll._process.paths import launched_rank
 from plimsoll._process.sizes import size_text
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -36,8 +36,8 @@ def request_lines(failure: Failure, requested: int) -> Iterator[str]:
         failure: The request.
         requested: The requested bytes, if `failure` does not have them.
     """
-    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    of_rank = f" of rank {rank}" if is_rank(rank) else ""
+    rank = launched_rank()
+    of_rank = "" if rank is None else f" of rank {rank}"
     # Torch's own observers receive only the size of the segment.
     requested = failure.requested or requested or failure.segment
     asked = f"{size_text(requested)} requested"

@@ -42,16 +42,23 @@ def absolute(path: str | os.PathLike[str]) -> str:
         raise FileNotFoundError(errno.ENOENT, reason, text) from None
 
 
-def is_rank(text: str) -> bool:
-    """Return whether a variable of the launcher has a process number."""
-    return text.isascii() and text.isdigit() and len(text) < 10
+def number_in_environment(variable: str) -> int | None:
+    """Return the number in a variable of the launcher; None unless it has one to nine digits."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def launched_rank() -> int | None:
+    """Return the rank that the launcher of a distributed run set."""
+    rank = number_in_environment("RANK")
+    return number_in_environment("LOCAL_RANK") if rank is None else rank
 
 
 def default_path() -> str:
     """Return ``plimsoll-SCRIPT-PID.plim``, with the rank in a distributed run."""
     script = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
-    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    middle = f"-rank{rank}" if is_rank(rank) else ""
+    rank = launched_rank()
+    middle = "" if rank is None else f"-rank{rank}"
     return f"plimsoll-{script or 'python'}{middle}-{os.getpid()}.plim"
 
 
@@ -64,8 +71,8 @@ def of_rank(path: str) -> str:
         'run.plim'
     """
     name = os.path.basename(path)
-    rank = os.environ.get("RANK") or os.environ.get("LOCAL_RANK") or ""
-    is_alone = not is_rank(rank) or os.environ.get("WORLD_SIZE", "") in ("", "1")
+    rank = launched_rank()
+    is_alone = rank is None or number_in_environment("WORLD_SIZE") in (None, 1)
     own = rf"(?<![a-zA-Z])rank[-_]?0*{rank}(?!\d)"  # "rank3", "rank_03", not that of "lora_rank33"
     if is_alone or re.search(own, name) or f"rank{rank}" in path.split(os.sep):
         return path

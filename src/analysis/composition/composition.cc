@@ -31,7 +31,7 @@ void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32
   if (step < ends.size()) row.step = ends[step].step;
   if (!trace.has_phases() || device.events.action[event] != model::Action::kAlloc) return;
   const model::Site& site = trace.site(device, event);
-  row.phase = to_string(site.phase);
+  row.phase = name_of(site.phase);
   row.layer = trace.strings[site.layer];
   row.op = trace.strings[site.op];
 }

@@ -52,7 +52,7 @@ void use_names_of_accelerator(report::Finding& finding, const Facts& facts) {
   const std::string module =
       type == model::DeviceType::kCuda || type == model::DeviceType::kHip ? "torch.cuda."
       : type == model::DeviceType::kOther                                 ? "torch.accelerator."
-                                          : std::string("torch.") + to_string(type) + ".";
+                                          : "torch." + std::string(name_of(type)) + ".";
   std::vector<std::string*> texts{&finding.title, &finding.next_step};
   for (std::string& sentence : finding.evidence) texts.push_back(&sentence);
   for (std::string* text : texts) {

@@ -233,7 +233,7 @@ std::uint64_t frees_without_alloc(const model::Lifetimes& lifetimes) {
 DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Progress& progress) {
   DeviceReport out;
   out.device = device.device.ordinal;
-  out.device_type = model::to_string(device.device.type);
+  out.device_type = name_of(device.device.type);
   out.events = device.events.size();
   out.history = model::to_string(device.history);
   out.frees_without_alloc = frees_without_alloc(device.lifetimes);

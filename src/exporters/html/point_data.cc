@@ -69,7 +69,7 @@ void write_where(JsonWriter& json, const DeviceView& view) {
     const auto event = static_cast<std::size_t>(event_of(i));
     const bool allocates = device.events.action[event] == model::Action::kAlloc;
     const model::Phase phase = allocates ? trace.site(device, event).phase : model::Phase::kOther;
-    json.string(phase == model::Phase::kOther ? "" : model::to_string(phase));
+    json.string(phase == model::Phase::kOther ? "" : name_of(phase));
   }
   json.end_array();
 }

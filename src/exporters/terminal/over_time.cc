@@ -28,7 +28,7 @@ constexpr std::size_t kLabelGap = 2;  // between two labels of the horizontal ax
 
 // Of the terminal's 256, in base::kStackOrder: medium tones, which both black and white set off.
 constexpr std::array<std::uint8_t, base::kStackOrder.size()> kColors = {
-    32, 74, 97, 36, 245, 101, 30, 142, 172, 167, 169, 140, 241};
+    32, 74, 97, 36, 245, 101, 30, 142, 172, 167, 169, 140, 241, 65};
 
 struct NamedBand {
   std::string_view name;
@@ -38,7 +38,7 @@ struct NamedBand {
 const model::DeviceTrace* trace_of(const model::Trace& trace, const report::DeviceReport& device) {
   for (const model::DeviceTrace& each : trace.devices) {
     const bool is_meant =
-        each.device.ordinal == device.device && to_string(each.device.type) == device.device_type;
+        each.device.ordinal == device.device && name_of(each.device.type) == device.device_type;
     if (is_meant) return &each;
   }
   return nullptr;

@@ -27,7 +27,7 @@ report::DeviceReport totals(const model::Trace& trace, std::int64_t peak_bytes,
                             std::int64_t baseline_bytes = 0) {
   report::DeviceReport device;
   device.device = trace.devices[0].device.ordinal;
-  device.device_type = to_string(trace.devices[0].device.type);
+  device.device_type = name_of(trace.devices[0].device.type);
   device.events = trace.devices[0].events.size();
   device.requested_active.peak_bytes = peak_bytes;
   device.requested_active.baseline_bytes = baseline_bytes;

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "model/trace.h"
-#include "plimsoll/recorder_c.h"
 
 namespace plimsoll::readers::native {
 
@@ -20,11 +19,6 @@ struct Allocation {
   static constexpr std::uint8_t kPhaseOfSite = 255;
   static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4, kIsPending = 8;
 };
-
-// Precedence of the roles in a tensor's tags: the highest wins. KNOWN does not determine a role.
-inline unsigned precedence(std::uint8_t role) {
-  return role == PLIMSOLL_ROLE_KNOWN || role > PLIMSOLL_ROLE_WORKSPACE ? 0 : 255u - role;
-}
 
 // The model's tables of a device, at a fixed address while the file is read; null: no events.
 struct Tables {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string>
 
+#include "base/recorder_names.h"
 #include "plimsoll/recorder_c.h"
 #include "readers/native/diagnostics.h"
 
@@ -22,36 +23,10 @@ constexpr std::uint64_t kNameBytes = 3, kStackBytes = 5, kSiteBytes = 10, kTenso
 
 }  // namespace
 
-model::Phase phase_of(std::uint8_t phase) {
-  switch (phase) {
-    case PLIMSOLL_PHASE_FORWARD:
-      return model::Phase::kForward;
-    case PLIMSOLL_PHASE_BACKWARD:
-      return model::Phase::kBackward;
-    case PLIMSOLL_PHASE_OPTIMIZER:
-      return model::Phase::kOptimizer;
-    case PLIMSOLL_PHASE_DATA:
-      return model::Phase::kData;
-    default:
-      return model::Phase::kOther;
-  }
-}
-
 model::Device device_of(const format::Device& device) {
-  switch (device.type) {
-    case PLIMSOLL_DEVICE_CPU:
-      return {DeviceType::kCpu, -1};
-    case PLIMSOLL_DEVICE_PINNED_HOST:
-      return {DeviceType::kPinnedHost, -2};
-    case PLIMSOLL_DEVICE_CUDA:
-      return {DeviceType::kCuda, device.ordinal};
-    case PLIMSOLL_DEVICE_HIP:
-      return {DeviceType::kHip, device.ordinal};
-    case PLIMSOLL_DEVICE_XPU:
-      return {DeviceType::kXpu, device.ordinal};
-    default:
-      return {DeviceType::kOther, device.ordinal};
-  }
+  const DeviceType type = base::device_type_of(device.type);
+  if (type == DeviceType::kCpu) return {type, -1};
+  return {type, type == DeviceType::kPinnedHost ? -2 : device.ordinal};
 }
 
 std::uint64_t Definitions::limit(std::uint64_t least_bytes) const {
@@ -234,7 +209,7 @@ std::vector<Place> Definitions::places() {
     if (site->stack < stacks.size()) row.stack = stacks[site->stack];
     row.stream = builder_.stream(site->stream);
     row.pool = pool(site->pool);
-    row.phase = phase_of(site->phase);
+    row.phase = base::phase_of(site->phase);
     places[id].row = builder_.sites().intern(row);
   }
   return places;

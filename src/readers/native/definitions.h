@@ -20,10 +20,9 @@ namespace plimsoll::readers::native {
 struct Place {
   model::Site site;
   model::SiteId row;              // of `site`
-  bool is_communication = false;  // see communication.h
+  bool is_communication = false;  // see model/communication.h
 };
 
-model::Phase phase_of(std::uint8_t phase);
 model::Device device_of(const format::Device& device);
 
 // Rows by id. Memory is bounded by the file's size, because ids count from 0.

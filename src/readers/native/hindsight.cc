@@ -3,54 +3,21 @@
 
 #include "readers/native/recording.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "model/categories.h"
-#include "plimsoll/recorder_c.h"
-#include "readers/native/communication.h"
+#include "base/categories.h"
+#include "model/communication.h"
 #include "readers/native/diagnostics.h"
 
 namespace plimsoll::readers::native {
 
 using model::LifetimeFlags;
 using model::Phase;
-
-// The names in docs/attribution.md, as strings of the model.
-struct Recording::Words {
-  explicit Words(model::StringTable& strings)
-      : roles{{},
-              strings.intern("parameter"),
-              strings.intern("gradient"),
-              strings.intern("optimizer_state"),
-              strings.intern("buffer"),
-              strings.intern("input"),
-              strings.intern(model::kWorkspace)},
-        activation(strings.intern("activation")),
-        activation_gradient(strings.intern("activation_gradient")),
-        temporary(strings.intern("temporary")),
-        communication(strings.intern(model::kCommunication)),
-        optimizer_scratch(strings.intern(model::kOptimizerScratch)),
-        other(strings.intern("other")),
-        unknown(strings.intern("unknown")) {}
-
-  model::StringId roles[PLIMSOLL_ROLE_WORKSPACE + 1];
-  model::StringId activation, activation_gradient, temporary, communication, optimizer_scratch,
-      other, unknown;
-};
-
-model::StringId Recording::category(const Allocation& allocation, const Place& place, Phase phase,
-                                    const Words& words) {
-  if (precedence(allocation.role) > 0) return words.roles[allocation.role];
-  if ((allocation.flags & Allocation::kIsAdopted) != 0) return words.unknown;
-  if ((allocation.flags & Allocation::kInOp) != 0) return words.temporary;
-  if (place.is_communication) return words.communication;
-  if (phase == Phase::kForward) return words.activation;
-  if (phase == Phase::kBackward) return words.activation_gradient;
-  return phase == Phase::kOptimizer ? words.optimizer_scratch : words.other;
-}
 
 void Recording::count_unknown(std::uint64_t size_bytes) {
   ++counts_.adopted_unknown;
@@ -88,7 +55,7 @@ class Recording::OnDevice {
     return next_backward_ < backwards_.size() && backwards_[next_backward_] <= freed(allocation);
   }
   // Whether it was freed when its step ended.
-  bool is_scratch(const Allocation& allocation) {
+  bool ends_with_step(const Allocation& allocation) {
     if (freed(allocation) == model::kNone) return false;
     next_step_ = after(steps_, next_step_, row(allocation));
     return next_step_ == steps_.size() || freed(allocation) < steps_[next_step_];
@@ -136,9 +103,17 @@ void Recording::attribute() {
   const bool has_events = context_.builder.event_count() > 0;
   if (has_events) context_.builder.attribution_known();
   std::vector<Place> places = has_events ? definitions_.places() : std::vector<Place>();
-  for (Place& place : places) place.is_communication = is_communication(place, context_.builder);
+  model::StringTable& strings = context_.builder.strings();
+  for (Place& place : places) {
+    place.is_communication =
+        model::is_communication_op(strings[place.site.op]) ||
+        model::is_communication_op(strings[place.site.inner_op]) ||
+        model::is_communication_stack(place.site.stack, context_.builder.stacks(), strings);
+  }
   const std::vector<model::TensorId> tensors = definitions_.tensor_rows();
-  const Words words(context_.builder.strings());
+  std::array<model::StringId, base::kCategoryNames.size()> names;
+  std::ranges::transform(base::kCategoryNames, names.begin(),
+                         [&](std::string_view name) { return strings.intern(name); });
   const Place nowhere;
   const auto place_of = [&](std::uint32_t site) -> const Place& {
     return site < places.size() ? places[site] : nowhere;
@@ -153,18 +128,24 @@ void Recording::attribute() {
   for (const Allocation& allocation : allocations_) {
     OnDevice& device = *devices[allocation.device];
     const Place& place = place_of(device.site(allocation));
-    const Phase phase = allocation.phase == Allocation::kPhaseOfSite ? place.site.phase
-                                                                     : phase_of(allocation.phase);
-    model::StringId word = category(allocation, place, phase, words);
-    if (word == words.unknown) count_unknown(device.size_bytes(allocation));
-    if (word == words.optimizer_scratch && !device.is_scratch(allocation)) word = words.other;
+    const Phase phase = allocation.phase == Allocation::kPhaseOfSite
+                            ? place.site.phase
+                            : base::phase_of(allocation.phase);
+    const base::Category category = base::category_of(
+        {.role = allocation.role,
+         .phase = phase,
+         .is_adopted = (allocation.flags & Allocation::kIsAdopted) != 0,
+         .is_temporary = (allocation.flags & Allocation::kInOp) != 0,
+         .is_communication = place.is_communication,
+         .ends_with_step = phase == Phase::kOptimizer && device.ends_with_step(allocation)});
+    if (category == base::Category::kUnknown) count_unknown(device.size_bytes(allocation));
     LifetimeFlags flags = LifetimeFlags::kNothing;
     if ((allocation.flags & Allocation::kInOp) != 0) flags = flags | LifetimeFlags::kTemporary;
     if ((allocation.flags & Allocation::kIsAdopted) != 0) flags = flags | LifetimeFlags::kAdopted;
-    if (word == words.activation && device.is_saved(allocation)) {
+    if (category == base::Category::kActivation && device.is_saved(allocation)) {
       flags = flags | LifetimeFlags::kSavedForBackward;
     }
-    device.set(allocation, place, phase, flags, word, tensors);
+    device.set(allocation, place, phase, flags, names[static_cast<std::size_t>(category)], tensors);
   }
   for (const Placed& other : others_) {
     tables_[other.device].events->site[other.row] = place_of(other.site).row;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/categories.h"
 #include "base/units.h"
 #include "plimsoll/recorder_c.h"
 #include "readers/native/diagnostics.h"
@@ -216,7 +217,9 @@ void Recording::on_tag(const format::Tag& tag) {
   Allocation& allocation = allocations_[index];
   model::Lifetimes& lifetimes = *tables_[allocation.device].lifetimes;
   const bool is_tagged = (allocation.flags & Allocation::kIsTagged) != 0;
-  if (is_tagged && precedence(tensor->role) <= precedence(allocation.role)) return;
+  if (is_tagged && base::role_precedence(tensor->role) <= base::role_precedence(allocation.role)) {
+    return;
+  }
   lifetimes.tensor.rows(allocation.lifetime + 1)[allocation.lifetime] = model::TensorId{tag.tensor};
   allocation.role = tensor->role;
   allocation.flags |= Allocation::kIsTagged;

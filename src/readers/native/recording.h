@@ -77,7 +77,6 @@ class Recording : public format::NoRecords {
     std::uint64_t unseen_frees = 0, undefined_sites = 0, adopted_unknown = 0;
     std::uint64_t adopted_unknown_bytes = 0;
   };
-  struct Words;
 
   Tables& tables_of(std::uint8_t device);
   std::uint32_t& free_of(const Allocation& allocation);
@@ -88,8 +87,6 @@ class Recording : public format::NoRecords {
   model::StringId name_of(const format::Mark& mark);
   void check_limits();
   class OnDevice;
-  model::StringId category(const Allocation& allocation, const Place& place, model::Phase phase,
-                           const Words& words);
   void count_unknown(std::uint64_t size_bytes);
   void report_counts();
 

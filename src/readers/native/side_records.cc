@@ -62,7 +62,8 @@ void SideRecords::on_activity(const format::Mark& mark, model::StringId name) {
   if (mark.kind == PLIMSOLL_MARK_LAYER) activity.layer = name;
   if (mark.kind == PLIMSOLL_MARK_OPERATOR) activity.op = name;
   if (mark.kind == PLIMSOLL_MARK_PHASE) {
-    activity.phase = phase_of(static_cast<std::uint8_t>(std::min<std::uint64_t>(mark.value, 255)));
+    activity.phase =
+        base::phase_of(static_cast<std::uint8_t>(std::min<std::uint64_t>(mark.value, 255)));
   }
   side_data_->activities.push_back(activity);
 }

@@ -64,9 +64,7 @@ std::optional<DeviceType> accelerator_of_setting(std::string_view name) {
   if (name == "PYTORCH_CUDA_ALLOC_CONF" || name == "PYTORCH_ALLOC_CONF") return std::nullopt;
   for (const DeviceType type : model::kAccelerators) {
     std::string prefix = "PYTORCH_";
-    for (const char* at = model::to_string(type); *at != '\0'; ++at) {
-      prefix += static_cast<char>(*at - 'a' + 'A');
-    }
+    for (const char letter : name_of(type)) prefix += static_cast<char>(letter - 'a' + 'A');
     if (name == prefix + "_ALLOC_CONF") return type;
   }
   return std::nullopt;

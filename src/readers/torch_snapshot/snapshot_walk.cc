@@ -34,12 +34,12 @@ constexpr std::int32_t kCpuOrdinal = -1;
 // "cpu", "cuda:1": what model::to_string() writes.
 std::optional<Device> device_named(std::string_view name) {
   for (const auto type : {DeviceType::kCpu, DeviceType::kPinnedHost}) {
-    if (name != model::to_string(type)) continue;
+    if (name != name_of(type)) continue;
     return Device{type, type == DeviceType::kCpu ? kCpuOrdinal : kPinnedHostOrdinal};
   }
   const std::size_t colon = std::min(name.find(':'), name.size());
   for (const auto type : model::kAccelerators) {
-    if (name.substr(0, colon) != model::to_string(type)) continue;
+    if (name.substr(0, colon) != name_of(type)) continue;
     Device device{type, 0};
     const std::string_view number = name.substr(std::min(colon + 1, name.size()));
     const char* const begin = number.data();

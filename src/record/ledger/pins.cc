@@ -1,11 +1,10 @@
 #include "record/ledger/pins.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <span>
 #include <utility>
 
+#include "base/pins.h"
 #include "base/release_units.h"
 #include "plimsoll/caching_allocator.h"
 
@@ -13,7 +12,7 @@ namespace plimsoll::record {
 namespace {
 
 using caching_allocator::is_small_request;
-using caching_allocator::kSmallSegmentBytes;
+using caching_allocator::is_small_segment;
 using caching_allocator::page_bytes;
 
 struct Range {
@@ -46,32 +45,46 @@ std::vector<Range> ranges_of(const Ledger& ledger, std::uint8_t device) {
   return ranges;
 }
 
+std::vector<const LiveRow*> blocks_on(const Ledger& ledger, std::uint8_t device) {
+  std::vector<const LiveRow*> blocks;
+  ledger.rows().for_each([&](const LiveRow& row) {
+    if (row.device == device) blocks.push_back(&row);
+  });
+  std::ranges::sort(blocks, {}, &LiveRow::address);
+  return blocks;
+}
+
+std::vector<base::PinBlock> pin_blocks(std::span<const LiveRow* const> blocks) {
+  std::vector<base::PinBlock> all;
+  all.reserve(blocks.size());
+  for (const LiveRow* block : blocks) {
+    const std::uint64_t end = block->address + std::max<std::uint64_t>(block->size_bytes, 1);
+    all.push_back({block->address, end, block->size_bytes, block->site});
+  }
+  return all;
+}
+
 class Account {
  public:
   Account(const Ledger& ledger, std::uint8_t device, const format::OutOfMemory& failed)
       : ledger_(ledger),
         wanted_bytes_(failed.size_bytes),
-        wanted_(failed.site != 0 ? ledger.sites()[failed.site] : format::Site{}) {
-    ledger.rows().for_each([&](const LiveRow& row) {
-      if (row.device == device) blocks_.push_back(&row);
-    });
-    std::ranges::sort(blocks_, {}, &LiveRow::address);
-  }
+        wanted_(failed.site != 0 ? ledger.sites()[failed.site] : format::Site{}),
+        blocks_(blocks_on(ledger, device)),
+        charges_(pin_blocks(blocks_)) {}
 
   void add(const Range& range) {
     const auto first = std::ranges::lower_bound(blocks_, range.address, {}, &LiveRow::address);
     const auto last = std::ranges::lower_bound(blocks_, range.end(), {}, &LiveRow::address);
     const std::span<const LiveRow* const> blocks(first, last);
     const bool wants_small = is_small_request(wanted_bytes_);
-    const bool is_small = !range.is_expandable ? range.size_bytes <= kSmallSegmentBytes
+    const bool is_small = !range.is_expandable ? is_small_segment(range.size_bytes)
                           : blocks.empty()     ? wants_small
                                                : is_small_request(blocks.front()->requested_bytes);
-    unit_bytes_ = range.is_expandable ? page_bytes(is_small) : range.size_bytes;
+    const std::uint64_t unit_bytes = range.is_expandable ? page_bytes(is_small) : range.size_bytes;
     serves_ =
         range.stream == wanted_.stream && range.pool == wanted_.pool && is_small == wants_small;
-    pinned_units_.clear();
-    charged_.clear();
-    base::ReleaseUnits units(range.address, range.end(), unit_bytes_);
+    base::ReleaseUnits units(range.address, range.end(), unit_bytes);
     std::uint64_t at = range.address;
     for (const LiveRow* block : blocks) {
       add_gap(units, at, block->address);
@@ -79,11 +92,13 @@ class Account {
     }
     add_gap(units, at, range.end());
     units.finish([&](const base::ReleaseUnit& unit) { add_unit(unit); });
-    for (const LiveRow* block : blocks) charge(range, *block);
   }
 
   Pins finish() {
-    for (const auto& [site, row] : by_site_) pins_.rows.push_back(row);
+    const std::vector<base::OwnerPins>& by_site = charges_.by_owner();
+    for (std::uint32_t site = 0; site < by_site.size(); ++site) {
+      if (by_site[site].blocks > 0) pins_.rows.push_back(row_of(site, by_site[site]));
+    }
     std::ranges::sort(pins_.rows, std::ranges::greater{}, &plimsoll_pin::pinned_bytes);
     return std::move(pins_);
   }
@@ -103,51 +118,30 @@ class Account {
   void add_unit(const base::ReleaseUnit& unit) {
     if (unit.is_free()) return;
     pins_.sums.stranded_bytes += unit.stranded_bytes;
-    pinned_units_.push_back(unit);
+    charges_.charge(unit, [](std::size_t) {});
   }
 
-  // A block pins the free memory of every unit it touches; each site counts once per unit.
-  void charge(const Range& range, const LiveRow& block) {
-    const std::uint64_t last_byte =
-        block.address + std::max<std::uint64_t>(block.size_bytes, 1) - 1;
-    const std::uint64_t first = (block.address - range.address) / unit_bytes_;
-    const std::uint64_t last = (std::min(last_byte, range.end() - 1) - range.address) / unit_bytes_;
-    std::uint64_t pinned = 0;
-    bool is_pin = false;
-    for (const std::uint64_t unit : {first, last}) {  // units in between have no free memory
-      const std::uint64_t begin = range.address + unit * unit_bytes_;
-      const auto found =
-          std::ranges::lower_bound(pinned_units_, begin, {}, &base::ReleaseUnit::begin);
-      if (found != pinned_units_.end() && found->begin == begin) {
-        is_pin = true;
-        if (charged_.emplace(unit, block.site).second) pinned += found->free_bytes;
-      }
-      if (first == last) break;
+  plimsoll_pin row_of(std::uint32_t site, const base::OwnerPins& pins) const {
+    plimsoll_pin row{};
+    if (site != 0) {
+      const format::Site& place = ledger_.sites()[site];
+      row.layer = place.layer;
+      row.outer_op = place.outer_op;
+      row.stack = place.stack;
     }
-    if (!is_pin) return;
-    plimsoll_pin& row = by_site_[block.site];
-    if (block.site != 0) {
-      const format::Site& site = ledger_.sites()[block.site];
-      row.layer = site.layer;
-      row.outer_op = site.outer_op;
-      row.stack = site.stack;
-    }
-    ++row.count;
-    row.size_bytes += block.size_bytes;
-    row.pinned_bytes += pinned;
+    row.count = pins.blocks;
+    row.size_bytes = pins.block_bytes;
+    row.pinned_bytes = pins.pinned_bytes;
+    return row;
   }
 
   const Ledger& ledger_;
   const std::uint64_t wanted_bytes_;
   const format::Site wanted_;
-  std::vector<const LiveRow*> blocks_;  // by address
+  const std::vector<const LiveRow*> blocks_;  // by address
+  base::PinCharges charges_;                  // to sites
   Pins pins_;
-  std::map<std::uint32_t, plimsoll_pin> by_site_;
-  // State of the range being processed:
-  std::uint64_t unit_bytes_ = 1;  // returned to the driver as one piece
-  bool serves_ = false;           // the allocator searches this range for the request
-  std::vector<base::ReleaseUnit> pinned_units_;                // by address
-  std::set<std::pair<std::uint64_t, std::uint32_t>> charged_;  // unit and site
+  bool serves_ = false;  // the allocator searches the current range for the request
 };
 
 }  // namespace

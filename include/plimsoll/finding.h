@@ -1,0 +1,49 @@
+// Findings of reports, and alerts of monitors, which are findings about a running program: verdict,
+// evidence and next step, with the bytes. The same text in terminal, log, JSON and Python.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+enum class FindingSeverity : std::uint8_t { kInfo, kWarning, kCritical };
+
+constexpr const char* to_string(FindingSeverity severity) {
+  switch (severity) {
+    case FindingSeverity::kInfo:
+      return "info";
+    case FindingSeverity::kWarning:
+      return "warning";
+    case FindingSeverity::kCritical:
+      return "critical";
+  }
+  return "info";
+}
+
+struct Finding {
+  std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
+  FindingSeverity severity = FindingSeverity::kInfo;
+  std::string title;                  // the verdict: one sentence with the bytes
+  std::vector<std::string> evidence;  // each one sentence with numbers
+  std::string next_step;              // what to change
+  std::uint64_t saving_bytes = 0;     // what the next step would save; 0 if nothing or unknown
+
+  static constexpr auto fields();  // for JSON; defined inside of Plimsoll
+};
+
+// docs/monitoring.md has the rules.
+struct MemoryAlert : Finding {
+  std::string device;   // "cuda:0", "cpu", "host"
+  std::string subject;  // a category, for example; may be empty
+  std::int64_t iteration = 0;
+
+  static constexpr auto fields();  // as above
+};
+
+// Verdict, evidence and next step, one per line, as `plimsoll report` prints its findings. Link
+// plimsoll::monitor.
+std::string alert_text(const MemoryAlert& alert);
+
+}  // namespace plimsoll
