@@ -26,7 +26,8 @@
     const units = ['KiB', 'MiB', 'GiB', 'TiB'];
     if (Math.abs(bytes) < 1024) return bytes + ' B';
     let unit = 0;
-    while (unit < 3 && Math.abs(bytes) >= 1024 ** (unit + 2)) ++unit;
+    // 1023.95 would round to 1024.0, which is 1.0 of the next unit.
+    while (unit < 3 && Math.abs(bytes) >= 1023.95 * 1024 ** (unit + 1)) ++unit;
     return tenths(bytes, 1024 ** (unit + 1)) + ' ' + units[unit];
   };
   const durationText = ns => {
