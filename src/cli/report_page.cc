@@ -61,8 +61,10 @@ std::int64_t highest_peak(const report::Report& report) {
 Result<std::string> page_of_several(const std::vector<std::string>& paths, const Question& question,
                                     int& exit_code, const Arguments& arguments) {
   exporters::html::SeveralRecordings several;
+  Question compared = question;  // ranks are compared at their peaks, even if one of them failed
+  if (question.at == exporters::kPointOfPages) compared.at = "peak";
   for (const std::string& path : paths) {
-    auto recording = read(path, question);
+    auto recording = read(path, compared);
     if (!recording) {
       if (recording.error().code == ErrorCode::kInterrupted) return recording.error();
       several.unreadable.push_back(recording.error().message);

@@ -185,6 +185,7 @@ class HtmlExporter final : public Exporter {
   const char* name() const override { return "html"; }
   const char* description() const override { return "the report as a page, for any browser"; }
   const char* suffix() const override { return ".html"; }
+  const char* default_point() const override { return kPointOfPages; }
 
   Status write(const ExportInput& input, Output& output) const override {
     return output.write(to_page(input));
