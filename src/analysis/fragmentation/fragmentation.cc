@@ -77,6 +77,7 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
   }
   result.segments = std::move(pinning.segments);
   result.pinning_lines = std::move(pinning.lines);
+  result.lone_blocks = std::move(pinning.lone_blocks);
   return result;
 }
 
