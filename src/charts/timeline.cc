@@ -311,7 +311,7 @@ class TimelinePainter {
   }
 
   static std::string rest_label(double room) {
-    for (const char* const label : {"after the last step", "after"}) {
+    for (const char* const label : {report::kAfterLastStep, report::kAfterLastStepShort}) {
       if (page::text_width(label, {kAxisSize}) <= room - 4) return label;
     }
     return "\xE2\x80\xA6";

@@ -58,7 +58,7 @@ void write_where(JsonWriter& json, const DeviceView& view) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const std::size_t step = model::step_of(ends, static_cast<std::uint32_t>(event_of(i)));
       json.string(step < ends.size() ? "step " + std::to_string(ends[step].step)
-                                     : "after the last step");
+                                     : report::kAfterLastStep);
     }
     json.end_array();
   }

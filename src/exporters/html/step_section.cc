@@ -55,7 +55,7 @@ void write_step_table(Markup& html, const std::vector<const report::StepRow*>& r
     html.open("tr", {{"data-key", std::to_string(row.step)},
                      {"data-bytes", std::to_string(row.peak_bytes)}});
     html.element("th", {{"scope", "row"}, {"data-value", std::to_string(row.step)}},
-                 base::format_count(row.step) + (row.is_complete ? "" : ", unfinished"));
+                 row.is_complete ? base::format_count(row.step) : report::kAfterLastStep);
     write_bytes(html, row.peak_bytes);
     write_bytes(html, row.end_bytes);
     write_bytes(html, row.allocated_bytes);
