@@ -218,9 +218,11 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
     finding.title = device.name + " ran out of memory in the optimizer's first step: it needs " +
                     need_text(oom);
   } else if (is_mostly_batch(need) && !has_fitted_before(need)) {
-    finding.title = device.name +
-                    " ran out of memory because the batch is too large: the step needs " +
-                    need_text(oom);
+    // What fits into all that is available fails only because that was in pieces.
+    finding.title =
+        device.name + " ran out of memory because the batch " +
+        (*need.bytes <= *need.available_bytes ? "leaves too little room" : "is too large") +
+        ": the step needs " + need_text(oom);
   } else {
     finding.title = device.name + " ran out of memory: the step needs " + need_text(oom);
   }
