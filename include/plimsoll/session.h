@@ -30,8 +30,9 @@ struct OpenOptions {
 // What to analyze. A question does not change what was read from the file.
 struct Question {
   std::string device;  // "0", "cuda:0", "cpu"; empty: all
-  // "peak" (default), "start", "end", "oom" (the last failure), "oom:1" (the first), an event
-  // number, or a time since the first event, such as "1.5s"
+  // "peak" (default), "start", "end", "oom" (the last failure), "oom:1" (the first),
+  // "failure-or-peak" (the failure that ended the program, else the peak; the default of pages), an
+  // event number, or a time since the first event, such as "1.5s"
   std::string at;
   std::size_t top = 20;  // rows kept in each table
   // Names of analyses ("composition", "growth", "findings"...; see `passes` in the JSON): only

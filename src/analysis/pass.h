@@ -20,7 +20,8 @@ namespace plimsoll::analysis {
 
 // The point in time that the composition tables describe.
 struct TimePoint {
-  enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kEvent, kTime };
+  // kFailureOrPeak: of each device the failure that ended the program, else the peak.
+  enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kFailureOrPeak, kEvent, kTime };
   Kind kind = Kind::kPeak;
   std::uint64_t event = 0;   // kEvent: number within the device
   std::uint64_t nth = 0;     // kOom: the device's nth failed request, from 1; 0: the last one

@@ -25,6 +25,7 @@ using model::SegmentType;
 constexpr std::size_t kSegmentsKept = 8;
 constexpr std::size_t kPinsKept = 3;
 constexpr std::size_t kLinesKept = 10;
+constexpr std::size_t kLoneBlocksKept = 10;
 
 bool is_same_pool(const model::Trace& trace, model::PoolId a, model::PoolId b) {
   return trace.pools[a.index()] == trace.pools[b.index()];
@@ -64,6 +65,7 @@ class Account {
       first = last;
     }
     keep_most_pinned();
+    keep_lone_blocks();
     return std::move(found_);
   }
 
@@ -95,7 +97,7 @@ class Account {
                  report::SegmentFragmentation& row) {
     base::ReleaseUnits units = model::release_units(segment);
     const auto visit = [&](const ReleaseUnit& unit) {
-      add_unit(unit, model::kind_of(trace_, segment, unit), row);
+      add_unit(unit, model::kind_of(trace_, segment, unit), segment, row);
     };
     pins_.clear();
     for (const FreeGap& gap : gaps) {
@@ -111,7 +113,8 @@ class Account {
     if (std::ranges::find(pools, pool) == pools.end()) pools.push_back(pool);
   }
 
-  void add_unit(const ReleaseUnit& unit, FreeKind kind, report::SegmentFragmentation& row) {
+  void add_unit(const ReleaseUnit& unit, FreeKind kind, const SegmentRange& segment,
+                report::SegmentFragmentation& row) {
     if (kind == FreeKind::kPrivate) found_.private_bytes += unit.free_bytes;
     if (kind == FreeKind::kReleasable) found_.releasable_bytes += unit.free_bytes;
     if (kind != FreeKind::kPinned) return;
@@ -119,6 +122,24 @@ class Account {
     found_.stranded_bytes += unit.stranded_bytes;
     row.pinned_bytes += unit.free_bytes;
     charges_.charge(unit, [&](std::size_t block) { pins_.push_back(block); });
+    const std::size_t first = layout_.first_block_after(unit.begin);
+    std::size_t end = first;
+    while (end < layout_.blocks.size() && layout_.blocks[end].address < unit.end) ++end;
+    if (end - first == 1) add_lone_block(unit, segment, layout_.blocks[first]);
+  }
+
+  // Units come by address, so those of one block follow each other.
+  void add_lone_block(const ReleaseUnit& unit, const SegmentRange& segment,
+                      const PlacedBlock& block) {
+    if (lone_.empty() || lone_.back().row.address != block.address) {
+      report::LoneBlock row;
+      row.segment_address = segment.address;
+      row.segment_bytes = segment.size_bytes;
+      row.address = block.address;
+      row.requested_bytes = block.requested_bytes;
+      lone_.push_back({std::move(row), block.stack});
+    }
+    lone_.back().row.pinned_bytes += unit.free_bytes;
   }
 
   void keep_largest_pins(report::SegmentFragmentation& row) {
@@ -131,6 +152,16 @@ class Account {
       const PlacedBlock& block = layout_.blocks[pins_[pin]];
       row.pins.push_back(
           report::PinningBlock{block.address, block.requested_bytes, lines_.label(block.stack)});
+    }
+  }
+
+  void keep_lone_blocks() {
+    std::ranges::stable_sort(lone_, std::greater{},
+                             [](const LoneBlock& lone) { return lone.row.pinned_bytes; });
+    if (lone_.size() > kLoneBlocksKept) lone_.resize(kLoneBlocksKept);
+    for (LoneBlock& lone : lone_) {
+      lone.row.line = lines_.label(lone.stack);
+      found_.lone_blocks.push_back(std::move(lone.row));
     }
   }
 
@@ -154,12 +185,18 @@ class Account {
     if (found_.segments.size() > kSegmentsKept) found_.segments.resize(kSegmentsKept);
   }
 
+  struct LoneBlock {
+    report::LoneBlock row;
+    model::StackId stack;
+  };
+
   const model::Trace& trace_;
   const HeapLayout& layout_;
   const model::UserLines& lines_;
   const std::optional<Request>& request_;
   Pinning found_;
   base::PinCharges charges_;
+  std::vector<LoneBlock> lone_;    // by address
   std::vector<std::size_t> pins_;  // blocks that pin the current segment, ascending
 };
 

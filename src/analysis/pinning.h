@@ -44,6 +44,7 @@ struct Pinning {
   std::uint64_t reachable_bytes = 0;
   std::vector<report::SegmentFragmentation> segments;  // partly free, most pinned first
   std::vector<report::PinningLine> lines;              // most pinned first
+  std::vector<report::LoneBlock> lone_blocks;          // most pinned first
 };
 
 // True if the allocator searches this segment for `request`.

@@ -83,6 +83,30 @@ TEST(Pinning, matches_a_count_cell_by_cell) {
   }
 }
 
+TEST(Pinning, a_block_pins_alone_only_if_no_other_shares_its_segment_or_page) {
+  const Lines lines;
+  constexpr std::uint64_t kPage = 20 * kMib;
+  const HeapLayout layout{{segment_of(0, 20 * kMib, SegmentType::kLarge),
+                           segment_of(40 * kMib, 20 * kMib, SegmentType::kLarge),
+                           segment_of(100 * kMib, 3 * kPage, SegmentType::kLarge, true)},
+                          {PlacedBlock{0, 2 * kMib, 2 * kMib - 5, lines.first},
+                           PlacedBlock{40 * kMib, kMib, kMib, lines.first},
+                           PlacedBlock{50 * kMib, kMib, kMib, lines.second},
+                           // It shares the first page, and alone is in the other two.
+                           PlacedBlock{101 * kMib, kMib, kMib, lines.first},
+                           PlacedBlock{110 * kMib, 2 * kPage - 5 * kMib, kMib, lines.second}}};
+  const Pinning found = lines.find(layout);
+  ASSERT_EQ(found.lone_blocks.size(), 2u);
+  EXPECT_EQ(found.lone_blocks[0].address, 0u);
+  EXPECT_EQ(found.lone_blocks[0].pinned_bytes, 18 * kMib);
+  EXPECT_EQ(found.lone_blocks[0].requested_bytes, 2 * kMib - 5);
+  EXPECT_EQ(found.lone_blocks[0].segment_bytes, 20 * kMib);
+  EXPECT_EQ(found.lone_blocks[0].line, "/home/u/first.py:1 (f)");
+  EXPECT_EQ(found.lone_blocks[1].address, 110 * kMib);
+  EXPECT_EQ(found.lone_blocks[1].pinned_bytes, 15 * kMib);
+  EXPECT_EQ(found.lone_blocks[1].line, "/home/u/second.py:2 (g)");
+}
+
 TEST(Pinning, a_line_pins_alone_only_if_no_other_line_has_a_block) {
   const Lines lines;
   const HeapLayout layout{{segment_of(0, 20 * kMib, SegmentType::kLarge),

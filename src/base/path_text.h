@@ -8,6 +8,11 @@ namespace plimsoll::base {
 
 inline bool is_separator(char c) { return c == '/' || c == '\\'; }
 
+// "run.plim" of "/home/ada/run.plim".
+inline std::string_view file_name(std::string_view path) {
+  return path.substr(path.find_last_of("/\\") + 1);  // npos + 1 is 0
+}
+
 // Whether a path ends with `end`, which is written with "/".
 inline bool ends_with_path(std::string_view file, std::string_view end) {
   if (file.size() < end.size()) return false;

@@ -1,9 +1,11 @@
 #include "base/units.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 
 namespace plimsoll::base {
 namespace {
@@ -17,14 +19,20 @@ std::string with_unit(double value, const char* unit) {
 }  // namespace
 
 std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
   constexpr double kKib = 1024.0;
-  const double size = std::fabs(static_cast<double>(bytes));
-  const double value = static_cast<double>(bytes);
-  if (size < kKib) return std::to_string(bytes) + " B";
-  if (size < kKib * kKib) return with_unit(value / kKib, "KiB");
-  if (size < kKib * kKib * kKib) return with_unit(value / (kKib * kKib), "MiB");
-  if (size < kKib * kKib * kKib * kKib) return with_unit(value / (kKib * kKib * kKib), "GiB");
-  return with_unit(value / (kKib * kKib * kKib * kKib), "TiB");
+  constexpr double kRoundsUp = 1023.95;  // to 1024.0, which is 1.0 of the next unit
+  double value = static_cast<double>(bytes);
+  if (std::fabs(value) < kKib) return std::to_string(bytes) + " B";
+  value /= kKib;
+  std::size_t unit = 0;
+  for (; std::fabs(value) >= kRoundsUp && unit + 1 < kUnits.size(); ++unit) value /= kKib;
+  return with_unit(value, kUnits[unit]);
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return format_bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
 }
 
 std::string format_count(std::uint64_t count) {
@@ -47,6 +55,8 @@ std::string format_duration(std::int64_t duration_ns) {
 }
 
 std::string format_percent(double share) {
+  constexpr double kRoundsToZero = 0.0005;
+  if (std::fabs(share) < kRoundsToZero) share = 0;  // never "-0.0%"
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f%%", share * 100.0);
   return text.data();

@@ -15,6 +15,13 @@ TEST(Units, bytes_have_one_decimal_above_a_kibibyte) {
   EXPECT_EQ(format_bytes(-(std::int64_t{3} << 19)), "-1.5 MiB");
 }
 
+TEST(Units, no_size_is_1024_of_a_unit) {
+  EXPECT_EQ(format_bytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(format_bytes((1 << 30) - 1), "1.0 GiB");
+  EXPECT_EQ(format_bytes(-((std::int64_t{1} << 40) - 1)), "-1.0 TiB");
+  EXPECT_EQ(format_bytes((std::int64_t{1} << 30) - (52 << 10)), "1023.9 MiB");
+}
+
 TEST(Units, counts_are_grouped_by_thousands) {
   EXPECT_EQ(format_count(0), "0");
   EXPECT_EQ(format_count(999), "999");
@@ -37,7 +44,11 @@ TEST(Units, times_are_utc) {
   EXPECT_EQ(format_utc(-1'000'000'000), "1969-12-31 23:59:59 UTC");
 }
 
-TEST(Units, shares_are_percent) { EXPECT_EQ(format_percent(0.1234), "12.3%"); }
+TEST(Units, shares_are_percent) {
+  EXPECT_EQ(format_percent(0.1234), "12.3%");
+  EXPECT_EQ(format_percent(-0.0001), "0.0%");
+  EXPECT_EQ(format_percent(0.0006), "0.1%");
+}
 
 }  // namespace
 }  // namespace plimsoll::base

@@ -27,11 +27,6 @@ using report::PointInTime;
 
 constexpr std::string_view kDot = " \xC2\xB7 ";
 
-std::string file_name(const std::string& path) {
-  const auto end = std::find_if(path.rbegin(), path.rend(), base::is_separator).base();
-  return std::string(end, path.end());
-}
-
 std::string joined_by_dots(std::initializer_list<std::string> parts) {
   std::string out;
   for (const std::string& part : parts) out += (out.empty() ? "" : std::string(kDot)) + part;
@@ -62,10 +57,10 @@ class PlotMaker {
     ChartOptions chart;
     chart.width = options_.width;
     chart.height = options_.height;
-    chart.title =
-        options_.title.empty()
-            ? joined_by_dots({file_name(input_.report.source.path), device_name(), figures})
-            : options_.title;
+    chart.title = options_.title.empty()
+                      ? joined_by_dots({std::string(base::file_name(input_.report.source.path)),
+                                        device_name(), figures})
+                      : options_.title;
     chart.subtitle = subtitle;
     chart.has_legend = true;
     return chart;
@@ -281,9 +276,11 @@ Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOp
   ChartOptions chart;
   chart.width = options.width;
   chart.height = options.height;
-  chart.title = options.title.empty() ? joined_by_dots({file_name(rows.front().report->source.path),
-                                                        base::counted(rows.size(), "rank")})
-                                      : options.title;
+  chart.title =
+      options.title.empty()
+          ? joined_by_dots({std::string(base::file_name(rows.front().report->source.path)),
+                            base::counted(rows.size(), "rank")})
+          : options.title;
   chart.subtitle = "peak of each step: its deviation from the median of the ranks";
   chart.has_legend = true;
   return Plot{ranks(rows, chart), chart.title};
@@ -303,7 +300,7 @@ Plot timeline_to_export(const model::Trace& trace, const report::Report& report,
     reason = plot.error().message;
   }
   ChartOptions chart;
-  chart.title = file_name(report.source.path);
+  chart.title = base::file_name(report.source.path);
   return Plot{message_chart(reason, chart), chart.title};
 }
 

@@ -38,6 +38,11 @@ struct Grid {
   std::vector<Row> rows;
   std::vector<double> medians;  // by column
   std::uint64_t steps_each = 1;
+  bool has_rest = true;  // the last column is a step that has ended on no rank
+
+  bool is_rest(std::size_t column) const {
+    return has_rest && steps_each == 1 && column + 1 == steps.size();
+  }
 };
 
 std::string label_of(const RankSteps& rank) { return "rank " + std::to_string(rank.rank); }
@@ -75,6 +80,7 @@ Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns) {
       cell.has_value = true;
       row.end = std::max(row.end, column + 1);
       row.peak_bytes = std::max(row.peak_bytes, cell.bytes);
+      if (column + 1 == grid.steps.size() && step.is_complete) grid.has_rest = false;
     }
     const report::DeviceReport* device = report::find_device(*each.report, each.device);
     row.has_failed = device != nullptr && !device->ooms.empty();
@@ -218,6 +224,7 @@ class RanksPainter {
 
   std::string column_name(std::size_t column) const {
     const std::uint64_t first = grid_.steps[column];
+    if (grid_.is_rest(column)) return report::kAfterLastStep;
     if (grid_.steps_each == 1) return "step " + std::to_string(first);
     return base::format_count(grid_.steps_each) + " steps from " + std::to_string(first);
   }
@@ -243,7 +250,8 @@ class RanksPainter {
     LabelRow labels(chart_.drawing, plot_.bottom() + 15);
     labels.add_caption(plot_.x - 8, "step");
     for (std::size_t i = 0; i < grid_.steps.size(); i += every) {
-      labels.add(x_of(i) + pitch_ / 2, std::to_string(grid_.steps[i]));
+      labels.add(x_of(i) + pitch_ / 2,
+                 grid_.is_rest(i) ? report::kAfterLastStepShort : std::to_string(grid_.steps[i]));
     }
   }
 

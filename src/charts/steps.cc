@@ -148,7 +148,7 @@ class StepsPainter {
     if (bar.first != bar.last) {
       return "steps " + std::to_string(bar.first) + " to " + std::to_string(bar.last);
     }
-    return bar.is_complete ? "step " + std::to_string(bar.first) : "after the last step";
+    return bar.is_complete ? "step " + std::to_string(bar.first) : report::kAfterLastStep;
   }
 
   std::size_t highest() const {
@@ -188,7 +188,7 @@ class StepsPainter {
 
   void add_labels() {
     const auto label = [&](const Bar& bar) {
-      if (!bar.is_complete) return std::string("after");
+      if (!bar.is_complete) return std::string(report::kAfterLastStepShort);
       return std::to_string(bar.first);
     };
     double widest = 0;

@@ -311,7 +311,7 @@ class TimelinePainter {
   }
 
   static std::string rest_label(double room) {
-    for (const char* const label : {"after the last step", "after"}) {
+    for (const char* const label : {report::kAfterLastStep, report::kAfterLastStepShort}) {
       if (page::text_width(label, {kAxisSize}) <= room - 4) return label;
     }
     return "\xE2\x80\xA6";
@@ -327,6 +327,7 @@ class TimelinePainter {
       const double x = std::min(std::floor(x_of(failure.column)) + 0.5, plot_.right() - 0.5);
       if (x - last_x < kLeastBetweenFailures) continue;  // hundreds would hide the bands
       last_x = x;
+      chart_.marks.push_back({x, top, static_cast<std::int64_t>(failure.event)});
       drawing().line({x, top + 4}, {x, plot_.bottom()}, {Paint::kCritical, 1.25});
       for (const double side : {-1.0, 1.0}) {
         drawing().line({x - 4 * side, top - 4}, {x + 4 * side, top + 4}, {Paint::kCritical, 1.75});
@@ -346,6 +347,7 @@ class TimelinePainter {
     if (peak_ <= 0 || !data_.is_peak_known) return;
     const double y = std::round(y_of(static_cast<double>(peak_bytes()))) + 0.5;
     const double x = x_of(static_cast<double>(data_.peak_column) + 0.5);
+    chart_.marks.push_back({x, y, data_.columns[data_.peak_column].point});
     drawing().line({plot_.x, y}, {plot_.right(), y}, {Paint::kCritical, 1, 5, 4});
     drawing().add(page::Circle{x, y, 6, {Paint::kBackground}, {Paint::kCritical, 1.5}});
     drawing().line({x - 10.5, y}, {x + 10.5, y}, {Paint::kCritical, 1.5});

@@ -45,6 +45,7 @@ struct TimelineData {
   bool is_peak_known = true;  // false: events and segments of the file disagree
   std::string peak_place;     // "step 2", "event 2,026"
   struct Failure {
+    std::uint64_t event = 0;
     double column = 0;
     std::uint64_t requested_bytes = 0;
   };
@@ -63,6 +64,10 @@ struct TimelineData {
 TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& device,
                            const report::DeviceReport& report, const model::UserLines& lines,
                            const TimelineQuestion& question);
+
+// The same with fewer columns, a divisor of their number. Columns nest, so each shows the point of
+// one of those that it replaces.
+TimelineData coarser(const TimelineData& data, std::size_t columns);
 
 Chart timeline(const TimelineData& data, const ChartOptions& options);
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/units.h"
 #include "charts/timeline.h"
 #include "model/live_set.h"
@@ -117,6 +119,41 @@ std::vector<std::uint64_t> bytes_at(const tiles::Bands& bands, std::size_t colum
   return bytes;
 }
 
+template <typename Value>
+std::vector<Value> picked(std::span<const Value> values, const std::vector<std::size_t>& rows) {
+  std::vector<Value> out;
+  out.reserve(rows.size());
+  for (const std::size_t row : rows) out.push_back(values[row]);
+  return out;
+}
+
+// The column that shows the point of all. One without events shows the state before its span, so it
+// only counts if no other has any.
+std::size_t highest_of(std::span<const tiles::Column> columns) {
+  const auto highest = std::ranges::max_element(columns, {}, [](const tiles::Column& column) {
+    return std::pair(column.first_event < column.end_event, column.live_bytes);
+  });
+  return static_cast<std::size_t>(highest - columns.begin());
+}
+
+// The phases of the kept columns.
+std::vector<AxisSpan> coarser_phases(const std::vector<AxisSpan>& phases,
+                                     const std::vector<std::size_t>& kept) {
+  std::vector<AxisSpan> spans;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const auto at = static_cast<double>(kept[i]);
+    const auto phase = std::ranges::find_if(
+        phases, [&](const AxisSpan& span) { return span.begin <= at && at < span.end; });
+    if (phase == phases.end()) continue;
+    const auto place = static_cast<double>(i);
+    const bool continues =
+        !spans.empty() && spans.back().label == phase->label && spans.back().end == place;
+    if (!continues) spans.push_back({place, place, phase->label});
+    spans.back().end = place + 1;
+  }
+  return spans;
+}
+
 }  // namespace
 
 double TimelineData::most_bytes() const {
@@ -162,10 +199,48 @@ TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& 
   for (const report::Oom& oom : report.ooms) {
     if (oom.event >= device.events.size()) continue;
     data.failures.push_back(
-        {columns.of_event(static_cast<std::uint32_t>(oom.event)), oom.requested_bytes});
+        {oom.event, columns.of_event(static_cast<std::uint32_t>(oom.event)), oom.requested_bytes});
   }
   add_limit(data, report);
   return data;
+}
+
+TimelineData coarser(const TimelineData& data, std::size_t columns) {
+  PLIMSOLL_CHECK(columns > 0 && data.columns.size() % columns == 0);
+  const std::size_t each = data.columns.size() / columns;
+  TimelineData out = data;
+  out.columns.clear();
+  std::vector<std::size_t> kept;  // the column whose point each new one shows
+  for (std::size_t at = 0; at < columns; ++at) {
+    const auto replaced = std::span<const tiles::Column>(data.columns).subspan(at * each, each);
+    const std::size_t highest = highest_of(replaced);
+    kept.push_back(at * each + highest);
+    out.columns.push_back(replaced[highest]);
+    out.columns.back().first_event = replaced.front().first_event;
+    out.columns.back().end_event = replaced.back().end_event;
+    for (const tiles::Column& column : replaced) {
+      if (column.lowest_bytes >= out.columns.back().lowest_bytes) continue;
+      out.columns.back().lowest_bytes = column.lowest_bytes;
+      out.columns.back().lowest_point = column.lowest_point;
+    }
+  }
+  out.not_in_bands = picked(std::span<const std::int64_t>(data.not_in_bands), kept);
+  out.bands.points = columns;
+  out.bands.bytes.clear();
+  out.bands.counts.clear();
+  for (std::size_t band = 0; band < data.bands.names.size(); ++band) {
+    const std::size_t points = data.bands.points;
+    const auto counts =
+        std::span<const std::uint64_t>(data.bands.counts).subspan(band * points, points);
+    std::ranges::move(picked(data.bands.of(band), kept), std::back_inserter(out.bands.bytes));
+    std::ranges::move(picked(counts, kept), std::back_inserter(out.bands.counts));
+  }
+  out.peak_column = data.peak_column / each;
+  const auto share = 1 / static_cast<double>(each);
+  for (TimelineData::Failure& failure : out.failures) failure.column *= share;
+  for (AxisSpan& step : out.steps) step = {step.begin * share, step.end * share, step.label};
+  out.phases = coarser_phases(data.phases, kept);
+  return out;
 }
 
 }  // namespace plimsoll::charts

@@ -103,6 +103,26 @@ TEST(Timeline, every_column_sums_to_its_live_bytes) {
   EXPECT_EQ(data.columns[data.peak_column].live_bytes, static_cast<std::int64_t>(7 * kMib));
 }
 
+TEST(Timeline, fewer_columns_are_those_of_a_coarser_question) {
+  const Made made = training(37);
+  const TimelineData fine = made.data({.columns = 512});
+  for (const std::size_t columns : {512U, 256U, 64U}) {
+    const TimelineData derived = coarser(fine, columns);
+    const TimelineData asked = made.data({.columns = columns});
+    ASSERT_EQ(derived.columns.size(), columns);
+    for (std::size_t i = 0; i < columns; ++i) {
+      EXPECT_EQ(derived.columns[i].point, asked.columns[i].point) << i;
+      EXPECT_EQ(derived.columns[i].live_bytes, asked.columns[i].live_bytes) << i;
+    }
+    EXPECT_EQ(derived.bands.bytes, asked.bands.bytes);
+    EXPECT_EQ(derived.bands.counts, asked.bands.counts);
+    EXPECT_EQ(derived.not_in_bands, asked.not_in_bands);
+    EXPECT_EQ(derived.peak_column, asked.peak_column);
+    ASSERT_EQ(derived.steps.size(), asked.steps.size());
+    EXPECT_DOUBLE_EQ(derived.steps[7].begin, asked.steps[7].begin);
+  }
+}
+
 TEST(Timeline, the_mark_is_at_the_peak) {
   const Chart chart = training(2).chart();
   EXPECT_THAT(tests::texts(chart.drawing), Contains("peak 7.0 MiB \xC2\xB7 step 1"));

@@ -105,7 +105,7 @@ Status run(const Arguments& arguments) {
   ProgressBar bar(input);
   Question question;
   question.device = arguments.value("--device");
-  question.at = arguments.value("--at", "peak");
+  question.at = arguments.value("--at");
   const ProgressCallback progress = [&](std::string_view stage, std::uint64_t done,
                                         std::uint64_t total) {
     return bar.advance(stage, done, total);

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,6 +56,8 @@ constexpr std::array<PlotKind, 5> kPlotKinds = {{
 constexpr double kLeastPixels = 200;
 constexpr double kMostPixels = 8000;
 constexpr double kPngScale = 2;
+// Width times height of a PNG. More would take gigabytes, and seconds in which Ctrl-C has to wait.
+constexpr double kMostPixelsOfPng = 16e6;
 
 Error plot_error(std::string message) {
   return make_error(ErrorCode::kInvalidArgument, std::move(message));
@@ -172,13 +175,22 @@ Result<Plot> plot_of_ranks(const Arguments& arguments, const PlotKind& kind,
   return charts::plot_ranks(reports, options);
 }
 
-std::string file_of(const Plot& plot, page::Theme theme, bool is_svg) {
-  if (!is_svg) return page::to_png(plot.chart.drawing, theme, kPngScale);
+Result<std::string> file_of(const Plot& plot, page::Theme theme, bool is_svg) {
+  const page::Drawing& drawing = plot.chart.drawing;
+  if (!is_svg && drawing.width * drawing.height > kMostPixelsOfPng) {
+    const auto pixels = [](double length) {
+      return base::format_count(static_cast<std::uint64_t>(length));
+    };
+    return plot_error("a PNG of " + pixels(drawing.width) + " x " + pixels(drawing.height) +
+                      " is too large: --width times --height may be at most " +
+                      pixels(kMostPixelsOfPng) + "; choose less, or an .svg");
+  }
+  if (!is_svg) return page::to_png(drawing, theme, kPngScale);
   page::SvgOptions options;
   options.theme = theme;
   options.title = plot.title;
   options.description = plot.chart.description;
-  return page::to_svg(plot.chart.drawing, options);
+  return page::to_svg(drawing, options);
 }
 
 Status write_plot(const Arguments& arguments) {
@@ -198,8 +210,9 @@ Status write_plot(const Arguments& arguments) {
                       kind.plot == nullptr
                           ? plot_of_ranks(arguments, kind, options)
                           : plot_of(arguments.value("FILE"), arguments, kind, options));
+  PLIMSOLL_TRY_ASSIGN(const std::string file, file_of(plot, chosen_theme(arguments), is_svg));
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
-  output.write(file_of(plot, chosen_theme(arguments), is_svg));
+  output.write(file);
   PLIMSOLL_TRY(output.finish());
   return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(output.size_bytes())) +
                ")\n");
@@ -235,7 +248,8 @@ Command plot_command() {
       output,
       {"--theme", "", "THEME", "Colors (default print: on white).", {"print", "dark", "light"}},
       {"--width", "", "PX",
-       "Width, 200 to 8000 (default 960). A PNG has twice as many pixels, for sharp screens."},
+       "Width, 200 to 8000 (default 960). A PNG has twice as many pixels, for sharp screens; its "
+       "width times its height is at most 16,000,000."},
       {"--height", "", "PX", "Height, 200 to 8000. Default: depends on the chart."},
       {"--at", "", "POINT",
        "Point in time of layers and segments; as in plimsoll report. Default: the peak for layers; "

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/path_text.h"
 #include "base/units.h"
 #include "cli/interruption.h"
 #include "cli/terminal.h"
@@ -14,11 +15,6 @@ namespace plimsoll::cli {
 namespace {
 
 using namespace std::chrono_literals;
-
-// The file's name without its folders.
-std::string base_name(const std::string& path) {
-  return text::printable(path.substr(path.find_last_of('/') + 1));
-}
 
 std::string amount_text(std::string_view stage, std::uint64_t done, std::uint64_t total) {
   if (stage != "reading") return {};  // other stages count events
@@ -48,7 +44,9 @@ std::string progress_line(std::string_view stage, std::string_view name, std::ui
 }
 
 ProgressBar::ProgressBar(const std::string& name)
-    : name_(base_name(name)), is_wanted_(can_show_progress()), began_(Clock::now()) {}
+    : name_(text::printable(base::file_name(name))),
+      is_wanted_(can_show_progress()),
+      began_(Clock::now()) {}
 
 ProgressBar::~ProgressBar() { clear(); }
 

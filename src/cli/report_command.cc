@@ -15,6 +15,7 @@
 #include "comparison/ranks.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
+#include "exporters/exporter.h"
 #include "exporters/terminal/brief.h"
 #include "exporters/terminal/over_time.h"
 #include "exporters/terminal/ranks.h"
@@ -41,7 +42,8 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
   ReportQuestion question;
   question.files = arguments.values("FILE");
   question.ask.device = arguments.value("--device");
-  question.ask.at = arguments.value("--at", "peak");
+  question.ask.at =
+      arguments.value("--at", arguments.has("--html") ? exporters::kPointOfPages : "peak");
   question.text.device = question.ask.device;
   question.is_json = arguments.has("--json");
   question.is_brief = arguments.has("--brief");
@@ -220,7 +222,8 @@ Command report_command() {
        exporters::terminal::table_names(), true},
       {"--at", "", "POINT",
        "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "
-       "the first), an event number, or a time since the first event such as 1.5s, 300ms, 20us."},
+       "the first), failure-or-peak (default of --html: the failure that ended the program, else "
+       "the peak), an event number, or a time since the first event such as 1.5s, 300ms, 20us."},
       {"--brief", "", "",
        "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},

@@ -61,9 +61,11 @@ std::int64_t highest_peak(const report::Report& report) {
 Result<std::string> page_of_several(const std::vector<std::string>& paths, const Question& question,
                                     int& exit_code, const Arguments& arguments) {
   exporters::html::SeveralRecordings several;
+  Question compared = question;  // ranks are compared at their peaks, even if one of them failed
+  if (question.at == exporters::kPointOfPages) compared.at = "peak";
   std::int64_t place = 0;
   for (const std::string& path : paths) {
-    auto recording = read(path, question);
+    auto recording = read(path, compared);
     const std::int64_t rank = place++;
     if (!recording) {
       if (recording.error().code == ErrorCode::kInterrupted) return recording.error();

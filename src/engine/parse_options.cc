@@ -14,8 +14,9 @@ Error bad_point(std::string_view text) {
   return make_error(ErrorCode::kInvalidArgument,
                     "at \"" + std::string(text) +
                         "\": not a point in time; use peak, start, end, oom (the last failure), "
-                        "oom:1 (the first), an event number such as 1200, or a time since the "
-                        "first event such as 1.5s, 300ms or 20us");
+                        "oom:1 (the first), failure-or-peak (the failure that ended the program, "
+                        "else the peak), an event number such as 1200, or a time since the first "
+                        "event such as 1.5s, 300ms or 20us");
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ Result<TimePoint> parse_point(std::string_view text) {
   if (text.empty() || text == "peak") return point;
   for (const auto& [name, kind] : {std::pair{"start", TimePoint::Kind::kStart},
                                    {"end", TimePoint::Kind::kEnd},
-                                   {"oom", TimePoint::Kind::kOom}}) {
+                                   {"oom", TimePoint::Kind::kOom},
+                                   {"failure-or-peak", TimePoint::Kind::kFailureOrPeak}}) {
     if (text == name) {
       point.kind = kind;
       return point;

@@ -208,6 +208,7 @@ Status Session::export_to(std::string_view format,
   if (needed.analyses.empty()) {
     needed.analyses.assign(exporter->needs().begin(), exporter->needs().end());
   }
+  if (needed.at.empty()) needed.at = exporter->default_point();
   PLIMSOLL_TRY_ASSIGN(const Report report, ask(needed, progress));
   CallbackOutput output(write);
   engine::SourceLines sources(state_->trace, state_->lines);

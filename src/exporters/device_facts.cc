@@ -72,9 +72,12 @@ void add_fragmentation(const report::DeviceReport& device, std::vector<Fact>& fa
       facts.push_back({"stranded", std::move(text)});
     }
   }
-  facts.push_back({"fragmentation", "ratio " + base::format_percent(where.ratio) + ", internal " +
-                                        bytes_text(where.internal_bytes) + ", largest free block " +
-                                        bytes_text(where.largest_free_bytes)});
+  // In a file that contradicts itself, more may be allocated than reserved.
+  const bool has_ratio = device.allocated_bytes_end <= reserved;
+  facts.push_back(
+      {"fragmentation", (has_ratio ? "ratio " + base::format_percent(where.ratio) + ", " : "") +
+                            "internal " + bytes_text(where.internal_bytes) +
+                            ", largest free block " + bytes_text(where.largest_free_bytes)});
   if (where.pinned_bytes > reserved / 10 && !where.pinning_lines.empty()) {
     facts.push_back({"pinned by", pinning_text(where.pinning_lines.front())});
   }

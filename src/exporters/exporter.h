@@ -31,6 +31,9 @@ struct ExportInput {
   std::function<std::string(const std::string& line)> source_of = nullptr;
 };
 
+// A page opens where its verdict is about: at the failure that ended the program, if one did.
+inline constexpr const char* kPointOfPages = "failure-or-peak";
+
 class Exporter {
  public:
   virtual ~Exporter() = default;
@@ -39,6 +42,8 @@ class Exporter {
   virtual const char* suffix() const = 0;       // ".speedscope.json"
   // The analyses whose results it writes; empty: all.
   virtual std::span<const char* const> needs() const { return {}; }
+  // The point in time that it shows unless the user chooses one, as in Question::at.
+  virtual const char* default_point() const { return "peak"; }
   virtual Status write(const ExportInput& input, Output& output) const = 0;
 };
 

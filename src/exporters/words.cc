@@ -1,18 +1,12 @@
 #include "exporters/words.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/units.h"
 #include "report/devices.h"
 #include "text/layout.h"
 
 namespace plimsoll::exporters {
-
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  return base::format_bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
-}
 
 std::uint64_t magnitude(std::int64_t bytes) {
   const auto bits = static_cast<std::uint64_t>(bytes);

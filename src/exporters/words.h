@@ -7,12 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/units.h"
 #include "report/device_report.h"
 #include "report/report.h"
 
 namespace plimsoll::exporters {
 
-std::string bytes_text(std::uint64_t bytes);  // sizes in hostile files may exceed an int64_t
+using base::bytes_text;
 std::uint64_t magnitude(std::int64_t bytes);
 
 std::string device_name(const report::DeviceReport& device);  // "cuda:0", "cpu"

@@ -130,6 +130,10 @@ struct CategoryBytes {
   }
 };
 
+// How charts and tables call the events after the last step mark: that step did not end.
+inline constexpr const char* kAfterLastStep = "after the last step";
+inline constexpr const char* kAfterLastStepShort = "after";  // where there is little room
+
 // The span between two step marks. The first row begins with the recording; after the last mark
 // comes a row with is_complete false.
 struct StepRow {

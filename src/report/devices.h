@@ -40,6 +40,12 @@ inline bool is_minor(const Report& report, const DeviceReport& device) {
   return most > 0 && (peak <= most || (peak < kSmallOnHost && peak / kFactorOfHost <= most));
 }
 
+// Whether the program caught the failure at this event: it did much afterwards.
+inline bool went_on_after(const DeviceReport& device, std::uint64_t oom_event) {
+  constexpr std::uint64_t kEventsAfterRecovery = 1'000;
+  return device.events > oom_event && device.events - oom_event > kEventsAfterRecovery;
+}
+
 // The device with the highest peak, the CPU only as a last resort; nullptr: nothing was recorded.
 inline const DeviceReport* main_device(const Report& report) {
   const auto weight = [](const DeviceReport& device) {

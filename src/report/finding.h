@@ -1,6 +1,7 @@
 // The findings of reports, and what nearly became one.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -46,6 +47,15 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "ranks_differ",
     "device_of_another_rank",
 });
+
+// Whether the next step of the finding lowers the peak of live bytes. That of the others lowers
+// reserved bytes, or memory outside the allocator.
+constexpr bool lowers_peak(std::string_view id) {
+  constexpr auto kOthers = std::to_array<std::string_view>(
+      {"out_of_memory", "stranded_memory", "segment_churn", "non_pytorch_memory",
+       "memory_outside_tensors", "churn", "ranks_differ"});
+  return std::ranges::find(kOthers, id) == kOthers.end();
+}
 
 // A figure below the threshold of its rule.
 struct NearMiss {

@@ -25,6 +25,29 @@ struct PinningBlock {
   }
 };
 
+// A block that alone pins cached memory.
+struct LoneBlock {
+  std::uint64_t segment_address = 0;
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t address = 0;
+  std::uint64_t requested_bytes = 0;
+  std::string line;
+  std::uint64_t pinned_bytes = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"segment_address", &LoneBlock::segment_address, "Address of its segment."},
+        Field{"segment_bytes", &LoneBlock::segment_bytes, "Size of its segment."},
+        Field{"address", &LoneBlock::address, "Address of the block."},
+        Field{"requested_bytes", &LoneBlock::requested_bytes, "Requested bytes."},
+        Field{"line", &LoneBlock::line, "Line that allocated the block."},
+        Field{"pinned_bytes", &LoneBlock::pinned_bytes,
+              "Cached bytes that would become releasable without the block: those of the segment, "
+              "or of pages of an expandable segment, in which it is the only block."}};
+  }
+};
+
 struct SegmentFragmentation {
   std::uint64_t address = 0;
   std::uint64_t total_bytes = 0;
@@ -116,6 +139,7 @@ struct Fragmentation {
   std::vector<SegmentFragmentation>
       segments;                            // partly free, most pinned bytes first; the largest few
   std::vector<PinningLine> pinning_lines;  // most pinned bytes first; the largest few
+  std::vector<LoneBlock> lone_blocks;      // most pinned bytes first; the largest few
   ReservedPeak at_reserved_peak;
 
   static constexpr auto fields() {
@@ -147,6 +171,8 @@ struct Fragmentation {
         Field{"segments", &Fragmentation::segments,
               "Partly free segments, most pinned bytes first."},
         Field{"pinning_lines", &Fragmentation::pinning_lines, "The lines that pin them."},
+        Field{"lone_blocks", &Fragmentation::lone_blocks,
+              "Blocks that alone pin memory, most pinned bytes first."},
         Field{"at_reserved_peak", &Fragmentation::at_reserved_peak,
               "Stranded bytes at the peak of reserved bytes."}};
   }

@@ -135,6 +135,7 @@ struct OomDetails {
   std::string cause;        // one of the classes in cause.h
   std::vector<GroupRow> top_lines;  // what filled the device at that point
   std::vector<PinningLine> pinning_lines;
+  std::vector<LoneBlock> lone_blocks;
   std::uint64_t private_idle_bytes = 0;  // free in private pools that the request may not use
   std::string private_pools;             // "(0, 1)"
   OomNeed need;
@@ -179,6 +180,8 @@ struct OomDetails {
               "Lines that used the most memory at that event, in the unit of the tables."},
         Field{"pinning_lines", &OomDetails::pinning_lines,
               "The lines that pin the stranded bytes."},
+        Field{"lone_blocks", &OomDetails::lone_blocks,
+              "Blocks that alone pin memory, most pinned bytes first."},
         Field{"private_idle_bytes", &OomDetails::private_idle_bytes,
               "Free bytes in private pools (CUDA graphs, MemPool) that the request could not use."},
         Field{"private_pools", &OomDetails::private_pools,

@@ -15,6 +15,22 @@ namespace plimsoll::report {
 // Bytes of live allocations are allocated bytes if the device has block sizes, else requested
 // bytes.
 
+// A part of a line's bytes, by the line inside the packages that it calls.
+struct InnerLineRow {
+  std::string line;  // or a reason in brackets
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{Field{"line", &InnerLineRow::line,
+                            "Innermost line in a package, generated code or torch below the line "
+                            "of the row."},
+                      Field{"bytes", &InnerLineRow::bytes, "Live bytes that it allocated."},
+                      Field{"count", &InnerLineRow::count, "Number of these allocations."}};
+  }
+};
+
 // A group of live allocations at the chosen point in time (the peak by default).
 struct GroupRow {
   std::int32_t device = 0;
@@ -24,6 +40,8 @@ struct GroupRow {
   std::uint64_t largest_bytes = 0;
   double share = 0;                // of the live bytes at that point
   std::vector<std::string> stack;  // by_stack only: the frames, innermost first
+  // by_line only, if packages allocated for the line: largest first, with the sum of the row.
+  std::vector<InnerLineRow> inside = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -36,7 +54,10 @@ struct GroupRow {
         Field{"count", &GroupRow::count, "Number of live allocations."},
         Field{"largest_bytes", &GroupRow::largest_bytes, "Size of the largest of them."},
         Field{"share", &GroupRow::share, "Share of all live bytes, 0 to 1."},
-        Field{"stack", &GroupRow::stack, "Frames, innermost first; by_stack only."}};
+        Field{"stack", &GroupRow::stack, "Frames, innermost first; by_stack only."},
+        Field{"inside", &GroupRow::inside,
+              "by_line only: the row's bytes by the line inside the packages that its line calls, "
+              "largest first; empty if none but torch allocated for it."}};
   }
 };
 

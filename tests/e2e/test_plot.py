@@ -125,6 +125,10 @@ def test_an_existing_file_is_kept(plimsoll, planted, tmp_path):
         (("-o", "x.pdf"), "-o x.pdf: the name must end in .svg or .png"),
         (("-o", "x.svg", "--width", "10"), "--width 10 is not a number of pixels from 200 to 8000"),
         (("-o", "x.svg", "--height", "1e3"), "--height 1e3 is not"),
+        (
+            ("-o", "x.png", "--width", "8000", "--height", "8000"),
+            "a PNG of 8,000 x 8,000 is too large",
+        ),
         (("-o", "x.svg", "--at", "end"), "--at does not apply to --what timeline"),
         (
             ("-o", "x.svg", "--what", "steps", "--by", "line"),

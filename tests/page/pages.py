@@ -60,6 +60,13 @@ def make_page(command: str, recordings: list[Path], path: Path) -> Page:
     words = [command, "report", *map(str, recordings), "--html", str(path), "--force"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    words = [command, "report", str(recordings[0]), "--json", "--top", "1000000"]
-    report = subprocess.run(words, capture_output=True, check=True).stdout
-    return Page(path, path.read_text(encoding="utf-8"), json.loads(report))
+    report = json_report(command, recordings[0], "failure-or-peak")
+    return Page(path, path.read_text(encoding="utf-8"), report)
+
+
+def json_report(command: str, recording: Path, at: str) -> dict[str, Any]:
+    """The report at a point in time, with all rows."""
+    words = [command, "report", str(recording), "--json", "--top", "1000000", "--at", at]
+    done = subprocess.run(words, capture_output=True, check=True)
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report

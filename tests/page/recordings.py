@@ -154,6 +154,23 @@ def no_stacks(workshop: Workshop) -> list[Path]:
     return workshop.pickled("no-stacks", {"segments": [held], "device_traces": [events]})
 
 
+def packages(workshop: Workshop) -> list[Path]:
+    """A line that allocates itself and through 14 lines of a package."""
+    begin, traces, blocks = 1_000_000, [], []
+    package = "/home/ada/site-packages/transformers/models/llama/modeling_llama.py"
+    address = 1 << 30
+    for index in range(15):
+        inner = [{"filename": package, "name": "forward", "line": index}] if index else []
+        frames, size = [*inner, FRAMES[1]], (index + 1) * MIB
+        traces.append(event("alloc", address, size, begin + index) | {"frames": frames})
+        block = {"address": address, "size": size, "requested_size": size}
+        blocks.append(block | {"state": "active_allocated", "frames": frames})
+        address += size
+    whole = segment(0, 1 << 30, address - (1 << 30), address - (1 << 30))
+    snapshot = {"segments": [whole | {"blocks": blocks}], "device_traces": [traces]}
+    return workshop.pickled("packages", snapshot)
+
+
 def hostile_names(workshop: Workshop) -> list[Path]:
     """A snapshot whose file and function names are hostile."""
     begin, traces, blocks = 1_000_000, [], []
@@ -226,6 +243,7 @@ QUICK: dict[str, Callable[[Workshop], list[Path]]] = {
     "empty": empty,
     "never_enabled": never_enabled,
     "no_stacks": no_stacks,
+    "packages": packages,
     "hostile_names": hostile_names,
 }
 RECIPES: dict[str, Callable[[Workshop], list[Path]]] = QUICK | {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from tests.page.contract import assert_self_contained, columns_of, parsed, rows_of
-from tests.page.pages import MOST_BYTES, TABLES, held, make_page
+from tests.page.pages import MOST_BYTES, TABLES, held, json_report, make_page
 from tests.page.recordings import CDATA, HOSTILE, IMAGE, QUICK, SCRIPT
 
 # At most this many characters of a name are shown.
@@ -73,6 +75,73 @@ def test_tables_and_chart_have_the_bytes_of_the_report(page, name):
             known = {key: size for key, size in shown.items() if key[:LONGEST_NAME] in expected}
             assert known
             assert all(expected[key[:LONGEST_NAME]] == size for key, size in known.items())
+
+
+def test_a_page_about_a_failure_opens_at_it(page, plimsoll_command, recording):
+    made = page("fragmented")
+    root = parsed(made.text)
+    (article,) = root.all("article")
+    at_oom = json_report(plimsoll_command, recording("fragmented")[0], "oom")
+    (point,) = at_oom["tables"]["points_in_time"]
+    (caption,) = (each for each in article.all("p") if each.has_class("point"))
+    (shown,) = caption.all("b")
+    assert int(shown.attributes["data-bytes"]) == point["live_bytes"]
+    assert "when it ran out of memory" in caption.text()
+    for table, name in TABLES.items():
+        rows = rows_of(article, table)
+        assert rows == {row["key"]: row["bytes"] for row in at_oom["tables"][name]} or not rows
+    # The cross and the peak can be selected exactly: the chart has a mark for each.
+    (wide,) = (each for each in article.all("svg") if each.has_class("wide") and any(each.all("g")))
+    (marks,) = (each for each in wide.all("g") if each.has_class("marks"))
+    sizes = [int(each.attributes["data-bytes"]) for each in marks.all("rect")]
+    assert sizes == [point["live_bytes"], held(made.device("cuda:0"))["peak_bytes"]]
+
+
+def test_a_page_shows_the_peak_if_the_user_asks_for_it(plimsoll_command, recording, tmp_path):
+    path = tmp_path / "peak.html"
+    words = [plimsoll_command, "report", str(recording("fragmented")[0])]
+    subprocess.run([*words, "--at", "peak", "--html", str(path)], check=True)
+    report = json_report(plimsoll_command, recording("fragmented")[0], "peak")
+    lines = {row["key"]: row["bytes"] for row in report["tables"]["by_line"]}
+    assert rows_of(parsed(path.read_text(encoding="utf-8")), "line") == lines
+
+
+def test_blocks_that_pin_alone_and_lines_that_grow_are_listed(page):
+    made = page("fragmented")
+    root = parsed(made.text)
+    (failure,) = made.device("cuda:0")["oom_details"]
+    blocks = [
+        (row.attributes["data-key"], int(row.attributes["data-bytes"]))
+        for table in root.all("table", data_table="lone-blocks")
+        for row in table.all("tr", data_key=None)
+    ]
+    assert blocks == [(each["line"], each["pinned_bytes"]) for each in failure["lone_blocks"]]
+    assert len(blocks) == 10
+    # The snapshot has no marks of steps.
+    (growth,) = root.all("section", data_section="growth")
+    growing = {row["line"]: row["grown_bytes"] for row in made.report["tables"]["growth"]}
+    assert rows_of(growth, "growth") == growing
+    (navigation,) = root.all("nav")
+    assert "Growth" in navigation.text()
+
+
+def test_lines_inside_packages_sum_to_their_line(page):
+    made = page("packages")
+    inside = {row["key"]: row["inside"] for row in made.report["tables"]["by_line"]}
+    (parts,) = inside.values()
+    assert parts[0]["line"] == "transformers/models/llama/modeling_llama.py:14 (forward)"
+    assert parts[-1]["line"] == "[other: 5 groups]"  # and the line itself
+    (table,) = parsed(made.text).all("table", data_table="line")
+    for row in table.all("tr", data_key=None):
+        parts = {
+            each.attributes["data-inner"]: int(each.attributes["data-size"])
+            for each in row.all("li")
+        }
+        expected = inside[row.attributes["data-key"]]
+        assert parts == {part["line"]: part["bytes"] for part in expected}
+        assert not parts or sum(parts.values()) == int(row.attributes["data-bytes"])
+    # Lines of torch alone would explain nothing.
+    assert not any(parsed(page("fragmented").text).all("li", data_inner=None))
 
 
 def test_hostile_names_are_text(page):

@@ -1,5 +1,6 @@
 #include "analysis/composition/composition.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,10 +11,13 @@
 
 #include "analysis/composition/event_point.h"
 #include "analysis/composition/live_groups.h"
+#include "base/natural_order.h"
 #include "model/group_names.h"
+#include "model/inner_lines.h"
 #include "model/live_allocations.h"
 #include "model/live_set.h"
 #include "model/steps.h"
+#include "report/rest_row.h"
 
 namespace plimsoll::analysis::composition {
 namespace {
@@ -73,14 +77,14 @@ PointInTime point_row(const PassContext& context, std::size_t d, const EventPoin
 // The tables of one device at its point in time.
 class DeviceTables {
  public:
-  DeviceTables(PassContext& context, const LiveGroups& groups)
-      : context_(context), trace_(context.trace), groups_(groups) {}
+  DeviceTables(PassContext& context, const LiveGroups& groups, const model::InnerLines& inner)
+      : context_(context), trace_(context.trace), groups_(groups), inner_(inner) {}
 
   void fill(report::Tables& tables) {
     const auto group = [&](model::Dimension dimension, Table& out) {
       groups_.group_by(context_.lines, dimension, out);
     };
-    group(model::Dimension::kLine, tables.by_line);
+    by_line(tables.by_line);
     by_stack(tables.by_stack);
     by_library(tables.by_library);
     group(model::Dimension::kOperator, tables.by_operator);
@@ -93,6 +97,50 @@ class DeviceTables {
   }
 
  private:
+  void by_line(Table& out) {
+    const std::vector<model::InnerLine>& inner = inner_.rows();
+    std::vector<report::InnerLineRow> parts(inner.size());
+    for (const LiveAllocation& live : groups_.live()) {
+      report::InnerLineRow& part = parts[inner_.of(live.stack)];
+      part.bytes += live.size_bytes;
+      part.count += 1;
+    }
+    std::vector<std::vector<std::uint32_t>> of_line(context_.lines.line_count() + 1);
+    for (std::uint32_t row = 0; row < inner.size(); ++row) {
+      if (parts[row].count > 0) of_line[inner[row].line.index()].push_back(row);
+    }
+    groups_.describe_groups(
+        of_line.size(), [](const LiveAllocation& live) { return live.line.value; },
+        [&](std::uint32_t id, GroupRow& row) {
+          row.key = model::line_name(context_.lines, model::LineId{id});
+          const bool calls_package = std::ranges::any_of(
+              of_line[id], [&](std::uint32_t part) { return inner[part].is_in_package; });
+          if (!calls_package) return;
+          for (const std::uint32_t part : of_line[id]) {
+            row.inside.push_back(parts[part]);
+            row.inside.back().line = inner[part].name;
+          }
+          keep_largest(row.inside);
+        },
+        out);
+  }
+
+  // Largest first; the smallest are one.
+  static void keep_largest(std::vector<report::InnerLineRow>& rows) {
+    constexpr std::size_t kMostInside = 10;
+    std::ranges::sort(rows, [](const auto& a, const auto& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : base::natural_less(a.line, b.line);
+    });
+    if (rows.size() <= kMostInside + 1) return;
+    report::InnerLineRow rest{report::rest_key(rows.size() - kMostInside)};
+    for (std::size_t at = kMostInside; at < rows.size(); ++at) {
+      rest.bytes += rows[at].bytes;
+      rest.count += rows[at].count;
+    }
+    rows.resize(kMostInside);
+    rows.push_back(std::move(rest));
+  }
+
   // The stack "none" has two meanings here; the id past the last one means "before recording".
   void by_stack(Table& out) {
     const auto stack_count = static_cast<std::uint32_t>(trace_.stacks.stack_count());
@@ -134,6 +182,7 @@ class DeviceTables {
   PassContext& context_;
   const Trace& trace_;
   const LiveGroups& groups_;
+  const model::InnerLines& inner_;
 };
 
 class CompositionPass final : public Pass {
@@ -159,6 +208,7 @@ class CompositionPass final : public Pass {
     auto points = find_points(context);
     if (!points) return std::move(points).error();
     report::Tables& tables = context.report.tables;
+    const model::InnerLines inner(context.trace, context.lines);
     for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
       const auto& point = (*points)[d];
       if (!point || context.progress.interrupted()) continue;
@@ -172,7 +222,7 @@ class CompositionPass final : public Pass {
       const PointInTime row = point_row(context, d, *point, live);
       const LiveGroups groups(context.trace, context.trace.devices[d], row, live,
                               context.options.top);
-      DeviceTables(context, groups).fill(tables);
+      DeviceTables(context, groups, inner).fill(tables);
       tables.points.push_back(row);
     }
     return {};

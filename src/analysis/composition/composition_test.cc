@@ -203,6 +203,56 @@ TEST(Composition, of_several_failures_the_last_or_the_requested_one_is_shown) {
   EXPECT_THAT(third.error().message, HasSubstr("oom:1 to oom:2"));
 }
 
+TEST(Composition, a_failure_that_ended_the_program_replaces_the_peak) {
+  const auto point = [](bool fails) {
+    TraceMaker maker;
+    maker.alloc(1, 10).alloc(2, 20).free_immediately(2, 20);
+    if (fails) maker.event(model::Action::kOom, 0, 100);
+    const auto trace = maker.finish();
+    return run(trace, at({.kind = TimePoint::Kind::kFailureOrPeak})).points.at(0);
+  };
+  EXPECT_EQ(point(true).name, "oom");
+  EXPECT_EQ(point(true).live_bytes, 10u);
+  EXPECT_EQ(point(false).name, "peak");
+  EXPECT_EQ(point(false).live_bytes, 30u);
+}
+
+TEST(Composition, a_failure_after_which_the_program_went_on_does_not_replace_the_peak) {
+  TraceMaker maker;
+  maker.alloc(1, 10).alloc(2, 20).free_immediately(2, 20).event(model::Action::kOom, 0, 100);
+  for (std::uint64_t i = 0; i < 1'001; ++i) maker.alloc(3, 5).free_immediately(3, 5);
+  const auto trace = maker.finish();
+  const auto point = run(trace, at({.kind = TimePoint::Kind::kFailureOrPeak})).points.at(0);
+  EXPECT_EQ(point.name, "peak");
+  EXPECT_EQ(point.live_bytes, 30u);
+}
+
+TEST(Composition, a_line_is_divided_by_the_lines_inside_the_packages_that_it_calls) {
+  TraceMaker maker;
+  const tests::FrameText user{"/home/u/train.py", 5, "main"};
+  const tests::FrameText torch{"/x/site-packages/torch/nn/modules/linear.py", 125, "forward"};
+  const auto model =
+      maker.stack({torch, {"/x/site-packages/transformers/llama.py", 175, "forward"}, user});
+  const auto through = maker.stack({torch, user});
+  const auto direct = maker.stack({user});
+  const auto of_torch = maker.stack({torch, {"/home/u/other.py", 9, "g"}});
+  const auto other = maker.stack({{"/home/u/other.py", 7, "f"}});
+  maker.alloc(1, 100, model).alloc(2, 200, model).alloc(3, 50, through).alloc(4, 20, direct);
+  maker.alloc(5, 1, other).alloc(6, 2, of_torch);
+  const auto tables = run(maker.finish());
+  ASSERT_EQ(tables.by_line.size(), 3u);
+  std::vector<std::string> inside;
+  for (const report::InnerLineRow& row : tables.by_line[0].inside) {
+    inside.push_back(row.line + " = " + std::to_string(row.bytes));
+  }
+  EXPECT_THAT(inside, ElementsAre("transformers/llama.py:175 (forward) = 300",
+                                  "torch/nn/modules/linear.py:125 (forward) = 50",
+                                  "[the line itself] = 20"));
+  EXPECT_EQ(tables.by_line[0].inside[0].count, 2u);
+  EXPECT_TRUE(tables.by_line[1].inside.empty()) << "torch alone explains nothing";
+  EXPECT_TRUE(tables.by_line[2].inside.empty());
+}
+
 TEST(Composition, questions_without_an_answer_state_the_reason) {
   TraceMaker maker;
   maker.without_times().alloc(1, 10);

@@ -5,6 +5,7 @@
 
 #include "analysis/running_totals.h"
 #include "model/live_set.h"
+#include "report/devices.h"
 
 namespace plimsoll::analysis::composition {
 namespace {
@@ -48,6 +49,13 @@ Found nth_oom(const DeviceTrace& device, std::uint64_t nth) {
   if (nth == 0) nth = events.size();
   if (nth == 0 || nth > events.size()) return std::nullopt;
   return EventPoint{events.size() == 1 ? "oom" : "oom:" + std::to_string(nth), events[nth - 1]};
+}
+
+Found failure_or_peak(const DeviceTrace& device, const report::DeviceReport& totals) {
+  Found failure = nth_oom(device, 0);
+  const bool has_ended =
+      failure && !report::went_on_after(totals, static_cast<std::uint64_t>(failure->event));
+  return has_ended ? failure : EventPoint{"peak", peak_event(totals)};
 }
 
 // The time span of the requested devices.
@@ -173,6 +181,8 @@ Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
       return EventPoint{"end", last_event(device)};
     case TimePoint::Kind::kOom:
       return nth_oom(device, point.nth);
+    case TimePoint::Kind::kFailureOrPeak:
+      return failure_or_peak(device, context.report.devices[d]);
     case TimePoint::Kind::kEvent:
       if (point.event >= device.events.size()) return std::nullopt;
       return EventPoint{"event " + std::to_string(point.event),

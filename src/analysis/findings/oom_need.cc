@@ -184,7 +184,8 @@ std::string close_text(const report::OomDetails& oom) {
   const OomChange* contiguous = find(oom.need, "contiguous_memory");
   if (contiguous == nullptr || contiguous->is_enough || !is_known(oom.need)) return {};
   if (*oom.need.bytes > *oom.need.available_bytes || !was_enough_in_sum(oom)) return {};
-  return "Or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which would leave " +
+  return "Or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is just enough: it "
+         "leaves " +
          bytes_text(*oom.need.available_bytes - *oom.need.bytes) + ".";
 }
 

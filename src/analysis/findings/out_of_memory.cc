@@ -15,6 +15,7 @@
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
 #include "base/units.h"
+#include "report/devices.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -28,8 +29,6 @@ constexpr std::size_t kMostReported = 3;
 constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
 // A tenth of the device outside the allocator is more than a context and a few libraries need.
 constexpr std::uint64_t kMuchOfDevice = 10;
-// After this many further events the program must have caught the error.
-constexpr std::uint64_t kEventsAfterRecovery = 1'000;
 
 // Activations of a new caller that explain a failure.
 constexpr double kShareOfCaller = 0.25;
@@ -222,9 +221,11 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
     finding.title = device.name + " ran out of memory in the optimizer's first step: it needs " +
                     need_text(oom);
   } else if (is_mostly_batch(need) && !has_fitted_before(need)) {
-    finding.title = device.name +
-                    " ran out of memory because the batch is too large: the step needs " +
-                    need_text(oom);
+    // What fits into all that is available fails only because that was in pieces.
+    finding.title =
+        device.name + " ran out of memory because the batch " +
+        (*need.bytes <= *need.available_bytes ? "leaves too little room" : "is too large") +
+        ": the step needs " + need_text(oom);
   } else {
     finding.title = device.name + " ran out of memory: the step needs " + need_text(oom);
   }
@@ -357,10 +358,10 @@ void report_surroundings(const Facts& facts, const DeviceFacts& device, const Bu
     finding.evidence.push_back("The same line failed " + base::format_count(burst.count) +
                                " times in a row; this is the last.");
   }
-  const std::uint64_t after = device.report.events - std::min(device.report.events, oom.event);
-  if (after > kEventsAfterRecovery) {
-    finding.evidence.push_back("The program went on: " + base::format_count(after) +
-                               " events follow.");
+  if (report::went_on_after(device.report, oom.event)) {
+    finding.evidence.push_back(
+        "The program went on: " + base::format_count(device.report.events - oom.event) +
+        " events follow.");
     finding.severity = report::FindingSeverity::kWarning;
   }
 }

@@ -7,6 +7,7 @@
 #include "analysis/findings/text.h"
 #include "base/path_text.h"
 #include "model/function_name.h"
+#include "model/inner_lines.h"
 #include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
@@ -100,25 +101,6 @@ std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
   return std::nullopt;
 }
 
-std::string frame_label(const model::Trace& trace, model::FrameId id) {
-  const model::Frame& frame = trace.stacks.frame(id);
-  std::string file(trace.strings[frame.file]);
-  std::size_t begin = 0;
-  for (const std::string_view packages : {"site-packages/", "dist-packages/"}) {
-    const std::size_t at = with_slashes(file).rfind(packages);
-    if (at != std::string::npos) begin = at + packages.size();
-  }
-  if (begin == 0) {  // of the program: two folders
-    std::size_t slashes = 0;
-    for (std::size_t at = file.size(); at > 1 && slashes < 3; --at) {
-      if (base::is_separator(file[at - 1]) && ++slashes == 3) begin = at;
-    }
-  }
-  file.erase(0, begin);
-  if (frame.line != model::kUnknownLine) file += ":" + std::to_string(frame.line);
-  return file + " (" + std::string(trace.strings[frame.function]) + ")";
-}
-
 std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
                                                            const std::vector<std::uint32_t>& parts,
                                                            const std::string& line) {
@@ -143,7 +125,7 @@ std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
       if (!innermost) innermost = frame;
       is_of_module = is_of_module || model::is_forward(trace.strings[row.function]);
     }
-    if (is_of_module) inside[frame_label(trace, *innermost)] += bytes;
+    if (is_of_module) inside[model::package_line(trace, *innermost)] += bytes;
   }
   const auto most =
       std::ranges::max_element(inside, {}, [](const auto& each) { return each.second; });

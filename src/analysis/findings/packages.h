@@ -36,10 +36,6 @@ struct CheckpointCall {
 std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
                                               const std::vector<std::uint32_t>& parts);
 
-// "transformers/models/llama/modeling_llama.py:175 (forward)": a frame with its path inside its
-// package, or shortened to two folders.
-std::string frame_label(const model::Trace& trace, model::FrameId frame);
-
 // Of the parts at `line`, the line inside the packages that it calls which allocates most, with its
 // bytes, if a module of a package runs there; empty if none does. A helper (einops) adds nothing to
 // the line.

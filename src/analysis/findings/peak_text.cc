@@ -8,6 +8,7 @@
 
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
+#include "base/path_text.h"
 #include "base/units.h"
 #include "model/user_line.h"
 
@@ -18,10 +19,6 @@ constexpr std::size_t kCallersNamed = 4;
 // A long path shows its outermost call and this many of the innermost.
 constexpr std::size_t kInnermostNamed = 3;
 
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.find_last_of("/\\") + 1);
-}
-
 // The lines of the user's code in a stack, outermost first: "model.py:12 (forward)".
 std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stack) {
   std::vector<std::string> calls;
@@ -30,7 +27,7 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
     const std::string_view file = trace.strings[frame.file];
     const std::string_view function = trace.strings[frame.function];
     if (model::origin_of(file) != model::FrameOrigin::kUser || function == "<module>") continue;
-    calls.push_back(std::string(file_name(file)) + ":" + std::to_string(frame.line) + " (" +
+    calls.push_back(std::string(base::file_name(file)) + ":" + std::to_string(frame.line) + " (" +
                     std::string(function) + ")");
   }
   std::ranges::reverse(calls);

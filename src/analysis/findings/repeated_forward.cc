@@ -14,6 +14,7 @@
 #include "base/path_text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
+#include "model/inner_lines.h"
 #include "model/user_line.h"
 
 namespace plimsoll::analysis::findings {
@@ -269,7 +270,7 @@ class Search {
       first = each.line;
       top = trace.stacks.frames(other)[each.at];
     }
-    found.place = frame_label(trace, top);
+    found.place = model::package_line(trace, top);
     const std::size_t function_at = found.place.rfind(" (");
     if (last != first) found.place.insert(function_at, " to " + std::to_string(last));
     if (found.place.ends_with(" (forward)")) found.place.erase(found.place.rfind(" ("));
@@ -279,7 +280,7 @@ class Search {
       const model::FrameOrigin origin = model::origin_of(trace.strings[frame.file]);
       if (origin == model::FrameOrigin::kTorch || origin == model::FrameOrigin::kNative) continue;
       if (is_wrapper(function.substr(function.rfind('.') + 1))) continue;
-      found.caller = frame_label(trace, frames[at]);
+      found.caller = model::package_line(trace, frames[at]);
       break;
     }
   }

@@ -42,9 +42,6 @@ std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements
 }  // namespace
 
 std::string bytes_text(std::int64_t bytes) { return base::format_bytes(bytes); }
-std::string bytes_text(std::uint64_t bytes) {
-  return base::format_bytes(static_cast<std::int64_t>(bytes));
-}
 
 std::string rate_text(double bytes_per_step) {
   constexpr double kMost = 9e18;  // fits in an integer for any file

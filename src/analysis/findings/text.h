@@ -13,7 +13,7 @@
 
 namespace plimsoll::analysis::findings {
 
-std::string bytes_text(std::uint64_t bytes);  // "1.5 GiB"
+using base::bytes_text;
 std::string bytes_text(std::int64_t bytes);
 std::string rate_text(double bytes_per_step);  // "1.5 MiB a step"
 using base::counted;

@@ -66,7 +66,8 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
   result.private_pools = pools_text(trace, pinning.private_pools);
   result.pinned_bytes = pinning.pinned_bytes;
   result.largest_free_bytes = pinning.largest_free_bytes;
-  if (pinning.reserved_bytes > 0) {
+  // A file that contradicts itself may have more allocated than reserved.
+  if (pinning.reserved_bytes > 0 && bytes.allocated <= pinning.reserved_bytes) {
     result.ratio =
         1.0 - static_cast<double>(bytes.allocated) / static_cast<double>(pinning.reserved_bytes);
   }
@@ -76,6 +77,7 @@ report::Fragmentation measure(const Trace& trace, const DeviceTrace& device,
   }
   result.segments = std::move(pinning.segments);
   result.pinning_lines = std::move(pinning.lines);
+  result.lone_blocks = std::move(pinning.lone_blocks);
   return result;
 }
 

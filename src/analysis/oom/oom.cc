@@ -184,6 +184,7 @@ class Examiner {
     oom.largest_usable_bytes = pinning.largest_usable_bytes;
     oom.stranded_bytes = pinning.stranded_bytes;
     oom.pinning_lines = pinning.lines;
+    oom.lone_blocks = pinning.lone_blocks;
     oom.top_lines =
         sum_by_line(trace, device_, live, static_cast<std::int64_t>(oom.event), context_.lines);
     oom.grown_bytes = grown_bytes_of(context_.report.tables, device_.device.ordinal, oom.top_lines);

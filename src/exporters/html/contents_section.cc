@@ -49,9 +49,28 @@ Paint main_paint(const report::LayerBytes& bytes) {
   return most->first >= bytes.bytes - std::min(bytes.bytes, known) ? most->second : Paint::kOther;
 }
 
+// The lines inside the packages that a line calls; folded.
+void write_inner_lines(Markup& html, const std::vector<report::InnerLineRow>& rows) {
+  if (rows.empty()) return;
+  html.open("details", {{"class", "inside"}});
+  html.element("summary", {}, "By the line inside the packages that it calls");
+  html.open("ul");
+  for (const report::InnerLineRow& row : rows) {
+    html.open("li", {{"data-inner", page::shortened(row.line, kLongestName)},
+                     {"data-size", std::to_string(row.bytes)}});
+    html.element("span", {{"class", "n"}, {"title", base::format_count(row.bytes) + " bytes"}},
+                 bytes_text(row.bytes));
+    html.open("span");
+    write_place(html, row.line);
+    html.close().close();
+  }
+  html.close().close();
+}
+
 void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::uint64_t count,
                const report::PointInTime& point, Paint paint, Dimension by,
-               const std::string& source = {}) {
+               const std::string& source = {},
+               const std::vector<report::InnerLineRow>& inside = {}) {
   const bool is_rest = report::groups_in_rest(key).has_value();
   const bool is_place = by == Dimension::kLine;
   const bool is_category = by == Dimension::kCategory;
@@ -60,10 +79,14 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   html.open("tr", {{"data-key", page::shortened(key, kLongestName)},
                    {"data-bytes", std::to_string(bytes)},
                    {"class", is_rest ? "rest" : ""}});
-  html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint));
+  html.open(
+      "th",
+      {{"scope", "row"}, {"class", "key"}, {"data-exact", page::shortened(key, kLongestName)}});
+  html.raw(swatch(paint));
   if (is_place) {
     write_place(html, key);
     if (!source.empty()) html.element("span", {{"class", "source"}}, page::shortened(source, 120));
+    write_inner_lines(html, inside);
   } else {
     write_breakable(html, is_category ? spaced(key) : key);
   }
@@ -104,7 +127,8 @@ void write_table(Markup& html, const DeviceView& view, const ContentsTable& what
   for (const report::GroupRow* row : rows) {
     write_row(
         html, row->key, row->bytes, row->count, point, view.paint_of(what.by, row->key), what.by,
-        what.by == Dimension::kLine && view.input.source_of ? view.input.source_of(row->key) : "");
+        what.by == Dimension::kLine && view.input.source_of ? view.input.source_of(row->key) : "",
+        row->inside);
   }
   html.close().close().close().close();
   if (is_folded) html.close();
@@ -117,9 +141,10 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   if (rows.empty()) return;
   const report::PointInTime& point = *view.point;
   const auto total = static_cast<double>(point.live_bytes + older_bytes(point));
-  html.open("div", {{"class", "panel"}, {"data-stays", ""}});
+  html.open("div", {{"class", "panel"}});
   html.open("div", {{"class", "head"}}).element("h3", {}, "By layer");
   html.element("span", {{"class", "sub"}}, "including sublayers").close();
+  write_fixed_point(html, "The layers", place_in_time(point));
   write_chart(html, "Layers", "l" + std::to_string(view.number), {{"every", 420, 0}},
               [&](const charts::ChartOptions& options) {
                 return charts::layers(view.input.report, view.report.device, options);
@@ -178,8 +203,10 @@ void write_contents(Markup& html, const DeviceView& view) {
   if (view.point == nullptr || (view.point->live_count == 0 && view.tables.empty())) return;
   html.open("section",
             {{"data-section", "contents"}, {"id", "contents-" + std::to_string(view.number)}});
-  write_head(html, "What fills memory",
-             view.columns().empty() ? "at the end" : "at the point selected in the chart");
+  html.open("div", {{"class", "head"}}).element("h2", {}, "What fills memory");
+  html.open("span", {{"class", "sub"}, {"data-place", ""}});
+  write_breakable(html, point_place(view.report, *view.point));
+  html.close().close();
   if (view.point->unexplained_bytes < 0) {
     html.element("p", {{"class", "sub"}},
                  "The running total is " + bytes_text(magnitude(view.point->unexplained_bytes)) +

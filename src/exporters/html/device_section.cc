@@ -169,7 +169,9 @@ void write_failures(Markup& html, const DeviceView& view) {
     if (oom.need.available_bytes) bytes_fact("available to the step", *oom.need.available_bytes);
     html.close().close();
     write_changes(html, oom.need);
-    write_lines_at_failure(html, oom);
+    // The tables of the page say more, if they are of this failure.
+    const bool is_shown = view.point != nullptr && view.point->event == oom.event;
+    if (!is_shown) write_lines_at_failure(html, oom);
     html.close();
   }
   html.close();

@@ -1,10 +1,13 @@
 #include "exporters/html/device_view.h"
 
 #include <algorithm>
-#include <array>
+#include <string>
 #include <utility>
 
 #include "exporters/point_text.h"
+#include "model/group_names.h"
+#include "model/inner_lines.h"
+#include "model/live_allocations.h"
 #include "model/live_set.h"
 
 namespace plimsoll::exporters::html {
@@ -15,36 +18,70 @@ using page::Paint;
 
 constexpr std::size_t kMostGroups = 20;  // of a dimension at the selected point; as in the tables
 
-// The points at which the tables must name every large group: the selected one and the end.
-std::vector<std::int64_t> important_points(const DeviceView& view) {
-  std::vector<std::int64_t> points;
-  if (!view.columns().empty())
-    points = {view.columns()[view.chosen].point, view.columns().back().point};
-  return points;
-}
-
 std::int64_t point_of(const DeviceView& view) {
-  return view.point != nullptr && view.point->event ? static_cast<std::int64_t>(*view.point->event)
-                                                    : model::kBeforeFirst;
+  if (view.point == nullptr) return view.columns()[view.over_time.peak_column].point;
+  return view.point->event ? static_cast<std::int64_t>(*view.point->event) : model::kBeforeFirst;
 }
 
 std::vector<std::uint32_t> live_at_point(const DeviceView& view) {
   return model::live_set(view.device, model::held(view.device), point_of(view));
 }
 
-// The column whose span contains the event; the last one that begins by then.
-std::size_t column_of(const std::vector<tiles::Column>& columns, std::int64_t event) {
-  const auto after = std::ranges::find_if(columns, [&](const tiles::Column& column) {
-    return std::int64_t{column.first_event} > event;
-  });
-  // Columns without events share their first event with the next column that has some.
-  std::size_t at =
-      after == columns.begin() ? 0 : static_cast<std::size_t>(after - columns.begin()) - 1;
-  while (at > 0 && columns[at].first_event == columns[at].end_event &&
-         std::int64_t{columns[at - 1].end_event} > event) {
-    --at;
+// The points of the failures that are listed, the last ones.
+std::vector<std::int64_t> failures_of(const DeviceView& view) {
+  constexpr std::size_t kMostFailures = 16;
+  std::vector<std::int64_t> events;
+  const auto& failures = view.over_time.failures;
+  for (std::size_t i = failures.size() - std::min(failures.size(), kMostFailures);
+       i < failures.size(); ++i) {
+    events.push_back(static_cast<std::int64_t>(failures[i].event));
   }
-  return at;
+  return events;
+}
+
+// The points at which the tables must name every large group.
+std::vector<std::int64_t> important_points(const DeviceView& view) {
+  std::vector<std::int64_t> events = {point_of(view), view.columns().back().point,
+                                      view.columns()[view.over_time.peak_column].point};
+  if (!view.over_time.failures.empty()) {
+    events.push_back(static_cast<std::int64_t>(view.over_time.failures.back().event));
+  }
+  return events;
+}
+
+// The state right after an event that need not be the highest of its column. `axis` is the chart's.
+ViewPoint point_at(const DeviceView& view, const tiles::Axis& axis, std::int64_t event) {
+  const tiles::Baseline baseline = {view.report.held().baseline_bytes,
+                                    view.report.reserved.baseline_bytes};
+  if (event < 0) return {event, 0, baseline.live_bytes, baseline.reserved_bytes};
+  const tiles::Axis events(view.input.trace, view.device, tiles::AxisKind::kEvent);
+  const auto at = static_cast<double>(event);
+  const tiles::Column state = tiles::columns(view.device, events, baseline, at, at + 1, 1).front();
+  const double column = axis.position(static_cast<std::uint32_t>(event)) / axis.end() *
+                        static_cast<double>(view.columns().size());
+  return {event, column, state.live_bytes, state.reserved_bytes};
+}
+
+void add_points(DeviceView& view) {
+  for (std::size_t at = 0; at < view.columns().size(); ++at) {
+    const tiles::Column& column = view.columns()[at];
+    view.points.push_back(
+        {column.point, static_cast<double>(at) + 0.5, column.live_bytes, column.reserved_bytes});
+  }
+  const tiles::Axis axis(view.input.trace, view.device, view.over_time.axis);
+  std::vector<std::int64_t> others = failures_of(view);
+  others.push_back(point_of(view));
+  for (const std::int64_t event : others) {
+    if (!view.row_of(event)) view.points.push_back(point_at(view, axis, event));
+  }
+  std::ranges::stable_sort(view.points, {}, &ViewPoint::event);
+  std::size_t row = 0;
+  for (const tiles::Column& column : view.columns()) {
+    while (view.points[row].event != column.point) ++row;
+    view.of_column.push_back(row);
+    if (row + 1 < view.points.size() && view.points[row + 1].event == column.point) ++row;
+  }
+  view.chosen = *view.row_of(point_of(view));
 }
 
 // The paint of the category that fills most of each group at the selected point; of groups that are
@@ -86,11 +123,17 @@ std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& 
   return paints;
 }
 
+std::vector<std::int64_t> events_of(const DeviceView& view) {
+  std::vector<std::int64_t> events;
+  for (const ViewPoint& point : view.points) events.push_back(point.event);
+  return events;
+}
+
 void add_table(DeviceView& view, Dimension by) {
   const model::Trace& trace = view.input.trace;
   const auto grouping = model::make_grouping(trace, view.device, view.input.lines, by);
   if (grouping == nullptr) return;
-  const std::vector<std::int64_t> points = tiles::points_of(view.columns());
+  const std::vector<std::int64_t> points = events_of(view);
   tiles::Groups groups =
       tiles::largest(trace, view.device, tiles::groups_of(*grouping, view.device), points,
                      important_points(view), kMostGroups);
@@ -106,24 +149,72 @@ void add_table(DeviceView& view, Dimension by) {
   view.tables.push_back(std::move(table));
 }
 
-// What the totals contain beyond the live set becomes a band of its own.
-void add_not_in_file(BandTable& table, const std::vector<std::int64_t>& bytes) {
-  if (std::ranges::none_of(bytes, [](std::int64_t each) { return each > 0; })) return;
-  table.bands.names.emplace_back(kNotInFile);
-  for (const std::int64_t each : bytes) {
-    table.bands.bytes.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(0, each)));
+void add_inner_lines(DeviceView& view) {
+  constexpr std::size_t kMostParts = 40;  // of all lines, at the selected point
+  const model::Trace& trace = view.input.trace;
+  const model::InnerLines inner(trace, view.input.lines);
+  const bool is_any = std::ranges::any_of(
+      inner.rows(), [](const model::InnerLine& row) { return row.name != model::kLineItself; });
+  if (!is_any) return;
+  const model::AllocationKeys keys(trace, view.device, view.input.lines);
+  tiles::Groups groups;
+  for (std::size_t row = 0; row < view.device.lifetimes.size(); ++row) {
+    groups.of.push_back(inner.of(keys.stack(row)));
   }
-  table.bands.counts.resize(table.bands.counts.size() + bytes.size(), 0);
-  table.paints.push_back(Paint::kUnknown);
+  // The name of a group is its row until it is known which are kept.
+  for (std::size_t row = 0; row < inner.rows().size(); ++row) {
+    groups.names.push_back(std::to_string(row));
+  }
+  const std::vector<std::int64_t> events = events_of(view);
+  groups = tiles::largest(trace, view.device, std::move(groups), events, important_points(view),
+                          kMostParts);
+  view.inside.bands = tiles::bands(trace, view.device, groups, events);
+  for (std::string& name : view.inside.bands.names) {
+    const bool is_rest = name == tiles::kEverythingElse;
+    const model::InnerLine* const row = is_rest ? nullptr : &inner.rows()[std::stoul(name)];
+    view.inside.lines.push_back(is_rest ? "" : model::line_name(view.input.lines, row->line));
+    view.inside.are_in_packages.push_back(!is_rest && row->is_in_package);
+    if (!is_rest) name = row->name;
+  }
+}
+
+// By point: the bytes of all groups, that is, of the live set. Sums wrap, as those of bands do.
+std::vector<std::uint64_t> live_sets(const BandTable& table) {
+  std::vector<std::uint64_t> sums(table.bands.points, 0);
+  for (std::size_t i = 0; i < table.bands.bytes.size(); ++i) {
+    sums[i % sums.size()] += table.bands.bytes[i];
+  }
+  return sums;
+}
+
+// What the totals contain beyond the live set becomes a band of its own. If the file contradicts
+// itself, so that the total is less than the live set, the tables sum to the live set.
+void add_not_in_file(DeviceView& view) {
+  if (view.tables.empty()) return;
+  const std::vector<std::uint64_t> live = live_sets(view.tables.front());
+  std::vector<std::uint64_t> older;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    std::int64_t& bytes = view.points[i].bytes;
+    const auto more = static_cast<std::int64_t>(static_cast<std::uint64_t>(bytes) - live[i]);
+    older.push_back(static_cast<std::uint64_t>(std::max<std::int64_t>(0, more)));
+    if (more < 0) bytes = static_cast<std::int64_t>(live[i]);
+  }
+  if (std::ranges::all_of(older, [](std::uint64_t each) { return each == 0; })) return;
+  for (BandTable& table : view.tables) {
+    tiles::Bands& bands = table.bands;
+    bands.names.emplace_back(kNotInFile);
+    bands.bytes.insert(bands.bytes.end(), older.begin(), older.end());
+    bands.counts.resize(bands.bytes.size(), 0);
+    table.paints.push_back(Paint::kUnknown);
+  }
 }
 
 }  // namespace
 
-std::int64_t shown_bytes(const charts::TimelineData& data, std::size_t column) {
-  const auto live = static_cast<std::uint64_t>(data.columns[column].live_bytes);
-  const auto less =
-      static_cast<std::uint64_t>(std::min<std::int64_t>(0, data.not_in_bands[column]));
-  return static_cast<std::int64_t>(live - less);  // wraps: a hostile file may have any size
+std::optional<std::size_t> DeviceView::row_of(std::int64_t event) const {
+  const auto found = std::ranges::find(points, event, &ViewPoint::event);
+  if (found == points.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - points.begin());
 }
 
 const BandTable* DeviceView::table(Dimension by) const {
@@ -151,14 +242,15 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
   if (view.device.events.size() == 0) return view;
   view.over_time = charts::timeline_data(trace, view.device, view.report, input.lines,
                                          {.columns = kWideColumns});
-  view.chosen = column_of(view.columns(), point_of(view));
+  add_points(view);
   const bool has_categories = !rows_of(input.report.tables.by_category, view.report).empty();
   if (has_categories) add_table(view, Dimension::kCategory);
   for (const Dimension by :
        {Dimension::kLayer, Dimension::kLine, Dimension::kOperator, Dimension::kTensor}) {
     add_table(view, by);
   }
-  for (BandTable& table : view.tables) add_not_in_file(table, view.over_time.not_in_bands);
+  add_not_in_file(view);
+  add_inner_lines(view);
   return view;
 }
 

@@ -1,9 +1,11 @@
 // DeviceView: what the page shows of one device, computed once: the columns of its chart with their
-// bands, and the same groups at every column for the tables that follow the selected point.
+// bands, and the groups at every point in time that can be selected, for the tables that follow the
+// selection.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +19,26 @@
 
 namespace plimsoll::exporters::html {
 
-// The groups of a dimension at every column, and their paints.
+// A point in time that can be selected: that of a column, that of the tables, or a failure.
+struct ViewPoint {
+  std::int64_t event = 0;  // right after it, or model::kBeforeFirst
+  double column = 0;       // its place on the axis of the widest chart
+  std::int64_t bytes = 0;  // what the tables sum to there
+  std::int64_t reserved_bytes = 0;
+};
+
+// The groups of a dimension at every point, and their paints.
 struct BandTable {
   model::Dimension by = model::Dimension::kCategory;
   tiles::Bands bands;
   std::vector<page::Paint> paints;
+};
+
+// Of the table by line: the parts of each line, by the line inside the packages that it calls.
+struct InnerTable {
+  tiles::Bands bands;                 // names are inner lines
+  std::vector<std::string> lines;     // by band: the line that it is a part of; empty: of several
+  std::vector<bool> are_in_packages;  // by band
 };
 
 struct DeviceView {
@@ -31,21 +48,22 @@ struct DeviceView {
   std::size_t number = 0;                      // of the device on the page, for ids
   const report::PointInTime* point = nullptr;  // of the tables; null: there is none
   charts::TimelineData over_time = {};         // kWideColumns columns; none if there are no events
-  std::size_t chosen = 0;                      // the column that contains the point
+  std::vector<ViewPoint> points = {};          // by event; empty if there are no columns
+  std::vector<std::size_t> of_column = {};     // by column: its point
+  std::size_t chosen = 0;                      // the point of the tables
   // By category, layer, line, operator and tensor, as far as these are known. The last band is
   // memory that is in the totals but not in the file, if there is any.
   std::vector<BandTable> tables = {};
+  InnerTable inside = {};  // no bands: no line calls a package
 
   const std::vector<tiles::Column>& columns() const { return over_time.columns; }
   const BandTable* table(model::Dimension by) const;
+  // The row in `points`, if it can be selected.
+  std::optional<std::size_t> row_of(std::int64_t event) const;
   // Of a group: that of its band, which is the paint of the category that fills most of it. Without
   // categories, the chart's bands have their paints in the chart.
   page::Paint paint_of(model::Dimension by, const std::string& key) const;
 };
-
-// What the tables of a column sum to: the running total; if the file contradicts itself, so that
-// the total is less than the live set, the live set.
-std::int64_t shown_bytes(const charts::TimelineData& data, std::size_t column);
 
 // The name of memory older than the recording that is in the totals but not in the file.
 inline constexpr const char* kNotInFile = "[allocated before the recording, not in the file]";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/path_text.h"
 #include "base/units.h"
 #include "exporters/device_facts.h"
 #include "exporters/html/assets.h"
@@ -20,8 +21,6 @@ namespace plimsoll::exporters::html {
 namespace {
 
 constexpr std::size_t kMostDevices = 4;  // with charts and tables; the others have a line each
-
-std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 std::string style() {
   const std::string light = page::css_of_paints(page::Theme::kLight);
@@ -74,7 +73,8 @@ Devices devices_of(const ExportInput& input) {
 }
 
 void write_top(Markup& html, const report::Report& report, const Devices& devices,
-               std::size_t recordings) {
+               const SeveralRecordings* several) {
+  const bool has_ranks = several != nullptr && several->comparison;
   html.open("header", {{"class", "top"}});
   html.open("span", {{"class", "brand"}});
   html.raw(
@@ -82,11 +82,13 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
       "r=\"6.4\"/><path d=\"M1 11H21\"/></svg>");
   html.text("Plimsoll").close();
   html.open("span", {{"class", "file"}});
+  const std::size_t recordings =
+      several == nullptr ? 1 : several->ranks.size() + several->others.size();
   if (recordings > 1) {
     html.element("b", {}, base::counted(recordings, "recording"));
     html.text(" \u00b7 in full: ");
   }
-  html.element("b", {{"title", report.source.path}}, base_name(report.source.path));
+  html.element("b", {{"title", report.source.path}}, base::file_name(report.source.path));
   std::string facts;
   for (const DeviceView& view : devices.views) {
     facts += (facts.empty() ? " \u00b7 " : ", ") + device_name(view.report);
@@ -97,13 +99,18 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
   const auto link = [&](const std::string& target, const char* name) {
     html.element("a", {{"href", "#" + target}}, name);
   };
+  if (has_ranks) link("ranks", "Ranks");
   if (!devices.views.empty()) {
     const DeviceView& first = devices.views.front();
     if (!first.columns().empty()) link("time-0", "Over time");
     if (!first.report.oom_details.empty()) link("oom-0", "Out of memory");
     if (first.point != nullptr && first.point->live_count > 0)
       link("contents-0", "What fills memory");
-    if (!rows_of(report.tables.steps, first.report).empty()) link("steps-0", "Steps");
+    const bool has_steps = !rows_of(report.tables.steps, first.report).empty();
+    if (has_steps) link("steps-0", "Steps");
+    if (!has_steps && !rows_of(report.tables.growth, first.report).empty()) {
+      link("growth-0", "Growth");
+    }
     if (first.report.segments > 0) link("segments-0", "Segments");
   }
   html.close();
@@ -162,7 +169,7 @@ std::string document(const std::string& title, const std::string& body) {
 }
 
 std::string page_title(const report::Report& report, const std::vector<report::Finding>& findings) {
-  const std::string file = base_name(report.source.path);
+  const std::string file(base::file_name(report.source.path));
   return findings.empty() ? file + " \u2013 Plimsoll" : findings.front().title + " \u2013 " + file;
 }
 
@@ -185,6 +192,7 @@ class HtmlExporter final : public Exporter {
   const char* name() const override { return "html"; }
   const char* description() const override { return "the report as a page, for any browser"; }
   const char* suffix() const override { return ".html"; }
+  const char* default_point() const override { return kPointOfPages; }
 
   Status write(const ExportInput& input, Output& output) const override {
     return output.write(to_page(input));
@@ -197,7 +205,7 @@ std::string to_page(const ExportInput& input) {
   const report::Report& report = input.report;
   const Devices devices = devices_of(input);
   Markup html;
-  write_top(html, report, devices, 1);
+  write_top(html, report, devices, nullptr);
   html.open("main");
   write_verdict(html, report, report.findings,
                 devices.views.empty() ? nullptr : &devices.views.front());
@@ -210,10 +218,10 @@ std::string to_page_of_several(const SeveralRecordings& several, const ExportInp
   const Devices devices = devices_of(shown);
   const std::size_t count = several.ranks.size() + several.others.size();
   Markup html;
-  write_top(html, shown.report, devices, count);
+  write_top(html, shown.report, devices, &several);
   html.open("main");
   if (several.comparison) {
-    write_verdict_of_ranks(html, *several.comparison);
+    write_verdict_of_ranks(html, *several.comparison, shown.report);
     write_ranks(html, &*several.comparison, several.ranks);
   }
   if (!several.others.empty()) write_ranks(html, nullptr, several.others);
@@ -226,7 +234,7 @@ std::string to_page_of_several(const SeveralRecordings& several, const ExportInp
     }
     html.close().close();
   }
-  write_head(html, base_name(shown.report.source.path),
+  write_head(html, base::file_name(shown.report.source.path),
              several.comparison ? "the rank to read first" : "the recording with the highest peak");
   write_verdict(html, shown.report, shown.report.findings,
                 devices.views.empty() ? nullptr : &devices.views.front());

@@ -86,6 +86,7 @@ class NotebookExporter final : public Exporter {
     return "verdict, chart and largest rows as a fragment of HTML, for notebooks";
   }
   const char* suffix() const override { return ".notebook.html"; }
+  const char* default_point() const override { return kPointOfPages; }
 
   Status write(const ExportInput& input, Output& output) const override {
     // A chart of many bands gets fewer columns.

@@ -21,10 +21,11 @@ constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns},
                                TimelineSize{{"narrow", 400, 330}, kWideColumns / 4}};
 
 // What a column shows, for those who point at it without a script.
-std::string column_text(const charts::TimelineData& data, std::size_t at) {
+std::string column_text(const DeviceView& view, std::size_t at) {
   constexpr std::size_t kMostNamed = 4;
+  const charts::TimelineData& data = view.over_time;
   const tiles::Column& column = data.columns[at];
-  std::string text = base::format_bytes(shown_bytes(data, at));
+  std::string text = base::format_bytes(view.points[view.of_column[at]].bytes);
   text += column.point < 0
               ? " before the first event"
               : ", event " + base::format_count(static_cast<std::uint64_t>(column.point));
@@ -42,6 +43,18 @@ std::string column_text(const charts::TimelineData& data, std::size_t at) {
   return text;
 }
 
+// A part of the chart that selects a point.
+std::string selector(const DeviceView& view, std::size_t row, double x, double y, double width,
+                     double height, const std::string& title) {
+  const std::int64_t bytes = view.points[row].bytes;
+  std::string svg = "<rect data-at=\"" + std::to_string(row) + "\" data-bytes=\"" +
+                    std::to_string(bytes) + "\" x=\"" + number_text(x) + "\" y=\"" +
+                    number_text(y) + "\" width=\"" + number_text(width) + "\" height=\"" +
+                    number_text(height) + "\">";
+  if (!title.empty()) svg += "<title>" + page::escape_html(title) + "</title>";
+  return svg + "</rect>";
+}
+
 // The column among `count` of the widest chart that shows the same point.
 std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t first,
                         std::size_t count) {
@@ -51,21 +64,26 @@ std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t 
   return first;
 }
 
-// Transparent, on top of the bands: a browser shows their titles, the script listens to them.
-std::string column_overlay(const DeviceView& view, const charts::TimelineData& data,
-                           const charts::Chart& chart, bool has_titles) {
+// Transparent, on top of the bands: a browser shows their titles, the script listens to them. The
+// marks are above the columns, so that a failure can be selected although its column shows its
+// highest point.
+std::string selectors(const DeviceView& view, const charts::TimelineData& data,
+                      const charts::Chart& chart, bool has_titles) {
+  constexpr double kMarkSize = 18;
   std::string svg = "<g class=\"columns\">";
   const std::size_t group = kWideColumns / data.columns.size();
   const double width = chart.width / static_cast<double>(data.columns.size());
   for (std::size_t at = 0; at < data.columns.size(); ++at) {
-    svg += "<rect data-column=\"" + std::to_string(at) + "\" x=\"" +
-           number_text(chart.x + width * static_cast<double>(at)) + "\" y=\"" +
-           number_text(chart.y) + "\" width=\"" + number_text(width) + "\" height=\"" +
-           number_text(chart.height) + "\" data-bytes=\"" + std::to_string(shown_bytes(data, at)) +
-           "\" data-at=\"" +
-           std::to_string(column_with(view, data.columns[at].point, at * group, group)) + "\">";
-    if (has_titles) svg += "<title>" + page::escape_html(column_text(data, at)) + "</title>";
-    svg += "</rect>";
+    const std::size_t column = column_with(view, data.columns[at].point, at * group, group);
+    svg += selector(view, view.of_column[column], chart.x + width * static_cast<double>(at),
+                    chart.y, width, chart.height, has_titles ? column_text(view, at) : "");
+  }
+  svg += "</g><g class=\"marks\">";
+  for (const charts::ChartMark& mark : chart.marks) {
+    const auto row = view.row_of(mark.point);
+    if (!row) continue;  // an early one of many failures
+    svg += selector(view, *row, mark.x - kMarkSize / 2, mark.y - kMarkSize / 2, kMarkSize,
+                    kMarkSize, "");
   }
   return svg + "</g>";
 }
@@ -94,23 +112,20 @@ void write_over_time(Markup& html, const DeviceView& view) {
   html.element("span", {{"class", "sub"}},
                "each column shows the point in its span with the most live bytes");
   html.element("span", {{"class", "sub hint"}, {"hidden", ""}},
-               "Click a column, or use the arrow keys, to see what fills memory there.");
+               "Click a column or a mark, or use the arrow keys, to see what fills memory there.");
   html.close().open("div", {{"class", "chart over-time"}});
   const bool has_details = view.number < kDevicesWithDetails;
   for (const TimelineSize& size : kSizes) {
     const bool is_wide = size.columns == kWideColumns;
     if (is_wide && !has_details) continue;
-    const charts::TimelineData data =
-        is_wide ? view.over_time
-                : charts::timeline_data(view.input.trace, view.device, view.report,
-                                        view.input.lines, {.columns = size.columns});
+    const charts::TimelineData data = charts::coarser(view.over_time, size.columns);
     charts::ChartOptions options;
     options.width = size.chart.width;
     options.height = size.chart.height;
     options.has_legend = true;
     const charts::Chart chart = charts::timeline(data, options);
     const std::string overlay =
-        has_details ? column_overlay(view, data, chart, is_wide && view.number == 0) : "";
+        has_details ? selectors(view, data, chart, is_wide && view.number == 0) : "";
     const bool is_broad = !has_details && size.columns == kWideColumns / 2;
     html.raw(chart_svg(chart, is_broad ? "broad" : size.chart.name,
                        "Memory over time on " + device_name(view.report),

@@ -26,7 +26,8 @@
     const units = ['KiB', 'MiB', 'GiB', 'TiB'];
     if (Math.abs(bytes) < 1024) return bytes + ' B';
     let unit = 0;
-    while (unit < 3 && Math.abs(bytes) >= 1024 ** (unit + 2)) ++unit;
+    // 1023.95 would round to 1024.0, which is 1.0 of the next unit.
+    while (unit < 3 && Math.abs(bytes) >= 1023.95 * 1024 ** (unit + 1)) ++unit;
     return tenths(bytes, 1024 ** (unit + 1)) + ' ' + units[unit];
   };
   const durationText = ns => {
@@ -193,37 +194,49 @@
     const island = article.querySelector('script[data-points]');
     if (!island || typeof DecompressionStream === 'undefined') return;
     const data = await decode(island.textContent);
-    for (const name of ['event', 'time', 'live', 'reserved']) if (data[name]) data[name] = undo(data[name]);
+    for (const name of ['event', 'time', 'live', 'reserved', 'column']) if (data[name]) data[name] = undo(data[name]);
     for (const table of data.tables) {
       table.bytes = table.bytes.map(undo);
       table.counts = table.counts.map(undo);
     }
+    for (const part of data.inside) part.bytes = undo(part.bytes);
     const caption = article.querySelector('.point');
     const opened = new Set();  // tables whose details the script has opened
     const initial = [...caption.childNodes].map(node => node.cloneNode(true));
     const bodies = new Map(all('table[data-table]', article).map(table => [table.dataset.table, [table, table.tBodies[0]]]));
+    const places = all('[data-place]', article).map(element => [element, element.textContent]);
     const chart = article.querySelector('.chart.over-time');
     const svgs = all('svg', chart);
     const tip = make('div', { class: 'tip', hidden: '' });
     chart.append(tip);
-    const kInitial = -1;  // the point of the tables, which may be between two columns
-    let chosen = data.chosen;
-    all('.hint', article).forEach(hint => { hint.hidden = false; });
+    let chosen = data.chosen;  // at first the point of the tables
 
     const where = i => {
-      if (data.event[i] < 0) return 'before the first event';
-      const parts = ['event ' + count(data.event[i])];
+      const name = data.failures.includes(i) ? 'when it ran out of memory, ' : i === data.peak ? 'at its peak, ' : '';
+      if (data.event[i] < 0) return name + 'before the first event';
+      const parts = [name + 'event ' + count(data.event[i])];
       if (data.time && data.time[i] !== null) parts[0] += ' (' + durationText(data.time[i]) + ')';
       if (data.step && data.step[i] !== '') parts.push(data.step[i]);
       if (data.phase && data.phase[i] !== '') parts.push(data.phase[i]);
       return parts.join(', ');
     };
     const rowsAt = (table, i) => {
-      const rows = table.names.map((name, k) => ({ name, paint: table.paints[k], bytes: table.bytes[k][i], count: table.counts[k][i], isRest: name === data.rest }))
+      const rows = table.names.map((name, k) => ({ name, number: k, paint: table.paints[k], bytes: table.bytes[k][i], count: table.counts[k][i], isRest: name === data.rest }))
         .filter(row => row.bytes > 0 || row.count > 0);
       const rest = rows.filter(row => row.isRest);
       const others = rows.filter(row => !row.isRest).sort((a, b) => b.bytes - a.bytes);
       return others.concat(rest);
+    };
+    // A line by the lines inside the packages that it calls, of which the page contains the largest.
+    const insideOf = (row, i) => {
+      const found = data.inside.filter(part => part.of === row.number && part.bytes[i] > 0);
+      if (!found.some(part => part.package)) return [];
+      const parts = found.map(part => [part.name, part.bytes[i]]).sort((a, b) => b[1] - a[1]);
+      const more = row.bytes - parts.reduce((sum, part) => sum + part[1], 0);
+      if (more > 0) parts.push(['[other lines]', more]);
+      const list = parts.map(([name, bytes]) => make('li', { 'data-inner': name, 'data-size': String(bytes) },
+        make('span', { class: 'n', title: count(bytes) + ' bytes' }, bytesText(bytes)), make('span', {}, ...place(name))));
+      return [make('details', { class: 'inside' }, make('summary', {}, 'By the line inside the packages that it calls'), make('ul', {}, ...list))];
     };
     const fill = i => {
       for (const table of data.tables) {
@@ -232,8 +245,8 @@
         const body = make('tbody');
         for (const row of rowsAt(table, i)) {
           const share = data.live[i] > 0 ? row.bytes / data.live[i] : 0;
-          const key = make('th', { scope: 'row', class: 'key' }, swatch(row.paint));
-          key.append(...(table.by === 'line' ? place(row.name) : breakable(table.by === 'category' ? row.name.replaceAll('_', ' ') : row.name)));
+          const key = make('th', { scope: 'row', class: 'key', 'data-exact': row.name }, swatch(row.paint));
+          key.append(...(table.by === 'line' ? [...place(row.name), ...insideOf(row, i)] : breakable(table.by === 'category' ? row.name.replaceAll('_', ' ') : row.name)));
           const bytes = make('td', { class: 'n', 'data-value': String(row.bytes), 'data-exact': String(row.bytes), title: count(row.bytes) + ' bytes' }, bytesText(row.bytes));
           body.append(make('tr', { 'data-key': row.name, 'data-bytes': String(row.bytes), class: row.isRest ? 'rest' : '' },
             key, bytes, make('td', { class: 'b' }, shareBar(share, row.paint)),
@@ -252,7 +265,7 @@
     const initialBar = bar && [...bar.childNodes];
     const compose = i => {
       if (!bar) return;
-      if (i < 0 || (data.exact && i === data.chosen)) { bar.replaceChildren(...initialBar); return; }
+      if (i === data.chosen) { bar.replaceChildren(...initialBar); return; }
       const svg = make('svg', { viewBox: '0 0 1000 18', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
       let x = 0;
       for (const row of rowsAt(data.tables[0], i)) {
@@ -265,23 +278,26 @@
     const mark = i => {
       for (const svg of svgs) {
         all('.chosen', svg).forEach(line => line.remove());
-        if (i < 0 || (data.exact && i === data.chosen)) continue;
+        if (i === data.chosen) continue;
         const columns = svg.querySelector('.columns');
-        const perColumn = data.event.length / columns.children.length;
-        const column = columns.children[Math.floor(i / perColumn)];
-        const x = Number(column.getAttribute('x')) + Number(column.getAttribute('width')) * ((i % perColumn) + 0.5) / perColumn;
-        const line = make('rect', { class: 'chosen', x: String(x - 0.5), y: column.getAttribute('y'), width: '0.1', height: column.getAttribute('height') });
-        svg.append(line);
+        const [first, last] = [columns.firstElementChild, columns.lastElementChild];
+        const number = (rect, name) => Number(rect.getAttribute(name));
+        const left = number(first, 'x');
+        const width = number(last, 'x') + number(last, 'width') - left;
+        const x = left + width * Math.min(data.column[i] / 100 / data.columns, 1);
+        columns.before(make('rect', { class: 'chosen', x: String(x - 0.5), y: first.getAttribute('y'), width: '0.1', height: first.getAttribute('height') }));
       }
     };
     const choose = i => {
-      chosen = i < 0 ? data.chosen : i;
+      chosen = i;
       mark(i);
-      const isInitial = i < 0 || (data.exact && i === data.chosen);
-      all('[data-stays]', article).forEach(element => { element.classList.toggle('stays', !isInitial); });
+      for (const button of named) button.setAttribute('aria-pressed', String(button.points.includes(i)));
+      const isInitial = i === data.chosen;
+      all('[data-stays]', article).forEach(element => { element.hidden = isInitial; });
       compose(i);
       if (isInitial) {
         caption.replaceChildren(...initial.map(node => node.cloneNode(true)));
+        for (const [element, text] of places) element.textContent = text;
         for (const [table, body] of bodies.values()) {
           table.tBodies[0].replaceWith(body);
           if (opened.delete(table)) table.closest('details').open = false;
@@ -290,11 +306,28 @@
         return;
       }
       const back = make('button', { type: 'button' }, 'Back');
-      back.addEventListener('click', () => { choose(kInitial); svgs.find(svg => svg.getClientRects().length)?.focus(); });
+      back.addEventListener('click', () => { choose(data.chosen); svgs.find(svg => svg.getClientRects().length)?.focus(); });
       caption.replaceChildren(make('b', { 'data-bytes': String(data.live[i]) }, bytesText(data.live[i])), make('span', {}, where(i)), back);
+      for (const [element] of places) element.textContent = where(i);
       fill(i);
     };
-    const show = (svg, i, x, y) => {
+    // The named points: a button for each, in the line with the hint.
+    const next = points => points[(points.indexOf(chosen) + 1) % points.length];
+    const failures = [...data.failures].reverse();  // the last one first
+    const named = [];
+    const offer = (label, points) => {
+      if (points.length === 0) return;
+      const button = make('button', { type: 'button', 'aria-pressed': String(points.includes(chosen)) }, label);
+      button.points = points;
+      button.addEventListener('click', () => choose(next(points)));
+      named.push(button);
+    };
+    offer('Peak', data.peak === null ? [] : [data.peak]);
+    offer('Out of memory', failures);
+    article.querySelector('.hint').after(make('span', { class: 'named' }, ...named));
+    all('.hint', article).forEach(hint => { hint.hidden = false; });
+
+    const show = (i, x, y) => {
       const rows = rowsAt(data.tables[0], i).slice(0, 6);
       tip.textContent = bytesText(data.live[i]) + ', ' + where(i) +
         (data.reserved && data.reserved[i] > 0 ? '\nreserved ' + bytesText(data.reserved[i]) : '') + '\n' +
@@ -305,26 +338,34 @@
       tip.style.top = Math.max(0, y - box.top + 18) + 'px';
     };
     for (const svg of svgs) {
-      const columns = svg.querySelector('.columns');
-      if (!columns) continue;
-      const perColumn = data.event.length / columns.children.length;
-      all('title', columns).forEach(title => title.remove());
-      const pointOf = column => Number(columns.children[column].dataset.at);
+      const parts = all('[data-at]', svg);
+      if (parts.length === 0) continue;
+      all('title', svg.querySelector('.columns')).forEach(title => title.remove());
+      // What the arrow keys visit: the points of this chart, which may have few columns.
+      const stops = [...new Set([...parts.map(part => Number(part.dataset.at)), data.chosen])].sort((a, b) => a - b);
       svg.setAttribute('tabindex', '0');
       svg.setAttribute('role', 'group');
-      columns.addEventListener('mousemove', event => {
-        const column = [...columns.children].indexOf(event.target);
-        if (column >= 0) show(svg, pointOf(column), event.clientX, event.clientY);
-      });
-      columns.addEventListener('mouseleave', () => { tip.hidden = true; });
-      columns.addEventListener('click', event => {
-        const column = [...columns.children].indexOf(event.target);
-        if (column >= 0) choose(pointOf(column));
-      });
+      for (const group of all('.columns, .marks', svg)) {
+        group.addEventListener('mousemove', event => {
+          if (event.target.dataset.at) show(Number(event.target.dataset.at), event.clientX, event.clientY);
+        });
+        group.addEventListener('mouseleave', () => { tip.hidden = true; });
+        group.addEventListener('click', event => {
+          if (event.target.dataset.at) choose(Number(event.target.dataset.at));
+        });
+      }
+      const step = by => {
+        const behind = stops.filter(stop => stop < chosen).length;
+        const at = by < 0 ? behind + by : behind + by - (stops[behind] === chosen ? 0 : 1);
+        return stops[Math.max(0, Math.min(stops.length - 1, at))];
+      };
       svg.addEventListener('keydown', event => {
-        const by = event.shiftKey ? Math.max(1, Math.round(data.event.length / 20)) : Math.max(1, perColumn);
-        const last = data.event.length - 1;
-        const target = { ArrowLeft: Math.max(0, chosen - by), ArrowRight: Math.min(last, chosen + by), Home: 0, End: last, p: kInitial, Escape: kInitial }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+        const by = event.shiftKey ? Math.max(1, Math.round(stops.length / 20)) : 1;
+        const targets = {
+          ArrowLeft: () => step(-by), ArrowRight: () => step(by), Home: () => stops[0], End: () => stops.at(-1),
+          p: () => data.peak ?? undefined, o: () => failures.length ? next(failures) : undefined, Escape: () => data.chosen,
+        };
+        const target = targets[event.key.length === 1 ? event.key.toLowerCase() : event.key]?.();
         if (target === undefined) return;
         event.preventDefault();
         choose(target);

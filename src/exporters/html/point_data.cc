@@ -1,8 +1,9 @@
-// The island of data for the page's script: the tables at every column of the chart, as JSON with
-// differences instead of values, deflated, in base64.
+// The island of data for the page's script: the tables at every point that can be selected, as JSON
+// with differences instead of values, deflated, in base64.
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -33,19 +34,21 @@ void write_deltas(JsonWriter& json, std::size_t count, ValueOf&& value_of) {
 void write_where(JsonWriter& json, const DeviceView& view) {
   const model::Trace& trace = view.input.trace;
   const model::DeviceTrace& device = view.device;
-  const auto& columns = view.columns();
-  const auto event_of = [&](std::size_t i) { return std::max<std::int64_t>(0, columns[i].point); };
+  const auto& points = view.points;
+  const auto event_of = [&](std::size_t i) { return std::max<std::int64_t>(0, points[i].event); };
   json.key("event");  // -1: before the first one
-  write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].point; });
+  write_deltas(json, points.size(), [&](std::size_t i) { return points[i].event; });
+  json.key("column");  // in hundredths
+  write_deltas(json, points.size(), [&](std::size_t i) { return points[i].column * 100; });
   json.key("live");
-  write_deltas(json, columns.size(), [&](std::size_t i) { return shown_bytes(view.over_time, i); });
+  write_deltas(json, points.size(), [&](std::size_t i) { return points[i].bytes; });
   json.key("reserved");
-  write_deltas(json, columns.size(), [&](std::size_t i) { return columns[i].reserved_bytes; });
+  write_deltas(json, points.size(), [&](std::size_t i) { return points[i].reserved_bytes; });
   if (view.report.first_time_ns) {
     json.key("time");
     const auto first = static_cast<std::uint64_t>(*view.report.first_time_ns);
     std::uint64_t latest = first;
-    write_deltas(json, columns.size(), [&](std::size_t i) {
+    write_deltas(json, points.size(), [&](std::size_t i) {
       const std::int64_t time = device.events.time_ns[static_cast<std::size_t>(event_of(i))];
       if (time != model::kNoTime) latest = static_cast<std::uint64_t>(time);
       return latest - first;
@@ -55,21 +58,39 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   if (!ends.empty()) {
     json.key("step");
     json.begin_array();
-    for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (std::size_t i = 0; i < points.size(); ++i) {
       const std::size_t step = model::step_of(ends, static_cast<std::uint32_t>(event_of(i)));
       json.string(step < ends.size() ? "step " + std::to_string(ends[step].step)
-                                     : "after the last step");
+                                     : report::kAfterLastStep);
     }
     json.end_array();
   }
   if (!trace.has_phases()) return;
   json.key("phase");
   json.begin_array();
-  for (std::size_t i = 0; i < columns.size(); ++i) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
     const auto event = static_cast<std::size_t>(event_of(i));
     const bool allocates = device.events.action[event] == model::Action::kAlloc;
     const model::Phase phase = allocates ? trace.site(device, event).phase : model::Phase::kOther;
     json.string(phase == model::Phase::kOther ? "" : name_of(phase));
+  }
+  json.end_array();
+}
+
+// The points that have a name: the peak, and failures.
+void write_marks(JsonWriter& json, const DeviceView& view) {
+  json.key("peak");
+  const charts::TimelineData& data = view.over_time;
+  if (data.is_peak_known) {
+    json.number(static_cast<std::uint64_t>(view.of_column[data.peak_column]));
+  } else {
+    json.null();
+  }
+  json.key("failures");
+  json.begin_array();
+  for (const charts::TimelineData::Failure& failure : data.failures) {
+    const auto row = view.row_of(static_cast<std::int64_t>(failure.event));
+    if (row) json.number(static_cast<std::uint64_t>(*row));
   }
   json.end_array();
 }
@@ -101,6 +122,30 @@ void write_table(JsonWriter& json, const BandTable& table) {
   json.end_object();
 }
 
+// The parts of the lines in the table by line, which names them by their rows.
+void write_inner_lines(JsonWriter& json, const DeviceView& view) {
+  const BandTable* const by_line = view.table(model::Dimension::kLine);
+  const tiles::Bands& bands = view.inside.bands;
+  json.key("inside");
+  json.begin_array();
+  for (std::size_t band = 0; by_line != nullptr && band < bands.names.size(); ++band) {
+    const auto& names = by_line->bands.names;
+    const auto line = std::ranges::find(names, view.inside.lines[band]);
+    if (line == names.end()) continue;
+    json.begin_object();
+    json.key("of");
+    json.number(static_cast<std::uint64_t>(line - names.begin()));
+    json.key("name");
+    json.string(page::shortened(bands.names[band], kLongestName));
+    json.key("package");
+    json.boolean(view.inside.are_in_packages[band]);
+    json.key("bytes");
+    write_deltas(json, bands.points, [&](std::size_t i) { return bands.of(band)[i]; });
+    json.end_object();
+  }
+  json.end_array();
+}
+
 std::string deflated(const std::string& text) {
   uLongf size = compressBound(text.size());
   std::string out(size, '\0');
@@ -123,13 +168,11 @@ void write_points(Markup& html, const DeviceView& view) {
     return true;
   });
   json.begin_object();
-  json.key("exact");  // the point of the chosen column is that of the tables
-  json.boolean(view.point != nullptr && view.point->event
-                   ? view.columns()[view.chosen].point ==
-                         static_cast<std::int64_t>(*view.point->event)
-                   : view.columns()[view.chosen].point < 0);
+  json.key("columns");
+  json.number(static_cast<std::uint64_t>(view.columns().size()));
   json.key("chosen");
   json.number(static_cast<std::uint64_t>(view.chosen));
+  write_marks(json, view);
   json.key("rest");
   json.string(tiles::kEverythingElse);
   write_where(json, view);
@@ -137,6 +180,7 @@ void write_points(Markup& html, const DeviceView& view) {
   json.begin_array();
   for (const BandTable& table : view.tables) write_table(json, table);
   json.end_array();
+  write_inner_lines(json, view);
   json.end_object();
   json.finish();
   const std::string packed = deflated(text);

@@ -88,11 +88,31 @@ void write_findings_of(Markup& html, const RankLine& line) {
   html.close().close();
 }
 
+// The findings of the comparison, after those of the rank to read first that are more severe: a
+// leak is the cause, and that its rank differs from the others the effect.
+std::vector<report::Finding> most_severe(const comparison::RankComparison& comparison,
+                                         const report::Report& first) {
+  const report::FindingSeverity from = comparison.findings.empty()
+                                           ? report::FindingSeverity::kInfo
+                                           : comparison.findings.front().severity;
+  std::vector<report::Finding> findings;
+  for (const report::Finding& finding : first.findings) {
+    if (finding.severity <= from) continue;
+    findings.push_back(finding);
+    findings.back().title =
+        "Rank " + std::to_string(first.source.rank.value_or(0)) + ": " + finding.title;
+  }
+  findings.insert(findings.end(), comparison.findings.begin(), comparison.findings.end());
+  return findings;
+}
+
 }  // namespace
 
-void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comparison) {
-  if (!comparison.findings.empty()) {
-    write_verdict(html, {}, comparison.findings, nullptr);
+void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comparison,
+                            const report::Report& first) {
+  const std::vector<report::Finding> findings = most_severe(comparison, first);
+  if (!findings.empty()) {
+    write_verdict(html, {}, findings, nullptr);
     return;
   }
   html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}}).open("div");
@@ -104,7 +124,8 @@ void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comp
 void write_ranks(Markup& html, const comparison::RankComparison* comparison,
                  const std::vector<report::Report>& reports) {
   const std::vector<RankLine> lines = lines_of(comparison, reports);
-  html.open("section", {{"data-section", "ranks"}});
+  html.open("section",
+            {{"data-section", "ranks"}, {"id", comparison != nullptr ? "ranks" : "recordings"}});
   write_head(
       html, comparison != nullptr ? "Ranks" : "Recordings",
       comparison != nullptr ? "the peak of each step, compared with the median of that step" : "");

@@ -9,7 +9,9 @@
 
 namespace plimsoll::exporters::html {
 
-void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comparison);
+// `first` is the report of the rank to read first.
+void write_verdict_of_ranks(Markup& html, const comparison::RankComparison& comparison,
+                            const report::Report& first);
 // The heat map of ranks and steps, and a row for each rank. `comparison` is null for recordings
 // that are not ranks of one run.
 void write_ranks(Markup& html, const comparison::RankComparison* comparison,

@@ -43,6 +43,11 @@ void write_bytes(Markup& html, std::uint64_t bytes);
 void write_breakable(Markup& html, std::string_view text);
 // "blocks.py:57 (forward)" with the function set apart; other texts as they are.
 void write_place(Markup& html, std::string_view label);
+// "at the peak", "when memory ran out", "after event 12".
+std::string place_in_time(const report::PointInTime& point);
+// A sentence about `what`, which stays at its point in time. The script shows it while another
+// point is selected.
+void write_fixed_point(Markup& html, const std::string& what, const std::string& place);
 // A chart in several widths, of which the style sheet shows the one that fits. `id` is distinct on
 // the page.
 struct ChartSize {

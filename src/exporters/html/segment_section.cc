@@ -38,6 +38,40 @@ void write_pinning(Markup& html, const std::vector<report::PinningLine>& lines) 
   html.close().close().close().close();
 }
 
+// What would become releasable if a single block were freed.
+void write_lone_blocks(Markup& html, const std::vector<report::LoneBlock>& blocks,
+                       std::uint64_t pinned_bytes) {
+  if (pinned_bytes == 0) return;
+  html.open("div", {{"class", "panel"}});
+  html.open("div", {{"class", "head"}}).element("h3", {}, "Blocks that pin memory alone").close();
+  if (blocks.empty()) {
+    html.element("p", {{"class", "sub"}},
+                 "None: two blocks or more pin each of these segments, so freeing a single one "
+                 "releases nothing.");
+    html.close();
+    return;
+  }
+  html.open("div", {{"class", "scroll"}}).open("table", {{"data-table", "lone-blocks"}});
+  html.open("thead").open("tr").element("th", {{"scope", "col"}}, "line that allocated the block");
+  for (const char* const name : {"block", "in a segment of", "would become releasable"}) {
+    html.element("th", {{"scope", "col"}, {"class", "n"}, {"data-sort", "number"}}, name);
+  }
+  html.close().close().open("tbody");
+  for (const report::LoneBlock& block : blocks) {
+    html.open("tr", {{"data-key", page::shortened(block.line, kLongestName)},
+                     {"data-bytes", std::to_string(block.pinned_bytes)}});
+    html.open("th", {{"scope", "row"}, {"class", "key"}});
+    write_place(html, block.line);
+    html.close();
+    for (const std::uint64_t bytes :
+         {block.requested_bytes, block.segment_bytes, block.pinned_bytes}) {
+      write_bytes(html, bytes);
+    }
+    html.close();
+  }
+  html.close().close().close().close();
+}
+
 }  // namespace
 
 void write_segments(Markup& html, const DeviceView& view) {
@@ -55,6 +89,7 @@ void write_segments(Markup& html, const DeviceView& view) {
   write_head(html, failures.empty() ? "Segments at the end" : "Segments when memory ran out",
              base::counted(data.segments.size(), "segment") +
                  "; area is bytes, colors are the lines that allocated the blocks");
+  write_fixed_point(html, "The segments", failures.empty() ? "at the end" : "when memory ran out");
   write_chart(html, "Segments", "s" + std::to_string(view.number),
               {{"broad", 1360, 0}, {"narrow", 400, 0}}, [&](charts::ChartOptions options) {
                 options.has_legend = true;
@@ -75,8 +110,10 @@ void write_segments(Markup& html, const DeviceView& view) {
   fact("releasable", data.releasable_bytes);
   if (data.private_bytes > 0) fact("free in private pools", data.private_bytes);
   html.close().close();
-  write_pinning(html, failures.empty() ? view.report.fragmentation.pinning_lines
-                                       : failures.back().pinning_lines);
+  const report::Fragmentation& at_end = view.report.fragmentation;
+  write_pinning(html, failures.empty() ? at_end.pinning_lines : failures.back().pinning_lines);
+  write_lone_blocks(html, failures.empty() ? at_end.lone_blocks : failures.back().lone_blocks,
+                    data.pinned_bytes);
   html.close().close();
 }
 

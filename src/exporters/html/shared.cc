@@ -92,6 +92,19 @@ void write_place(Markup& html, std::string_view whole) {
   html.element("span", {{"class", "function"}}, label.substr(open + 2, label.size() - open - 3));
 }
 
+std::string place_in_time(const report::PointInTime& point) {
+  if (point.name == "peak") return "at the peak";
+  if (point.name == "start") return "at the start";
+  if (point.name == "end") return "at the end";
+  if (point.name.starts_with("oom")) return "when memory ran out";
+  return point.event ? "after event " + base::format_count(*point.event) : "before the first event";
+}
+
+void write_fixed_point(Markup& html, const std::string& what, const std::string& place) {
+  html.element("p", {{"class", "sub"}, {"data-stays", ""}, {"hidden", ""}},
+               what + " are shown " + place + ", not at the selected point.");
+}
+
 std::string chart_svg(const charts::Chart& chart, std::string_view size, std::string_view title,
                       const std::string& id, std::string_view more) {
   page::SvgOptions options;

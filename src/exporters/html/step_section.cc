@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::size_t kMostSteps = 200;  // rows of the table; the chart shows all
 
-void write_growth(Markup& html, const DeviceView& view) {
-  const auto rows = rows_of(view.input.report.tables.growth, view.report);
+void write_growth(Markup& html, const std::vector<const report::GrowthRow*>& rows) {
   if (rows.empty()) return;
   html.open("div", {{"class", "panel"}});
   html.open("div", {{"class", "head"}}).element("h3", {}, "Lines that grow from step to step");
@@ -55,7 +54,7 @@ void write_step_table(Markup& html, const std::vector<const report::StepRow*>& r
     html.open("tr", {{"data-key", std::to_string(row.step)},
                      {"data-bytes", std::to_string(row.peak_bytes)}});
     html.element("th", {{"scope", "row"}, {"data-value", std::to_string(row.step)}},
-                 base::format_count(row.step) + (row.is_complete ? "" : ", unfinished"));
+                 row.is_complete ? base::format_count(row.step) : report::kAfterLastStep);
     write_bytes(html, row.peak_bytes);
     write_bytes(html, row.end_bytes);
     write_bytes(html, row.allocated_bytes);
@@ -72,11 +71,29 @@ void write_step_table(Markup& html, const std::vector<const report::StepRow*>& r
   html.close();
 }
 
+// Of a recording whose steps are not marked but found in its stacks.
+void write_growth_alone(Markup& html, const DeviceView& view,
+                        const std::vector<const report::GrowthRow*>& rows) {
+  if (rows.empty()) return;
+  const report::GrowthRow& first = *rows.front();
+  html.open("section",
+            {{"data-section", "growth"}, {"id", "growth-" + std::to_string(view.number)}});
+  write_head(html, "Growth",
+             base::counted(first.steps, "step") + " compared; what marks them: " +
+                 (first.boundary == "cycle" ? "minima of the total" : first.boundary));
+  write_growth(html, rows);
+  html.close();
+}
+
 }  // namespace
 
 void write_steps(Markup& html, const DeviceView& view) {
   const auto rows = rows_of(view.input.report.tables.steps, view.report);
-  if (rows.empty()) return;
+  const auto growth = rows_of(view.input.report.tables.growth, view.report);
+  if (rows.empty()) {
+    write_growth_alone(html, view, growth);
+    return;
+  }
   html.open("section", {{"data-section", "steps"}, {"id", "steps-" + std::to_string(view.number)}});
   write_head(html, "Steps", "each bar spans a step's floor (live at its end) and its peak");
   write_chart(html, "Floor and peak of each step", "p" + std::to_string(view.number),
@@ -84,7 +101,7 @@ void write_steps(Markup& html, const DeviceView& view) {
               [&](const charts::ChartOptions& options) {
                 return charts::steps(view.input.report, view.report.device, options);
               });
-  write_growth(html, view);
+  write_growth(html, growth);
   write_step_table(html, rows);
   html.close();
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "base/units.h"
@@ -45,15 +44,6 @@ std::string level(double share, const char* paint, bool is_light) {
          (is_light ? " fill-opacity=\"0.5\"" : "") + "/></svg>";
 }
 
-// Whether the next step of the finding lowers the peak of live bytes. That of the others lowers
-// reserved bytes, or memory outside the allocator.
-bool lowers_peak(const report::Finding& finding) {
-  constexpr std::array<std::string_view, 7> kOthers = {
-      "out_of_memory",          "stranded_memory", "segment_churn", "non_pytorch_memory",
-      "memory_outside_tensors", "churn",           "ranks_differ"};
-  return std::ranges::find(kOthers, finding.id) == kOthers.end();
-}
-
 // The peak next to what it would be after the next step, and the use of the whole device.
 void write_gauge(Markup& html, const DeviceView& view, const report::Finding* first) {
   const report::SeriesTotals& held = view.report.held();
@@ -72,8 +62,13 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
     caption += ", " + base::counted(view.point->live_count, "allocation");
   }
   html.element("p", {{"class", "caption"}}, caption);
+  if (view.point != nullptr && view.point->name.starts_with("oom")) {
+    html.element("p", {{"class", "caption"}},
+                 bytes_text(view.point->live_bytes + older_bytes(*view.point)) +
+                     " live when memory ran out");
+  }
   const auto peak = static_cast<double>(held.peak_bytes);
-  if (peak > 0 && first != nullptr && first->saving_bytes > 0 && lowers_peak(*first) &&
+  if (peak > 0 && first != nullptr && first->saving_bytes > 0 && report::lowers_peak(first->id) &&
       first->saving_bytes < static_cast<std::uint64_t>(held.peak_bytes)) {
     const std::uint64_t rest = static_cast<std::uint64_t>(held.peak_bytes) - first->saving_bytes;
     html.open("div", {{"class", "bars"}});
@@ -102,7 +97,7 @@ void write_verdict(Markup& html, const report::Report& report,
                    const std::vector<report::Finding>& findings, const DeviceView* view) {
   const std::string_view device = view == nullptr ? std::string_view() : view->input.device;
   const report::Finding* const first = findings.empty() ? nullptr : &findings.front();
-  html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}, {"id", "verdict"}});
+  html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}});
   html.open("div");
   html.open("div", {{"data-copy-finding", ""}});
   if (first != nullptr) {

@@ -198,8 +198,9 @@ std::string step_table(const report::Report& report, const report::DeviceReport&
   }
   text::TextTable table(std::move(heads));
   for (const report::StepRow* row : rows) {
-    std::vector<std::string> cells = {base::format_count(row->step) + (row->is_complete ? "" : "*"),
-                                      bytes_text(row->peak_bytes), bytes_text(row->end_bytes)};
+    std::vector<std::string> cells = {
+        row->is_complete ? base::format_count(row->step) : report::kAfterLastStepShort,
+        bytes_text(row->peak_bytes), bytes_text(row->end_bytes)};
     for (const std::string& category : categories) {
       cells.push_back(bytes_or_dash(end_bytes(*row, category)));
     }
@@ -207,7 +208,8 @@ std::string step_table(const report::Report& report, const report::DeviceReport&
   }
   std::string out = bold_line(text::wrap(heading, 2, width), color) + table.to_text(width, color);
   if (!rows.back()->is_complete) {
-    out += text::styled("  * had not ended when the recording did\n", text::Style::kDim, color);
+    out += text::styled("  after: events after the last step; their step had not ended\n",
+                        text::Style::kDim, color);
   }
   return out;
 }

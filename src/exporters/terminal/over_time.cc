@@ -44,14 +44,6 @@ const model::DeviceTrace* trace_of(const model::Trace& trace, const report::Devi
   return nullptr;
 }
 
-// Steps if there are any; else time; else events.
-tiles::AxisKind axis_of(const model::Trace& trace, const model::DeviceTrace& device) {
-  for (const tiles::AxisKind kind : {tiles::AxisKind::kStep, tiles::AxisKind::kTime}) {
-    if (tiles::Axis::is_known(trace, device, kind)) return kind;
-  }
-  return tiles::AxisKind::kEvent;
-}
-
 // The categories that are live in a column, bottom up. Empty if categories are unknown.
 std::vector<NamedBand> category_bands(const model::Trace& trace, const model::DeviceTrace& device,
                                       const model::UserLines& lines,
@@ -79,30 +71,34 @@ std::vector<std::uint64_t> totals_of(const std::vector<tiles::Column>& columns) 
   return totals;
 }
 
-// A label of the horizontal axis, and the column below which it begins.
+// A label of the horizontal axis: the column of its tick, and the one at which its text begins.
 struct Label {
   std::size_t column = 0;
+  std::size_t begin = 0;
   std::string text;
 };
 
-// Labels at multiples of the smallest of 1, 2, 5, 10, ... of `unit` for which all fit. `text_at` is
-// given the multiple.
+bool fits_after(const std::vector<Label>& labels, std::size_t begin) {
+  return labels.empty() ||
+         begin >= labels.back().begin + kLabelGap + text::display_width(labels.back().text);
+}
+
+// Labels at the multiples, below `end`, of the smallest of 1, 2, 5, 10, ... of `unit` for which all
+// fit. `text_at` is given the multiple.
 template <typename TextAt>
-std::vector<Label> labels_at_multiples(double end, double unit, std::size_t columns,
-                                       const TextAt& text_at) {
+std::vector<Label> labels_at_multiples(double end, double unit, double column_width,
+                                       std::size_t columns, const TextAt& text_at) {
   constexpr std::array kFactors = {1.0, 2.0, 5.0};
-  const double column_width = end / static_cast<double>(columns);
   for (double power = 1;; power *= 10) {
     for (const double factor : kFactors) {
       const double stride = unit * factor * power;
       std::vector<Label> labels;
       bool is_fitting = true;
       for (double at = 0; at < end && is_fitting; at += stride) {
-        Label label{static_cast<std::size_t>(at / column_width), text_at(at)};
-        const std::size_t width = text::display_width(label.text);
-        if (label.column + width > columns) break;
-        is_fitting = labels.empty() || label.column >= labels.back().column + kLabelGap +
-                                                           text::display_width(labels.back().text);
+        const auto column = static_cast<std::size_t>(at / column_width);
+        Label label{column, column, text_at(at)};
+        if (column + text::display_width(label.text) > columns) break;
+        is_fitting = fits_after(labels, column);
         labels.push_back(std::move(label));
       }
       if (is_fitting) return labels;
@@ -110,34 +106,32 @@ std::vector<Label> labels_at_multiples(double end, double unit, std::size_t colu
   }
 }
 
+// Numbers of steps or, without steps, of events.
 std::vector<Label> labels_of(const model::Trace& trace, const model::DeviceTrace& device,
                              const tiles::Axis& axis, std::size_t columns) {
-  switch (axis.kind()) {
-    case tiles::AxisKind::kStep: {
-      const std::vector<model::StepEnd> ends = model::step_ends(trace, device);
-      return labels_at_multiples(axis.end(), 1, columns, [&](double at) {
-        const auto row = static_cast<std::size_t>(at);
-        if (row == ends.size()) return std::string("end");
-        const std::string number = base::format_count(ends[row].step);
-        return row == 0 ? "step " + number : number;
-      });
-    }
-    case tiles::AxisKind::kTime: {
-      // A power of ten of which at most 1,000 fit, so that few strides are tried.
-      const double unit = std::pow(10.0, std::max(std::floor(std::log10(axis.end())) - 2, 0.0));
-      return labels_at_multiples(axis.end(), unit, columns, [](double at) {
-        return at == 0 ? std::string("0 s") : base::format_duration(std::llround(at));
-      });
-    }
-    case tiles::AxisKind::kEvent: {
-      const double unit = std::pow(10.0, std::max(std::floor(std::log10(axis.end())) - 2, 0.0));
-      return labels_at_multiples(axis.end(), unit, columns, [](double at) {
-        const std::string number = base::format_count(static_cast<std::uint64_t>(at));
-        return at == 0 ? "event " + number : number;
-      });
-    }
+  const double column_width = axis.end() / static_cast<double>(columns);
+  if (axis.kind() != tiles::AxisKind::kStep) {
+    // A power of ten of which at most 1,000 fit, so that few strides are tried.
+    const double unit = std::pow(10.0, std::max(std::floor(std::log10(axis.end())) - 2, 0.0));
+    return labels_at_multiples(axis.end(), unit, column_width, columns, [](double at) {
+      const std::string number = base::format_count(static_cast<std::uint64_t>(at));
+      return at == 0 ? "event " + number : number;
+    });
   }
-  return {};
+  const std::vector<model::StepEnd> ends = model::step_ends(trace, device);
+  const auto steps = static_cast<double>(ends.size());
+  std::vector<Label> labels = labels_at_multiples(steps, 1, column_width, columns, [&](double at) {
+    const std::string number = base::format_count(ends[static_cast<std::size_t>(at)].step);
+    return at == 0 ? "step " + number : number;
+  });
+  if (axis.end() <= steps) return labels;
+  const auto column = static_cast<std::size_t>(steps / column_width);
+  const std::string_view whole = report::kAfterLastStep;
+  const std::string_view name =
+      column + whole.size() <= columns ? whole : report::kAfterLastStepShort;
+  const std::size_t begin = std::min(column, columns - std::min(columns, name.size()));
+  if (fits_after(labels, begin)) labels.push_back({column, begin, std::string(name)});
+  return labels;
 }
 
 // "   └┴─────┴────" and, below it, the labels.
@@ -150,10 +144,36 @@ std::string axis_lines(const std::vector<Label>& labels, std::size_t columns,
     const bool is_labeled = next < labels.size() && labels[next].column == column;
     line += is_labeled ? "┴" : "─";
     if (!is_labeled) continue;
-    below = text::pad_right(below, label_width + 2 + column) + labels[next].text;
+    below = text::pad_right(below, label_width + 2 + labels[next].begin) + labels[next].text;
     ++next;
   }
   return line + "\n" + below + "\n";
+}
+
+// `symbol` above each of `columns`, which ascend, and the words beside the last of them that has
+// room for them.
+std::string mark_line(const std::vector<std::size_t>& columns, std::string_view symbol,
+                      const std::string& words, std::size_t count, std::size_t label_width) {
+  std::string line(label_width + 2, ' ');
+  std::size_t at = 0;  // column that comes next
+  const auto add = [&](std::size_t column, std::string_view text) {
+    if (column < at) return;
+    line += std::string(column - at, ' ') + std::string(text);
+    at = column + text::display_width(text);
+  };
+  const std::size_t width = text::display_width(words) + 1;
+  const bool is_right = columns.back() + 1 + width <= count;
+  std::size_t left_of = columns.size();  // row of the column that has the words on its left
+  for (std::size_t row = columns.size(); row-- > 0 && !is_right && left_of == columns.size();) {
+    const std::size_t begin = row == 0 ? 0 : columns[row - 1] + 2;
+    if (begin + width <= columns[row]) left_of = row;
+  }
+  for (std::size_t row = 0; row < columns.size(); ++row) {
+    if (row == left_of) add(columns[row] - width, words);
+    add(columns[row], symbol);
+  }
+  if (is_right) add(columns.back() + 2, words);
+  return line;
 }
 
 // "▼ peak 45.1 MiB" above the column with the peak.
@@ -161,15 +181,26 @@ std::string peak_line(const std::vector<std::uint64_t>& totals, std::size_t labe
                       text::Color color) {
   const auto peak = std::ranges::max_element(totals);
   const auto column = static_cast<std::size_t>(peak - totals.begin());
-  const std::string words = "peak " + bytes_text(*peak);
-  const std::string indent(label_width + 2, ' ');
-  const std::size_t width = text::display_width(words) + 1;
-  if (column + 1 + width <= totals.size()) {
-    return indent + std::string(column, ' ') +
-           text::styled("▼ " + words, text::Style::kBold, color);
+  return text::styled(
+      mark_line({column}, "▼", "peak " + bytes_text(*peak), totals.size(), label_width),
+      text::Style::kBold, color);
+}
+
+// "✕ out of memory" above the columns in which memory ran out; empty if it never did.
+std::string failure_line(const report::DeviceReport& device, const tiles::Axis& axis,
+                         std::size_t count, std::size_t label_width, text::Color color) {
+  std::vector<std::size_t> columns;
+  for (const report::Oom& oom : device.ooms) {
+    const double share = axis.position(static_cast<std::uint32_t>(oom.event)) / axis.end();
+    const auto column = static_cast<std::size_t>(share * static_cast<double>(count));
+    columns.push_back(std::min(column, count - 1));
   }
-  const std::size_t before = column >= width ? column - width : 0;
-  return indent + std::string(before, ' ') + text::styled(words + " ▼", text::Style::kBold, color);
+  if (columns.empty()) return {};
+  std::string words = "out of memory";
+  if (columns.size() > 1) words = base::format_count(columns.size()) + " times " + words;
+  return text::styled(mark_line(columns, "✕", words, count, label_width), text::Style::kCritical,
+                      color) +
+         "\n";
 }
 
 // "Memory on cuda:0 over time", and the names of the colors.
@@ -227,7 +258,7 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
   label_width += 2;  // the indent of tables
   const std::size_t count = std::max(options.width, kNarrowestReport) - label_width - 2;
 
-  const tiles::Axis axis(trace, *recorded, axis_of(trace, *recorded));
+  const tiles::Axis axis(trace, *recorded, tiles::Axis::best(trace, *recorded));
   const std::vector<tiles::Column> columns = tiles::columns(
       *recorded, axis, {device.held().baseline_bytes, device.reserved.baseline_bytes}, 0,
       axis.end(), count);
@@ -237,6 +268,7 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
   for (const NamedBand& band : bands) chart.bands.push_back(band.band);
 
   std::string out = heading(device, bands, chart, options) +
+                    failure_line(device, axis, count, label_width, options.color) +
                     peak_line(chart.totals, label_width, options.color) + "\n";
   const std::vector<std::string> rows = text::chart_rows(chart, options.color);
   for (std::size_t row = 0; row < kRows; ++row) {

@@ -80,6 +80,26 @@ TEST(OverTime, colors_the_category_that_fills_most_of_a_character) {
   EXPECT_THAT(text, Not(HasSubstr("optimizer_state")));
 }
 
+TEST(OverTime, marks_failures_and_names_what_follows_the_last_step) {
+  TraceMaker maker;
+  maker.on({model::DeviceType::kCuda, 0});
+  maker.alloc(1, 8 * kMebibyte).step(1).alloc(2, 8 * kMebibyte).step(2);
+  maker.alloc(3, 8 * kMebibyte).event(model::Action::kOom, 0, 64 * kMebibyte);
+  const model::Trace trace = maker.finish();
+  report::DeviceReport device = totals(trace, 24 * kMebibyte);
+  report::Oom failure;
+  failure.event = 3;
+  device.ooms = {failure};
+  const std::string text = chart_of(trace, device);
+  EXPECT_THAT(text, HasSubstr("out of memory ✕"));
+  EXPECT_THAT(text, HasSubstr("step 1          2               after\n"));
+  const std::string wide = chart_of(trace, device, {100, text::Color::kOff});
+  EXPECT_THAT(wide, HasSubstr("after the last step\n"));
+  failure.event = 0;
+  device.ooms.insert(device.ooms.begin(), failure);
+  EXPECT_THAT(chart_of(trace, device), HasSubstr("2 times out of memory ✕"));
+}
+
 TEST(OverTime, begins_at_the_baseline) {
   TraceMaker maker;
   maker.alloc(1, 8 * kMebibyte).free(1, 8 * kMebibyte);

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.page.pages import MOST_BYTES, TABLES, Page, held, make_page
+from tests.page.pages import MOST_BYTES, TABLES, Page, held, json_report, make_page
 from tests.page.recordings import RECIPES, SCRIPT
 
 WIDTHS = (360, 768, 1280, 1920, 3840)
@@ -72,7 +72,14 @@ def test_ranks_have_a_row_each_with_their_peaks(open_page, page, recording, plim
         report = make_page(plimsoll_command, [path], path.with_suffix(".html")).report
         (device,) = report["devices"]
         assert shown[f"rank {rank}"] == str(held(device)["peak_bytes"])
-    assert "Rank 2" in opened.page.locator("section[data-section=verdict]").first.inner_text()
+    # The leak, then that its rank differs from the others.
+    verdict = opened.page.locator("section[data-section=verdict]").first
+    assert verdict.locator("h1").inner_text().startswith("Rank 2: Memory on cpu grows by ")
+    assert (
+        verdict.locator("[data-finding=ranks_differ]").inner_text().startswith("Rank 2 peaks at ")
+    )
+    opened.page.click("nav a[href='#ranks']")
+    assert opened.page.locator("#ranks h2").first.inner_text() == "Ranks"
 
 
 CLICK_COLUMNS = """(article) => {
@@ -123,6 +130,94 @@ def test_a_column_that_is_clicked_fills_the_tables(open_page, page, name):
         assert sum(size for _, size in after[table]) == wanted, table
     point.locator("button").click()
     assert article.evaluate(ROWS) == before
+
+
+@pytest.fixture(scope="session")
+def rows_at(plimsoll_command, recording) -> Callable[..., dict[str, dict[str, int]]]:
+    """The tables of a device at a point, as the JSON report has them."""
+
+    def rows(name: str, device: str, at: str) -> dict[str, dict[str, int]]:
+        path = recording(name)[0]
+        whole = Page(path, "", json_report(plimsoll_command, path, at))
+        return {table: whole.rows(device, table) for table in TABLES}
+
+    return rows
+
+
+@pytest.mark.parametrize("width", [380, 1300])
+@pytest.mark.parametrize("name", ["llama", "fragmented"])
+def test_the_failure_and_the_peak_are_selected_exactly(open_page, page, rows_at, name, width):
+    opened = open_page(page(name).path, width)
+    article = opened.page.locator("article").first
+    device = article.get_attribute("data-device")
+    expected = {at: rows_at(name, device, at) for at in ("oom", "peak")}
+    opened.page.locator(".named button").first.wait_for()
+    chart = article.locator(".over-time > svg:visible")
+    marks = chart.locator(".marks > *")
+
+    def check(at):
+        shown = article.evaluate(ROWS)
+        for table in set(TABLES) & set(shown):
+            wanted, rows = expected[at][table], dict(shown[table])
+            assert sum(rows.values()) == sum(wanted.values()), (at, table)
+            assert {key: wanted.get(key, size) for key, size in rows.items()} == rows, (at, table)
+
+    check("oom")  # as the page opens
+    marks.nth(1).click()
+    check("peak")
+    marks.nth(0).click()
+    check("oom")
+    article.locator(".named button", has_text="Peak").click()
+    check("peak")
+    assert article.locator(".named button", has_text="Peak").get_attribute("aria-pressed") == "true"
+    chart.focus()
+    opened.page.keyboard.press("o")
+    check("oom")
+    opened.page.keyboard.press("p")
+    check("peak")
+    opened.page.keyboard.press("Escape")
+    check("oom")
+    opened.page.keyboard.press("Home")
+    opened.page.keyboard.press("End")
+    for _ in range(4):  # the failure is among the points that the arrows visit
+        if "ran out of memory" in article.locator(".point").inner_text():
+            break
+        opened.page.keyboard.press("ArrowLeft")
+    check("oom")
+
+
+def test_what_stays_at_its_point_says_so(open_page, page):
+    opened = open_page(page("llama").path)
+    article = opened.page.locator("article").first
+    opened.page.locator(".named button").first.wait_for()
+    assert article.locator("[data-stays]:visible").count() == 0
+    article.locator(".named button", has_text="Peak").click()
+    texts = article.locator("[data-stays]:visible").all_inner_texts()
+    assert texts == [
+        "The layers are shown when memory ran out, not at the selected point.",
+        "The segments are shown when memory ran out, not at the selected point.",
+    ]
+    assert "at its peak" in article.locator("[data-place]").inner_text()
+
+
+INNER_LINES = """(article) => [...article.querySelectorAll("table[data-table=line] tbody tr")].map(
+  (row) => [Number(row.dataset.bytes),
+            [...row.querySelectorAll("[data-inner]")].map((part) => Number(part.dataset.size))])"""
+
+
+def test_lines_inside_packages_sum_to_their_line_at_every_point(open_page, page):
+    made = page("llama")
+    opened = open_page(made.path)
+    article = opened.page.locator("article").first
+    opened.page.locator(".named button").first.wait_for()
+    columns = article.locator(".over-time svg.wide .columns > *")
+    for at in (None, 100, 300, 500):
+        if at is not None:
+            columns.nth(at).dispatch_event("click", {"bubbles": True})
+        rows = article.evaluate(INNER_LINES)
+        assert any(parts for _, parts in rows)
+        for size, parts in rows:
+            assert not parts or sum(parts) == size
 
 
 @pytest.mark.parametrize("name", RECIPES)
