@@ -23,11 +23,7 @@ extern "C" {
 
 #define PLIMSOLL_RECORDER_ABI 1u
 
-#if defined(_WIN32)
-#define PLIMSOLL_EXPORT
-#else
 #define PLIMSOLL_EXPORT __attribute__((visibility("default")))
-#endif
 
 /* The phase of the training loop that a thread is in. */
 enum plimsoll_phase {
