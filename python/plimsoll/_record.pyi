@@ -673,7 +673,9 @@ def start_nvtx() -> None:
 def stop_nvtx() -> None: ...
 
 def may_print_nvtx_failure() -> bool:
-    """Return True the first time: all recordings and monitors fail for the same reason."""
+    """
+    Return True the first time: all recordings and monitors fail for the same reason.
+    """
 
 def set_device_source(ask: Callable[[], Sequence[DeviceMemory]] | None) -> None:
     """Figures of a device from its allocator and driver."""
