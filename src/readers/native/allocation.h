@@ -18,7 +18,8 @@ struct Allocation {
   std::uint8_t flags = 0;
 
   static constexpr std::uint8_t kPhaseOfSite = 255;
-  static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4, kIsPending = 8;
+  static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4, kIsPending = 8,
+                                kIsCollected = 16;
 };
 
 // Precedence of the roles in a tensor's tags: the highest wins. KNOWN does not determine a role.
