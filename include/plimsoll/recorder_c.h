@@ -70,25 +70,25 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_LAYER = 6,    /* value: name id, 0: none */
   PLIMSOLL_MARK_OPERATOR = 7, /* value: name id of the outermost operator, 0: none */
   PLIMSOLL_MARK_PHASE = 8,    /* value: plimsoll_phase */
-  /* A call of a layer's forward, or a LayerScope. Recorded only for recordings that set
-   * marks_layer_calls. */
+  /* A call of a layer's forward, or a LayerScope; only in recordings with marks_layer_calls. */
   PLIMSOLL_MARK_LAYER_BEGIN = 9, /* value: name id */
   PLIMSOLL_MARK_LAYER_END = 10,  /* value: name id */
   /* value: 0. The program marks its own steps: earlier ones, by optimizers, do not count. */
-  PLIMSOLL_MARK_OWN_STEPS = 11
+  PLIMSOLL_MARK_OWN_STEPS = 11,
+  /* Python's cyclic garbage collector runs on this thread. */
+  PLIMSOLL_MARK_COLLECTION_BEGIN = 12, /* value: the generation; 2: all objects */
+  PLIMSOLL_MARK_COLLECTION_END = 13    /* value: the same */
 };
 
 /* The context of a thread: read at each alloc and free. Written only by its own thread; ids are
  * results of name() and stack(), 0: none or unknown. */
 typedef struct plimsoll_context {
-  uint32_t layer; /* name of the module whose forward runs; in backward, of the forward operator's
-                     module */
+  uint32_t layer;    /* name of the module whose forward runs; in backward, of that of forward_op */
   uint32_t outer_op; /* name of the outermost operator running; in backward the autograd node */
   uint32_t inner_op; /* name of the innermost one */
-  uint32_t
-      forward_op; /* in backward: name of the forward operator that created the autograd node */
-  uint32_t stack; /* Python stack at the start of the outermost operator (in backward: of the
-                     forward one) */
+  uint32_t forward_op;  /* in backward: name of the operator that created the autograd node */
+  uint32_t stack;       /* Python stack at the start of the outermost operator (in backward: of the
+                           forward one) */
   uint32_t op_instance; /* number of this thread's outermost operator call; 0: no operator runs */
   uint8_t phase;        /* plimsoll_phase */
   uint8_t reserved[7];  /* 0 */

@@ -19,6 +19,11 @@ def mark_own_steps() -> None:
     Note that the program marks its steps; earlier steps, marked by optimizers, do not count.
     """
 
+def mark_collection(phase: object, info: object) -> None:
+    """
+    Callback for gc.callbacks: mark the begin or the end of a garbage collection.
+    """
+
 def begin_region(name: str) -> None: ...
 
 def end_region(name: str) -> None: ...

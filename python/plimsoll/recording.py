@@ -314,6 +314,7 @@ class Recording(RecordingInNotebook):
             "command": command_text(sys.argv),
             "pid": str(os.getpid()),
             "python": sys.version.split()[0],
+            "collections": "marked",
             "host": os.uname().nodename,
         }
         if "torch" in sys.modules:

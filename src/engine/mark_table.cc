@@ -1,5 +1,5 @@
-// The table `marks`: one row per mark and device: the step boundaries, regions, backward passes and
-// layer calls that the recorder or the program marked.
+// The table `marks`: one row per mark and device: the step boundaries, regions, backward passes,
+// layer calls and runs of Python's garbage collector that the recorder or the program marked.
 
 #include "engine/table_builder.h"
 #include "engine/tables.h"
@@ -10,7 +10,7 @@ namespace {
 std::shared_ptr<const Dictionary> kind_names() {
   auto names = std::make_shared<Dictionary>();
   for (const char* name : {"step", "region_begin", "region_end", "backward_begin", "backward_end",
-                           "layer_begin", "layer_end"}) {
+                           "layer_begin", "layer_end", "collection_begin", "collection_end"}) {
     TableBuilder::append(*names, name);
   }
   return names;

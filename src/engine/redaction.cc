@@ -39,9 +39,9 @@ enum Use : unsigned {
 };
 
 // The values of these metadata keys do not identify who made the recording.
-constexpr std::array<std::string_view, 10> kPublicKeys = {
-    "plimsoll", "adapter", "mode",       "pid",        "python",
-    "torch",    "rank",    "local_rank", "world_size", "layer_calls"};
+constexpr std::array<std::string_view, 11> kPublicKeys = {
+    "plimsoll", "adapter",    "mode",       "pid",         "python",     "torch",
+    "rank",     "local_rank", "world_size", "layer_calls", "collections"};
 
 // Collects each name and what it is used for.
 class Names : public format::NoRecords {

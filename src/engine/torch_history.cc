@@ -280,6 +280,7 @@ Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
   if (recorded.rank) builder.set_rank(*recorded.rank);
   if (recorded.has_native_lines) builder.native_lines_known();
   if (recorded.has_layer_calls) builder.layer_calls_known();
+  if (recorded.has_collections) builder.collections_known();
   builder.set_started(recorded.started_ns);
   recorded_copy.settings();
   history_copy.settings();

@@ -102,13 +102,17 @@ enum class MarkKind : std::uint8_t {
   kBackwardBegin,
   kBackwardEnd,
   kLayerBegin,  // a call of the layer's forward
-  kLayerEnd
+  kLayerEnd,
+  // A run of Python's cyclic garbage collector that freed recorded memory, or examined all objects.
+  kCollectionBegin,
+  kCollectionEnd
 };
 struct Mark {
   MarkKind kind = MarkKind::kStep;
   std::int64_t time_ns = kNoTime;
   std::uint64_t step = 0;  // kStep: the number of the step that ends here
   StringId name;           // of a region; of a layer: its path
+  bool is_full = false;    // of a collection: it examined all objects
 };
 
 // The driver's figures for a device at one point in time. Our allocator's own figures are left out:
@@ -134,8 +138,9 @@ struct LifetimeFlags {
   static const LifetimeFlags kTemporary;  // freed before the outermost operator that allocated it
                                           // returned
   static const LifetimeFlags kSavedForBackward;  // made in forward, live when backward began
-  static const LifetimeFlags kAdopted;  // it existed before it was first seen: the alloc event is
-                                        // when it was first seen
+  static const LifetimeFlags kAdopted;    // it existed before it was first seen: the alloc event is
+                                          // when it was first seen
+  static const LifetimeFlags kCollected;  // freed by Python's cyclic garbage collector
 
   friend constexpr LifetimeFlags operator|(LifetimeFlags a, LifetimeFlags b) {
     return {static_cast<std::uint8_t>(a.bits | b.bits)};
@@ -151,6 +156,7 @@ inline constexpr LifetimeFlags LifetimeFlags::kNothing{0};
 inline constexpr LifetimeFlags LifetimeFlags::kTemporary{1};
 inline constexpr LifetimeFlags LifetimeFlags::kSavedForBackward{2};
 inline constexpr LifetimeFlags LifetimeFlags::kAdopted{4};
+inline constexpr LifetimeFlags LifetimeFlags::kCollected{8};
 
 struct Hindsight {
   StringId category;  // 0: as stated by the alloc event
@@ -238,6 +244,7 @@ struct Trace {
   bool has_attribution = false;       // phases and categories are the recorder's, even if all are
                                       // "other"
   bool has_layer_calls = false;       // kLayerBegin and kLayerEnd marks are recorded
+  bool has_collections = false;       // so are the runs of Python's cyclic garbage collector
   std::int64_t started_ns = kNoTime;  // start of the recording, if the file states it
   bool has_native_lines =
       false;  // stacks come from programs without Python: frames name shared libraries

@@ -86,6 +86,7 @@ class TraceBuilder {
   Program& program() { return trace_.program; }
   void settings_known() { trace_.has_settings = true; }
   void layer_calls_known() { trace_.has_layer_calls = true; }
+  void collections_known() { trace_.has_collections = true; }
   void set_started(std::int64_t time_ns) { trace_.started_ns = time_ns; }
   void native_lines_known() { trace_.has_native_lines = true; }
   void add_annotation(Annotation annotation) { trace_.annotations.push_back(annotation); }

@@ -39,6 +39,7 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "one_tensor_dominates",
     "model_copies",
     "batches_kept",
+    "garbage_in_cycles",
     "optimizer_scratch",
     "peak_outside_training",
     "one_device_dominates",

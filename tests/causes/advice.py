@@ -12,6 +12,7 @@ import gc
 import inspect
 import itertools
 import re
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from tests.causes import deep_models, leaks, mechanisms, peaks
+from tests.causes import cycles, deep_models, leaks, peaks
 from tests.causes.training import PROGRAMS, Training
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -105,11 +106,45 @@ def edited(program: str, old: str, new: str) -> Fix:
         text = inspect.getsource(written)
         assert text.count(old) == 1, program
         text = text[text.index("def ") :].replace(old, new)
-        names = dict(vars(mechanisms))
+        names = dict(vars(sys.modules[written.__module__]))
         exec(compile(text, "<edited>", "exec"), names)
         return mock.patch.dict(PROGRAMS, {program: names[written.__name__]})
 
     return fix
+
+
+def not_reentrant(finding: dict) -> contextlib.AbstractContextManager:
+    def run(function, x, use_reentrant):
+        return checkpoint(function, x, use_reentrant=False)
+
+    return mock.patch.object(cycles, "checkpoint", run)
+
+
+def saved_output(finding: dict) -> contextlib.AbstractContextManager:
+    def forward(ctx, x):
+        output = x * torch.sigmoid(x)
+        ctx.save_for_backward(output)
+        return output
+
+    def backward(ctx, gradient):
+        (output,) = ctx.saved_tensors
+        return gradient * (output + torch.sigmoid(output) * (1 - output))
+
+    return mock.patch.multiple(
+        cycles.Swish, forward=staticmethod(forward), backward=staticmethod(backward)
+    )
+
+
+def without_bound_method(finding: dict) -> contextlib.AbstractContextManager:
+    class Head(cycles.Head):
+        def __init__(self):
+            super().__init__()
+            del self.predict
+
+        def predict(self, x):
+            return self.forward(x)
+
+    return mock.patch.object(cycles, "Head", Head)
 
 
 ADVICE: dict[str, tuple[str, Fix]] = {
@@ -163,6 +198,17 @@ ADVICE: dict[str, tuple[str, Fix]] = {
             "        history.clear()\n        history[phase] =",
         ),
     ),
+    "cycles/reentrant_checkpoint": ("garbage_in_cycles", not_reentrant),
+    "cycles/output_kept_on_ctx": ("garbage_in_cycles", saved_output),
+    "cycles/exception_with_frames": (
+        "garbage_in_cycles",
+        edited(
+            "cycles/exception_with_frames",
+            "            failure = error",
+            "            failure = repr(error)",
+        ),
+    ),
+    "cycles/module_with_bound_method": ("garbage_in_cycles", without_bound_method),
 }
 
 

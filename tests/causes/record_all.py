@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from tests.causes import (
     controls,
+    cycles,
     forward_only,
     forward_only_controls,
     growing_models,
@@ -45,6 +46,7 @@ REGISTERED = (
     rare_leaks,
     second_order,
     small_evaluations,
+    cycles,
 )
 CLEAN = {
     *controls.NAMES,
@@ -53,6 +55,7 @@ CLEAN = {
     *forward_only_controls.NAMES,
     *growing_models.NAMES,
     *small_evaluations.CLEAN,
+    *cycles.CLEAN,
 }
 
 

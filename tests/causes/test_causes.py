@@ -37,6 +37,7 @@ def expected() -> dict[str, dict[str, str]]:
         "expected_held_out.tsv",
         "expected_mechanisms.tsv",
         "expected_rare.tsv",
+        "expected_cycles.tsv",
     ):
         with Path(__file__).with_name(name).open() as table:
             rows |= {row["program"]: row for row in csv.DictReader(table, delimiter="\t")}

@@ -122,6 +122,14 @@ class TraceMaker {
   TraceMaker& begin_backward() { return mark(model::MarkKind::kBackwardBegin, 0, {}); }
   TraceMaker& end_backward() { return mark(model::MarkKind::kBackwardEnd, 0, {}); }
 
+  // A run of Python's garbage collector. What it frees has the flag kCollected.
+  TraceMaker& begin_collection(bool is_full) {
+    builder_.collections_known();
+    builder_.add_mark({model::MarkKind::kCollectionBegin, time_ns_, 0, {}, is_full});
+    return *this;
+  }
+  TraceMaker& end_collection() { return mark(model::MarkKind::kCollectionEnd, 0, {}); }
+
   TraceMaker& enter_layer(std::string_view path) {
     builder_.layer_calls_known();
     return mark(model::MarkKind::kLayerBegin, 0, path);

@@ -285,6 +285,21 @@ void mark_step(std::uint64_t number) {
   recorder().mark(recorder().context(), PLIMSOLL_MARK_STEP, number);
 }
 void mark_own_steps() { recorder().mark(recorder().context(), PLIMSOLL_MARK_OWN_STEPS, 0); }
+
+// A callback in gc.callbacks. It is no Python function, in which a signal handler could raise an
+// exception that the collector would swallow.
+void mark_collection(nb::handle phase, nb::handle info) {
+  if (recorder().is_recording() == 0) return;
+  const char* const text = PyUnicode_AsUTF8AndSize(phase.ptr(), nullptr);
+  PyObject* const generation = PyDict_GetItemString(info.ptr(), "generation");
+  const std::uint64_t number = generation == nullptr ? 0 : PyLong_AsUnsignedLongLong(generation);
+  const bool is_begin = text != nullptr && std::string_view(text) == "start";
+  const bool is_end = text != nullptr && std::string_view(text) == "stop";
+  if (PyErr_Occurred() != nullptr || is_begin == is_end) return PyErr_Clear();
+  recorder().mark(recorder().context(),
+                  is_begin ? PLIMSOLL_MARK_COLLECTION_BEGIN : PLIMSOLL_MARK_COLLECTION_END, number);
+}
+
 void begin_region(const std::string& name) {
   recorder().mark(recorder().context(), PLIMSOLL_MARK_REGION_BEGIN, name_id(name));
 }
@@ -418,6 +433,8 @@ NB_MODULE(_record, module) {
   module.def(
       "mark_own_steps", &mark_own_steps,
       "Note that the program marks its steps; earlier steps, marked by optimizers, do not count.");
+  module.def("mark_collection", &mark_collection, nb::arg("phase"), nb::arg("info"),
+             "Callback for gc.callbacks: mark the begin or the end of a garbage collection.");
   module.def("begin_region", &begin_region, nb::arg("name"));
   module.def("end_region", &end_region, nb::arg("name"));
   module.def("begin_layer", &begin_layer, nb::arg("path"), "Begin the forward of a layer.");

@@ -1,9 +1,16 @@
-"""The recordings of this process that have begun and not ended."""
+"""The recordings of this process that have begun and not ended.
+
+While there are any, runs of Python's garbage collector are marked in them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 from typing import TYPE_CHECKING
+
+from plimsoll import _record
 
 if TYPE_CHECKING:
     from plimsoll.recording import Recording
@@ -14,11 +21,16 @@ _running: dict[Recording, int] = {}  # with its process; no lock: each access is
 def add(recording: Recording) -> None:
     """Add a recording that has begun."""
     _running[recording] = os.getpid()
+    if _record.mark_collection not in gc.callbacks:
+        gc.callbacks.append(_record.mark_collection)
 
 
 def remove(recording: Recording) -> None:
     """Remove a recording that has ended; do nothing for one that never began."""
     _running.pop(recording, None)
+    if not _running:
+        with contextlib.suppress(ValueError):
+            gc.callbacks.remove(_record.mark_collection)
 
 
 def running() -> list[Recording]:

@@ -140,7 +140,19 @@ void add_callers(const Peak& peak, const PeakAllocation& allocation, std::set<Fu
   callers.insert(outside.begin(), outside.end());
 }
 
-// Whether its line is in a torch.autograd.Function, which torch calls.
+// Whether the allocation's line has called the forward of a module.
+bool calls_forward(const Peak& peak, const PeakAllocation& allocation) {
+  const model::Trace& trace = peak.trace();
+  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
+  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
+    if (id == line) return false;
+    if (model::is_forward(trace.strings[trace.stacks.frame(id).function])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation) {
   const model::Trace& trace = peak.trace();
   const model::FrameId line = peak.facts().lines.frame(allocation.stack);
@@ -154,19 +166,6 @@ bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation)
   }
   return false;
 }
-
-// Whether the allocation's line has called the forward of a module.
-bool calls_forward(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Trace& trace = peak.trace();
-  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
-  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
-    if (id == line) return false;
-    if (model::is_forward(trace.strings[trace.stacks.frame(id).function])) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation) {
   const model::Trace& trace = peak.trace();

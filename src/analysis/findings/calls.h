@@ -13,6 +13,9 @@ namespace plimsoll::analysis::findings {
 // repeatedly, and the memory that an earlier backward has left (create_graph=True).
 void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding);
 
+// Whether the allocation's line is in a torch.autograd.Function of the program, which torch calls.
+bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation);
+
 struct FunctionOfMost {
   std::string name;
   std::uint64_t bytes = 0;

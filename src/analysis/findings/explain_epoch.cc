@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,7 +24,6 @@ constexpr double kEpochWeight = 1.8;
 constexpr std::size_t kFewestEpochSteps = 8;
 // A queue frees one tensor for each that it adds; the end of an epoch frees nearly all.
 constexpr double kFreedTogether = 0.8;
-constexpr std::size_t kEpochLinesNamed = 3;
 
 bool may_be_gathered(const Peak& peak, const PeakAllocation& allocation) {
   if (allocation.size_bytes < kSmallTensorBytes || !peak.has_line(allocation)) return false;
@@ -62,19 +60,6 @@ bool is_cleared(const FreedBySteps& freed, std::size_t last_step) {
     if (is_at_least(count, kFreedTogether, count + left)) return true;
   }
   return false;
-}
-
-std::string lines_text(const Peak& peak, const std::map<std::uint32_t, Explanation>& lines) {
-  std::vector<const Explanation*> by_bytes;
-  for (const auto& [line, explanation] : lines) by_bytes.push_back(&explanation);
-  std::ranges::stable_sort(by_bytes, std::ranges::greater{}, &Explanation::bytes);
-  std::string text;
-  for (const Explanation* each :
-       std::span(by_bytes).first(std::min(kEpochLinesNamed, by_bytes.size()))) {
-    text += (text.empty() ? "" : "; ") + parts_text(peak, each->parts) + ", made at " +
-            peak.line_label(peak.live()[each->parts.front()]);
-  }
-  return text;
 }
 
 }  // namespace
@@ -119,9 +104,13 @@ void explain_epoch(Peak& peak, Explanations& out) {
   finding.title = "Tensors that " + counted(steps.size(), "earlier step") + " made are " +
                   share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
                   " of " + bytes_text(peak.bytes());
-  finding.evidence.push_back("They are " + lines_text(peak, lines) + ".");
+  finding.evidence.push_back("They are " + lines_text(peak, explanation.parts) + ".");
+  // A recording with the runs of Python's garbage collector shows which of the two it was.
+  const bool may_be_garbage = !peak.trace().has_collections && !peak.trace().program.python.empty();
   finding.evidence.push_back(
-      "Their steps do not free them. One later step frees nearly all, as when an epoch ends.");
+      std::string("Their steps do not free them. One later step frees nearly all, as when an epoch "
+                  "ends") +
+      (may_be_garbage ? " or when Python's garbage collector frees reference cycles." : "."));
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
     return lines.contains(peak.line(allocation).value) && may_be_gathered(peak, allocation)
                ? peak.death_after_step(allocation)
@@ -131,6 +120,11 @@ void explain_epoch(Peak& peak, Explanations& out) {
       "Do not gather them until the epoch ends: compute the metric at every step and keep its "
       "sums, "
       "or write the tensors to a file.";
+  if (may_be_garbage) {
+    finding.next_step +=
+        " If the program gathers nothing, they are garbage in reference cycles: "
+        "break the cycles, or call gc.collect() at the end of each step.";
+  }
   if (finding.saving_bytes > 0) {
     finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
   }

@@ -163,6 +163,10 @@ std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
 // "3 tensors of [512, 512, 64] float32 by aten::sub", for the largest of the parts.
 std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
 
+// The same for each of the lines that allocated the most of the parts: "…, made at train.py:9 (f);
+// …".
+std::string lines_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
+
 // The calls in the user's code that lead to most of the parts, outermost first, while each has most
 // of its caller's bytes: "train.py:9 (step) → dit.py:30 (forward)"; empty if there are none.
 std::string path_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
@@ -179,6 +183,7 @@ void explain_copies(Peak& peak, Explanations& out);
 void explain_batches(Peak& peak, Explanations& out);
 void explain_unowned(Peak& peak, Explanations& out);
 void explain_epoch(Peak& peak, Explanations& out);
+void explain_garbage(Peak& peak, Explanations& out);
 void explain_many(Peak& peak, Explanations& out);
 void explain_outside(Peak& peak, Explanations& out);
 void explain_workspaces(Peak& peak, Explanations& out);

@@ -1,6 +1,7 @@
 // Texts for the rules about the composition of the peak.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::size_t kCallersNamed = 4;
+constexpr std::size_t kLinesOfParts = 3;
 // A long path shows its outermost call and this many of the innermost.
 constexpr std::size_t kInnermostNamed = 3;
 
@@ -111,6 +113,23 @@ std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, rows.size()); ++i) {
     text += (i == 0 ? "" : ", ") + rows[i].second;
+  }
+  return text;
+}
+
+std::string lines_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  std::map<std::uint32_t, Explanation> lines;
+  for (const std::uint32_t part : parts) {
+    lines[peak.line(peak.live()[part]).value].add(peak, part);
+  }
+  std::vector<const Explanation*> by_bytes;
+  for (const auto& [line, of_line] : lines) by_bytes.push_back(&of_line);
+  std::ranges::stable_sort(by_bytes, std::ranges::greater{}, &Explanation::bytes);
+  std::string text;
+  for (const Explanation* each :
+       std::span(by_bytes).first(std::min(kLinesOfParts, by_bytes.size()))) {
+    text += (text.empty() ? "" : "; ") + parts_text(peak, each->parts) + ", made at " +
+            peak.line_label(peak.live()[each->parts.front()]);
   }
   return text;
 }

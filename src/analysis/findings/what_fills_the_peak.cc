@@ -18,9 +18,9 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::array kExplanations{
-    explain_graph,     explain_unowned,   explain_gradients,   explain_copies,    explain_epoch,
-    explain_batches,   explain_many,      explain_outside,     explain_line,      explain_layer,
-    explain_parameter, explain_optimizer, explain_activations, explain_workspaces};
+    explain_garbage, explain_graph,     explain_unowned,   explain_gradients,   explain_copies,
+    explain_epoch,   explain_batches,   explain_many,      explain_outside,     explain_line,
+    explain_layer,   explain_parameter, explain_optimizer, explain_activations, explain_workspaces};
 // For snapshots: the others need layers, phases, names or the beginning of each backward.
 constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
                                               explain_optimizer, explain_activations,

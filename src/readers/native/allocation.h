@@ -17,7 +17,8 @@ struct Allocation {
   std::uint8_t flags = 0;
 
   static constexpr std::uint8_t kPhaseOfSite = 255;
-  static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4, kIsPending = 8;
+  static constexpr std::uint8_t kInOp = 1, kIsAdopted = 2, kIsTagged = 4, kIsPending = 8,
+                                kIsCollected = 16;
 };
 
 // The model's tables of a device, at a fixed address while the file is read; null: no events.

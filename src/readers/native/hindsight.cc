@@ -142,6 +142,9 @@ void Recording::attribute() {
     LifetimeFlags flags = LifetimeFlags::kNothing;
     if ((allocation.flags & Allocation::kInOp) != 0) flags = flags | LifetimeFlags::kTemporary;
     if ((allocation.flags & Allocation::kIsAdopted) != 0) flags = flags | LifetimeFlags::kAdopted;
+    if ((allocation.flags & Allocation::kIsCollected) != 0) {
+      flags = flags | LifetimeFlags::kCollected;
+    }
     if (category == base::Category::kActivation && device.is_saved(allocation)) {
       flags = flags | LifetimeFlags::kSavedForBackward;
     }

@@ -341,6 +341,43 @@ TEST(NativeReader, puts_marks_between_the_events) {
   EXPECT_EQ(read.diagnostics.count(kLaterVersion), 1u);
 }
 
+TEST(NativeReader, flags_what_the_garbage_collector_frees_on_its_thread) {
+  Writer writer;
+  writer.site(1, 0).alloc(0, 1).alloc(1, 1).alloc(2, 1).alloc(3, 1);
+  writer.mark(PLIMSOLL_MARK_COLLECTION_BEGIN, 0).mark(PLIMSOLL_MARK_COLLECTION_END, 0);
+  writer.mark(PLIMSOLL_MARK_COLLECTION_BEGIN, 0).free(0);
+  writer.encoder().free({100'000, 2, 1, 0, false});
+  writer.mark(PLIMSOLL_MARK_COLLECTION_END, 0).free(2);
+  writer.mark(PLIMSOLL_MARK_COLLECTION_BEGIN, 2).mark(PLIMSOLL_MARK_COLLECTION_END, 2).free(3);
+  const Read read = writer.finish();
+  std::vector<bool> collected;
+  for (std::uint32_t row = 0; row < 4; ++row) {
+    collected.push_back(
+        has(read.device().lifetimes.flags[read.lifetime(row)], LifetimeFlags::kCollected));
+  }
+  EXPECT_THAT(collected, testing::ElementsAre(true, false, false, false));
+  // The collections that freed memory, or that examined all objects.
+  std::vector<std::pair<model::MarkKind, bool>> marks;
+  for (const model::Mark& mark : read.trace.marks) marks.emplace_back(mark.kind, mark.is_full);
+  using model::MarkKind;
+  EXPECT_THAT(marks, testing::ElementsAre(std::pair(MarkKind::kCollectionBegin, false),
+                                          std::pair(MarkKind::kCollectionEnd, false),
+                                          std::pair(MarkKind::kCollectionBegin, true),
+                                          std::pair(MarkKind::kCollectionEnd, true)));
+  EXPECT_THAT(read.trace.devices[0].mark_events, testing::ElementsAre(4u, 6u, 7u, 7u));
+}
+
+TEST(NativeReader, a_collection_whose_end_was_lost_frees_nothing_more) {
+  Writer writer;
+  writer.site(1, 0).alloc(0, 1).alloc(1, 1).mark(PLIMSOLL_MARK_COLLECTION_BEGIN, 2).free(0);
+  writer.encoder().dropped({100'000, 1, 3});
+  writer.free(1);
+  const Read read = writer.finish();
+  const auto& flags = read.device().lifetimes.flags;
+  EXPECT_TRUE(has(flags[read.lifetime(0)], LifetimeFlags::kCollected));
+  EXPECT_FALSE(has(flags[read.lifetime(1)], LifetimeFlags::kCollected));
+}
+
 TEST(NativeReader, separates_alternating_devices) {
   Writer writer;
   writer.encoder().define_device(0, {PLIMSOLL_DEVICE_CPU, 0});

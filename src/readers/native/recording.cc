@@ -14,6 +14,13 @@ namespace plimsoll::readers::native {
 using model::Action;
 using model::Event;
 
+namespace {
+
+// Of Python's collector: a run of this generation examines all objects.
+constexpr std::uint64_t kFullGeneration = 2;
+
+}  // namespace
+
 void Recording::on_block(const format::Block& block) {
   definitions_.set_end(block.offset + block.payload.size());
   events_in_blocks_ += block.head.events;
@@ -49,6 +56,7 @@ void Recording::on_meta(std::string_view key, std::string_view value) {
   if (key == "host") program.host = value;
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
   if (key == "layer_calls") context_.builder.layer_calls_known();
+  if (key == "collections") context_.builder.collections_known();
   if (key == "adapter" && value == "cuda-driver") context_.builder.native_lines_known();
 }
 
@@ -120,6 +128,7 @@ void Recording::on_free(const format::Free& free) {
     ++counts_.unseen_frees;
     return;
   }
+  note_collector(allocation, free.thread, free.time_ns);
   freed = add_free(Action::kFree, allocation, free.time_ns);
   if (free.in_op) allocation.flags |= Allocation::kInOp;
 }
@@ -133,6 +142,7 @@ void Recording::on_free_requested(const format::FreeRequested& free) {
   allocation.flags |= Allocation::kIsPending;
   if (free.in_op) allocation.flags |= Allocation::kInOp;
   caches_.are_on(allocation.device);
+  note_collector(allocation, free.thread, free.time_ns);
   freed = add_free(Action::kFreeRequested, allocation, free.time_ns);
 }
 
@@ -268,6 +278,12 @@ void Recording::on_mark(const format::Mark& mark) {
     case PLIMSOLL_MARK_OUT_OF_MEMORY:
       out_of_memory(mark);
       return;
+    case PLIMSOLL_MARK_COLLECTION_BEGIN:
+      begin_collection(mark);
+      return;
+    case PLIMSOLL_MARK_COLLECTION_END:
+      end_collection(mark.thread, mark.time_ns);
+      return;
     case PLIMSOLL_MARK_LAYER:
     case PLIMSOLL_MARK_OPERATOR:
       side_records_.on_activity(mark, name_of(mark));
@@ -282,6 +298,36 @@ void Recording::on_mark(const format::Mark& mark) {
   context_.builder.add_mark(row);
 }
 
+// There is one at a time, because Python's collector does not run inside itself.
+void Recording::begin_collection(const format::Mark& mark) {
+  collection_ = Collection{mark.thread, mark.value >= kFullGeneration, false};
+  if (collection_->is_full) mark_collection(mark.time_ns);
+}
+
+void Recording::end_collection(std::uint32_t thread, std::int64_t time_ns) {
+  if (!collection_ || collection_->thread != thread) return;
+  if (collection_->is_marked) {
+    context_.builder.add_mark(
+        {model::MarkKind::kCollectionEnd, time_ns, 0, {}, collection_->is_full});
+  }
+  collection_.reset();
+}
+
+// Collections of young objects are frequent, so only those that free recorded memory are kept.
+void Recording::mark_collection(std::int64_t time_ns) {
+  if (collection_->is_marked) return;
+  collection_->is_marked = true;
+  context_.builder.add_mark(
+      {model::MarkKind::kCollectionBegin, time_ns, 0, {}, collection_->is_full});
+}
+
+// Call before the event of the free.
+void Recording::note_collector(Allocation& allocation, std::uint32_t thread, std::int64_t time_ns) {
+  if (!collection_ || collection_->thread != thread) return;
+  mark_collection(time_ns);
+  allocation.flags |= Allocation::kIsCollected;
+}
+
 // Uses the device of the last event, because the mark itself has none.
 void Recording::out_of_memory(const format::Mark& mark) {
   Event event;
@@ -293,6 +339,8 @@ void Recording::out_of_memory(const format::Mark& mark) {
 }
 
 void Recording::on_dropped(const format::Dropped& dropped) {
+  // The end of a collection may be among the lost events.
+  end_collection(dropped.thread, dropped.time_ns);
   context_.diagnostics.add(kDroppedEvents, dropped.count,
                            "thread " + std::to_string(dropped.thread));
 }

@@ -85,6 +85,10 @@ class Recording : public format::NoRecords {
   void add_placed(const model::Event& event, std::uint32_t site, std::uint8_t device);
   void out_of_memory(const format::Mark& mark);
   model::StringId name_of(const format::Mark& mark);
+  void begin_collection(const format::Mark& mark);
+  void end_collection(std::uint32_t thread, std::int64_t time_ns);
+  void mark_collection(std::int64_t time_ns);
+  void note_collector(Allocation& allocation, std::uint32_t thread, std::int64_t time_ns);
   void check_limits();
   class OnDevice;
   void count_unknown(std::uint64_t size_bytes);
@@ -106,10 +110,17 @@ class Recording : public format::NoRecords {
   DeviceTables tables_;
   base::Column<std::uint32_t> free_sites_;  // by the allocation's site in the file; kNone: not
                                             // created yet
-  std::uint8_t last_device_ = 0;            // of the last event added
-  bool has_streams_ = false;                // some site is not on the default stream or in the
-                                            // default pool
-  bool is_limited_ = false;                 // by max_events
+  // The run of Python's garbage collector that has begun and not ended.
+  struct Collection {
+    std::uint32_t thread = 0;
+    bool is_full = false;
+    bool is_marked = false;  // its begin is in the model
+  };
+  std::optional<Collection> collection_;
+  std::uint8_t last_device_ = 0;  // of the last event added
+  bool has_streams_ = false;      // some site is not on the default stream or in the
+                                  // default pool
+  bool is_limited_ = false;       // by max_events
   Counts counts_;
   std::optional<format::FileState> file_state_;
   std::int64_t started_ns_ = 0;
