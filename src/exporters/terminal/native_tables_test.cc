@@ -141,10 +141,11 @@ TEST(ReportedText, the_last_steps_are_shown_with_their_largest_categories) {
     report.tables.steps.push_back(row);
   }
   EXPECT_EQ(step_table(report, report.devices[0], 2, 100, text::Color::kOff),
-            "Steps of cpu: the peak of each, and what was live when it ended (the last 2 of 4)\n  "
-            "step      peak  at its end  optimizer state  parameter\n     2  30.0 MiB    12.0 MiB  "
-            "        8.0 MiB    4.0 MiB\n after  30.0 MiB    12.0 MiB          8.0 MiB    4.0 "
-            "MiB\n  after: events after the last step; their step had not ended\n");
+            "Steps of cpu: the peak of each, and what was live when it ended (the last 2 of 4)\n"
+            "   step      peak  at its end  optimizer state  parameter\n"
+            "      2  30.0 MiB    12.0 MiB          8.0 MiB    4.0 MiB\n"
+            "  after  30.0 MiB    12.0 MiB          8.0 MiB    4.0 MiB\n"
+            "  after: events after the last step; their step had not ended\n");
 }
 
 TEST(ReportedText, other_files_report_missing_data) {
