@@ -92,7 +92,7 @@ def test_a_forked_child_and_its_parent_go_on(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        (None, None),
+        (1, 2),
         ("start", {}),
         ("start", {"generation": "two"}),
         ("begin", {"generation": 2}),

@@ -23,6 +23,15 @@ inline const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
 // Called when a recording begins: the activity of the threads must be reported again.
 void renew_activity();
 
+// A class of the module, looked up immediately: nanobind stores each type at its first use, inside
+// noexcept code, and without memory the program would end there.
+template <typename T, typename... Extra>
+nanobind::class_<T> made_class(nanobind::module_& module, const char* name, const Extra&... extra) {
+  nanobind::class_<T> made(module, name, extra...);
+  static_cast<void>(nanobind::type<T>());
+  return made;
+}
+
 // A number, a tensor or None; read only when its line is printed. `loss` must outlive the call.
 Loss loss_of(nanobind::handle loss);
 

@@ -48,7 +48,7 @@ void bind_event_file(nb::module_& module) {
              nb::arg("top_layers") = 10,
              "Return the TensorBoard tags of a sample, and their values.");
   using tensorboard::ScalarSeries;
-  nb::class_<ScalarSeries>(module, "ScalarSeries",
+  made_class<ScalarSeries>(module, "ScalarSeries",
                            "The tags of a run's samples, without figures of the CPU that are 0.")
       .def(
           "__init__",
@@ -62,7 +62,7 @@ void bind_event_file(nb::module_& module) {
             return pairs_of(self.next(sample));
           },
           nb::arg("sample"), "Return the tags of the next sample, and their values.");
-  nb::class_<EventFile>(module, "EventFile", "A TensorBoard event file.")
+  made_class<EventFile>(module, "EventFile", "A TensorBoard event file.")
       .def(
           "__init__",
           [](EventFile* self, const std::string& folder) {
@@ -85,7 +85,7 @@ void bind_event_file(nb::module_& module) {
 
 void bind_text_log(nb::module_& module) {
   using text_log::TextLog;
-  nb::class_<TextLog>(module, "TextLog", "OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log.")
+  made_class<TextLog>(module, "TextLog", "OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log.")
       .def(
           "__init__",
           [](TextLog* self, const std::string& output_dir, std::size_t top_layers) {
@@ -121,7 +121,7 @@ void bind_text_log(nb::module_& module) {
 void bind_detector(nb::module_& module) {
   using alerts::DetectionOptions;
   using alerts::Detector;
-  nb::class_<Detector>(module, "Detector", "The detection rules, applied to a sequence of samples.")
+  made_class<Detector>(module, "Detector", "The detection rules, applied to a sequence of samples.")
       .def(
           "__init__",
           [](Detector* self, double growth_percent, double fragmentation_percent,

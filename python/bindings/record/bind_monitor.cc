@@ -146,7 +146,7 @@ void bind_watch(nb::module_& module) {
         });
       },
       nb::arg("ask").none(), "Figures of a device from its allocator and driver.");
-  nb::class_<PeakSpan>(module, "PeakSpan",
+  made_class<PeakSpan>(module, "PeakSpan",
                        "Measures the peaks of all devices from its creation on.")
       .def(nb::init<>());
   module.def(
@@ -175,13 +175,13 @@ void bind_watch(nb::module_& module) {
 using OptionalBytes = std::optional<std::uint64_t>;
 
 void bind_usage(nb::module_& module) {
-  nb::class_<TensorUsage>(module, "TensorUsage")
+  made_class<TensorUsage>(module, "TensorUsage")
       .def_ro("allocated_bytes", &TensorUsage::allocated_bytes)
       .def_ro("reserved_bytes", &TensorUsage::reserved_bytes)
       .def_ro("peak_bytes", &TensorUsage::peak_bytes)
       .def_ro("peak_reserved_bytes", &TensorUsage::peak_reserved_bytes)
       .def_ro("peak_below_bytes", &TensorUsage::peak_below_bytes);
-  nb::class_<MemoryUsage>(module, "MemoryUsage")
+  made_class<MemoryUsage>(module, "MemoryUsage")
       .def_ro("rss_bytes", &MemoryUsage::rss_bytes)
       .def_ro("cpu", &MemoryUsage::cpu)
       .def_ro("gpu", &MemoryUsage::gpu);
@@ -193,7 +193,7 @@ void bind_usage(nb::module_& module) {
 }
 
 void bind_measures(nb::module_& module) {
-  nb::class_<MemoryTracker>(module, "MemoryTracker")
+  made_class<MemoryTracker>(module, "MemoryTracker")
       .def("__init__", [](MemoryTracker* self) { new (self) MemoryTracker(print); })
       .def("record", &MemoryTracker::record, nb::arg("name"))
       .def("print_summary", &MemoryTracker::print_summary)
@@ -202,19 +202,27 @@ void bind_measures(nb::module_& module) {
         for (const auto& [name, usage] : self.checkpoints()) checkpoints.emplace_back(name, usage);
         return checkpoints;
       });
-  nb::class_<BlockMemory>(module, "BlockMemory", "What a block of code did to memory.")
+  made_class<BlockMemory>(module, "BlockMemory", "What a block of code did to memory.")
       .def_prop_ro("peak_bytes", &BlockMemory::peak_bytes)
       .def_ro("peaks", &BlockMemory::peaks)
       .def_ro("before", &BlockMemory::before)
       .def_ro("after", &BlockMemory::after);
-  nb::class_<TrackedBlock>(module, "TrackMemory",
+  made_class<TrackedBlock>(module, "TrackMemory",
                            "Measures a block of code, from creation to finish().")
       .def(nb::init<std::string>(), nb::arg("name"))
       .def("finish", [](TrackedBlock& block) { return BlockMemory(block.finish()); });
 }
 
+// nanobind's tables, of objects and of those that others keep alive, grow inside noexcept code:
+// without memory the program would end. The tables never shrink, so their memory is reserved here.
+void make_room_for_objects() {
+  constexpr int kObjects = 1024;
+  nb::list parts;  // each keeps its object alive
+  for (int i = 0; i < kObjects; ++i) parts.append(nb::cast(BlockMemory()).attr("before"));
+}
+
 void bind_loops(nb::module_& module) {
-  nb::class_<EpochMemoryMonitor>(module, "EpochMemoryMonitor")
+  made_class<EpochMemoryMonitor>(module, "EpochMemoryMonitor")
       .def(
           "__init__",
           [](EpochMemoryMonitor* self, bool enabled, std::int64_t verbose_batches) {
@@ -229,7 +237,7 @@ void bind_loops(nb::module_& module) {
           },
           nb::arg("batch"), nb::arg("loss").none())
       .def("on_epoch_end", &EpochMemoryMonitor::on_epoch_end);
-  nb::class_<OptimizationMemoryMonitor>(module, "OptimizationMemoryMonitor")
+  made_class<OptimizationMemoryMonitor>(module, "OptimizationMemoryMonitor")
       .def(
           "__init__",
           [](OptimizationMemoryMonitor* self, bool enabled, std::int64_t verbose_evaluations) {
@@ -245,7 +253,7 @@ void bind_loops(nb::module_& module) {
           nb::arg("loss").none())
       .def("on_end", &OptimizationMemoryMonitor::on_end)
       .def_prop_ro("evaluations", &OptimizationMemoryMonitor::evaluations);
-  nb::class_<BatchMemoryProfiler>(module, "BatchMemoryProfiler")
+  made_class<BatchMemoryProfiler>(module, "BatchMemoryProfiler")
       .def(
           "__init__",
           [](BatchMemoryProfiler* self, bool enabled) {
@@ -279,6 +287,7 @@ void bind_monitor(nb::module_& module) {
   bind_watch(module);
   bind_usage(module);
   bind_measures(module);
+  make_room_for_objects();
   bind_loops(module);
 }
 

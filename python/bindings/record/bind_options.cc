@@ -74,7 +74,7 @@ std::vector<Help> help() {
 
 void bind_options(nb::module_& module) {
   using Options = MonitorOptions;
-  nb::class_<Options>(module, "MonitorOptions",
+  made_class<Options>(module, "MonitorOptions",
                       "Options of monitoring; see `plimsoll.load_options`.")
       .def(nb::init<>())
       .def(nb::init<const Options&>(), nb::arg("other"))

@@ -14,7 +14,7 @@ namespace {
 // A class with an attribute for each field.
 template <typename T>
 nb::class_<T> bind_fields(nb::module_& module, const char* name, const char* doc) {
-  nb::class_<T> bound(module, name, doc);
+  nb::class_<T> bound = made_class<T>(module, name, doc);
   bound.def(nb::init<>());
   sample::for_each_field<T>([&](const auto& field) {
     if constexpr (requires { field.of(T()).has_value(); }) {
@@ -24,14 +24,6 @@ nb::class_<T> bind_fields(nb::module_& module, const char* name, const char* doc
     }
   });
   return bound;
-}
-
-// nanobind's table of objects grows inside noexcept code: without memory the program would end. The
-// table never shrinks, so its memory is reserved here.
-void make_room_for_objects() {
-  constexpr int kObjects = 1024;
-  nb::list objects;
-  for (int i = 0; i < kObjects; ++i) objects.append(nb::cast(HostMemory()));
 }
 
 }  // namespace
@@ -45,7 +37,6 @@ void bind_sample(nb::module_& module) {
                          "Memory of a device by user; the parts sum to used_bytes.")
       .def("text", &device_bar_text, "Return the parts as text.");
   bind_fields<HostMemory>(module, "HostMemory", "Memory of the machine, as this process sees it.");
-  make_room_for_objects();
   bind_fields<DeviceMemory>(
       module, "DeviceMemory",
       "Memory of a device. The lists are copies: to change one, assign a new list.");

@@ -46,7 +46,7 @@ std::function<void(const Value&)> guarded(std::function<void(const Value&)> call
 }
 
 void bind_alert(nb::module_& module) {
-  nb::class_<MemoryAlert>(module, "MemoryAlert",
+  made_class<MemoryAlert>(module, "MemoryAlert",
                           "A problem with memory, found while training or in a log.")
       .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
       .def_prop_ro(
@@ -68,7 +68,7 @@ void bind_alert(nb::module_& module) {
 
 void bind_training(nb::module_& module) {
   bind_alert(module);
-  nb::class_<TrainingMonitor>(module, "TrainingMonitor")
+  made_class<TrainingMonitor>(module, "TrainingMonitor")
       .def(
           "__init__",
           [](TrainingMonitor* self, const MonitorOptions& options,

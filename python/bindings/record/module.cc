@@ -251,7 +251,7 @@ class Recording {
 };
 
 void bind_recordings(nb::module_& module) {
-  nb::class_<Recording>(module, "Recording", "A running recording.")
+  made_class<Recording>(module, "Recording", "A running recording.")
       .def(nb::init<nb::bytes, bool, std::uint64_t, bool, bool,
                     const std::map<std::string, std::string>&>(),
            nb::arg("path"), nb::arg("replaces"), nb::arg("max_events"), nb::arg("in_children"),

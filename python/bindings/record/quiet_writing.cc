@@ -18,7 +18,7 @@ struct QuietBlock {
 }  // namespace
 
 void bind_quiet_writing(nb::module_& module) {
-  nb::class_<QuietBlock>(module, "QuietWriting",
+  made_class<QuietBlock>(module, "QuietWriting",
                          "Context in which a failing write raises OSError and sends no signal.")
       .def(nb::init<>())
       .def("__enter__", [](QuietBlock& self) { self.writing.emplace(); })
