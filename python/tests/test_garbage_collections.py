@@ -75,6 +75,16 @@ def test_the_callback_is_there_while_a_recording_runs(tmp_path):
         gc.callbacks[:] = before
 
 
+@pytest.fixture
+def one_thread():
+    """The threads of OpenMP do not outlive a fork: with several, the child would wait for them."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_a_forked_child_and_its_parent_go_on(tmp_path):
     with plimsoll.record(tmp_path / "run.plim", in_children=True) as recording:
         child = os.fork()

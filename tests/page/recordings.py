@@ -145,13 +145,13 @@ def no_stacks(workshop: Workshop) -> list[Path]:
     """Blocks and events without frames, as torch records them with `stacks=None`."""
     begin = 1_000_000
     events = [
-        event("alloc", (index + 1) << 24, 3 * MIB, begin + index) | {"frames": []}
+        event("alloc", (index + 1) << 25, 3 * MIB, begin + index) | {"frames": []}
         for index in range(4)
     ]
-    held = segment(0, 1 << 24, 20 * MIB, 3 * MIB)
-    for block in held["blocks"]:
+    held = [segment(0, (index + 1) << 25, 20 * MIB, 3 * MIB) for index in range(4)]
+    for block in (block for each in held for block in each["blocks"]):
         block["frames"] = []
-    return workshop.pickled("no-stacks", {"segments": [held], "device_traces": [events]})
+    return workshop.pickled("no-stacks", {"segments": held, "device_traces": [events]})
 
 
 def packages(workshop: Workshop) -> list[Path]:

@@ -55,7 +55,7 @@ Found failure_or_peak(const DeviceTrace& device, const report::DeviceReport& tot
   Found failure = nth_oom(device, 0);
   const bool has_ended =
       failure && !report::went_on_after(totals, static_cast<std::uint64_t>(failure->event));
-  return has_ended ? failure : EventPoint{"peak", peak_event(totals)};
+  return has_ended ? failure : peak_of(device, totals);
 }
 
 // The time span of the requested devices.
