@@ -11,16 +11,16 @@ using tests::FrameText;
 using tests::TraceMaker;
 
 constexpr FrameText kNative{"??", 0, "at::_ops::add_Tensor::call(at::Tensor const&)"};
-constexpr FrameText kTorch{"/x/site-packages/torch/nn/modules/linear.py", 125, "forward"};
+constexpr FrameText kTorchFrame{"/x/site-packages/torch/nn/modules/linear.py", 125, "forward"};
 constexpr FrameText kModel{"/x/site-packages/transformers/models/llama.py", 175, "forward"};
 constexpr FrameText kTrainer{"/x/site-packages/transformers/trainer.py", 9, "train"};
 constexpr FrameText kUser{"/home/u/train.py", 5, "main"};
 
 TEST(InnerLines, the_innermost_line_of_a_package_allocates_for_the_line) {
   TraceMaker maker;
-  const StackId through = maker.stack({kNative, kTorch, kModel, kTrainer, kUser});
-  const StackId again = maker.stack({kTorch, kModel, kTrainer, kUser});
-  const StackId torch = maker.stack({kNative, kTorch, kUser});
+  const StackId through = maker.stack({kNative, kTorchFrame, kModel, kTrainer, kUser});
+  const StackId again = maker.stack({kTorchFrame, kModel, kTrainer, kUser});
+  const StackId torch = maker.stack({kNative, kTorchFrame, kUser});
   const StackId direct = maker.stack({kNative, kUser});
   const Trace trace = maker.finish();
   const UserLines lines(trace);
@@ -40,7 +40,7 @@ TEST(InnerLines, the_innermost_line_of_a_package_allocates_for_the_line) {
 
 TEST(InnerLines, a_line_inside_a_package_is_not_below_itself) {
   TraceMaker maker;
-  const StackId stack = maker.stack({kTorch, kModel, kTrainer});
+  const StackId stack = maker.stack({kTorchFrame, kModel, kTrainer});
   const Trace trace = maker.finish();
   const UserLines lines(trace);
   const InnerLines inner(trace, lines);
