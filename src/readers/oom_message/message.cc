@@ -132,9 +132,25 @@ std::optional<model::OomMessage> parse(std::string_view before, std::string_view
   return message;
 }
 
-std::size_t next_start(std::string_view text, std::size_t from) {
-  return std::min(text.find(kGpuStart, from), text.find(kCpuStart, from));
-}
+// Finds the starts of messages in order. Each phrase is searched once over the whole text.
+class Starts {
+ public:
+  explicit Starts(std::string_view text) : text_(text) {}
+
+  // npos after the last.
+  std::size_t next() {
+    const std::size_t found = std::min(gpu_, cpu_);
+    if (found == text_.npos) return found;
+    if (gpu_ == found) gpu_ = text_.find(kGpuStart, found + 1);
+    if (cpu_ == found) cpu_ = text_.find(kCpuStart, found + 1);
+    return found;
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t gpu_ = text_.find(kGpuStart);
+  std::size_t cpu_ = text_.find(kCpuStart);
+};
 
 // `  File "train.py", line 30, in attention`, perhaps after a prefix such as "[rank0]: ".
 std::optional<CodeLine> code_line(std::string_view line) {
@@ -190,8 +206,10 @@ std::optional<std::uint64_t> size_at_start(std::string_view text) {
 std::vector<Found> find_messages(std::string_view text) {
   std::vector<Found> found;
   std::size_t last_end = 0;
-  for (std::size_t at = next_start(text, 0); at != text.npos;) {
-    const std::size_t next = next_start(text, at + 1);
+  Starts starts(text);
+  std::size_t next = starts.next();
+  while (next != text.npos) {
+    const std::size_t at = std::exchange(next, starts.next());
     const std::string_view rest =
         text.substr(at, std::min(kMostMessageBytes, std::min(next, text.size()) - at));
     if (auto message = parse(text.substr(0, at), rest)) {
@@ -199,7 +217,6 @@ std::vector<Found> find_messages(std::string_view text) {
       found.push_back({*std::move(message), traceback_of(text.substr(from, at - from))});
       last_end = at;
     }
-    at = next;
   }
   return found;
 }
