@@ -66,16 +66,15 @@ READERS = (
 )
 # Readers whose argument is not a literal, by file: the functions above, and loops over literals.
 INDIRECT = {
+    "src/base/launcher.h": 1,
     "src/record/environment.cc": 1,
-    "src/record/recording.cc": 1,
     "src/cli/terminal.cc": 1,
     "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
-    "src/probes/process_rank.cc": 1,
     "adapters/cuda_driver/registry.cc": 1,
     "python/plimsoll/_command/environment.py": 1,
     "python/plimsoll/_command/launch.py": 1,
     "python/plimsoll/_start/next_program.py": 1,
-    "python/plimsoll/recording.py": 2,  # ranks
+    "python/plimsoll/_process/paths.py": 1,  # RANK, LOCAL_RANK
     "python/plimsoll/_cuda/cuda_adapter.py": 2,  # CUDA_HOME and CUDA_PATH
 }
 
