@@ -57,10 +57,14 @@ def message(**numbers):
         ),
         (
             message(
-                requested="70.00 GiB", process="9.00 GiB", allocated="8.00 GiB", unused="0 bytes"
+                requested="70.00 GiB",
+                free="60.00 GiB",
+                process="9.00 GiB",
+                allocated="8.00 GiB",
+                unused="0 bytes",
             ),
-            "70.0 GiB",
-            "",
+            "one tensor of 70.0 GiB was requested",
+            "request less at a time",
         ),
         (TORCH_1, "51.2 MiB were reserved", "expandable"),
     ],
@@ -74,6 +78,37 @@ def test_a_message_is_explained(text, verdict, step, plimsoll, tmp_path):
     assert first.startswith("CRITICAL cuda:0 ran out of memory: ")
     assert verdict in first
     assert step in first
+
+
+@pytest.mark.parametrize(
+    ("start", "words", "absent"),
+    [
+        ("HIP out of memory.", ["hip:0", "rocm-smi", "HIP_VISIBLE_DEVICES"], "nvidia-smi"),
+        ("XPU out of memory.", ["xpu:0", "xpu-smi", "ZE_AFFINITY_MASK"], "CUDA_VISIBLE"),
+        ("CUDA out of memory.", ["cuda:0", "nvidia-smi", "CUDA_VISIBLE_DEVICES"], "rocm-smi"),
+    ],
+)
+def test_tools_and_variables_have_the_names_of_the_device(start, words, absent, plimsoll):
+    text = message(
+        processes="Process 4711 has 60.00 GiB memory in use. ",
+        process="18.00 GiB",
+        allocated="16.50 GiB",
+        unused="1.00 GiB",
+    ).replace("CUDA out of memory.", start)
+    out = plimsoll("report", "-", input=text.encode()).out
+    assert all(word in out for word in words), out
+    assert absent not in out
+
+
+def test_the_limit_of_mps_is_not_called_the_programs(plimsoll):
+    text = (
+        "RuntimeError: MPS backend out of memory (MPS allocated: 17.50 GB, other allocations: "
+        "384.00 KB, max allowed: 18.00 GB). Tried to allocate 1024.00 MB on private pool."
+    )
+    out = " ".join(plimsoll("report", "-", input=text.encode()).out.split())
+    assert out.startswith("CRITICAL mps:0 ran out of memory: this process may hold 18.0 GiB")
+    assert "PYTORCH_MPS_HIGH_WATERMARK_RATIO" in out
+    assert "the program has set" not in out
 
 
 def test_each_number_of_a_message_is_named(plimsoll, tmp_path):

@@ -45,19 +45,37 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-// Rules name CUDA's functions and environment variable. Other accelerators have the same ones in a
-// module of their own, except ROCm, which has torch.cuda.
+struct AcceleratorNames {
+  model::DeviceType type;
+  std::string_view module;   // of the functions that torch.cuda has
+  std::string_view tool;     // lists processes and devices
+  std::string_view visible;  // the environment variable that selects devices
+};
+constexpr auto kAcceleratorNames = std::to_array<AcceleratorNames>({
+    {model::DeviceType::kCuda, "torch.cuda.", "nvidia-smi", "CUDA_VISIBLE_DEVICES"},
+    {model::DeviceType::kHip, "torch.cuda.", "rocm-smi", "HIP_VISIBLE_DEVICES"},
+    {model::DeviceType::kXpu, "torch.xpu.", "xpu-smi", "ZE_AFFINITY_MASK"},
+    {model::DeviceType::kNpu, "torch.npu.", "npu-smi", "ASCEND_RT_VISIBLE_DEVICES"},
+    {model::DeviceType::kHpu, "torch.hpu.", "hl-smi", "HABANA_VISIBLE_DEVICES"},
+    {model::DeviceType::kMtia, "torch.mtia.", "the device's tools", "its environment variable"},
+    {model::DeviceType::kMps, "torch.mps.", "Activity Monitor", "its environment variable"},
+    {model::DeviceType::kOther, "torch.accelerator.", "the device's tools",
+     "its environment variable"},
+});
+
+// Rules have the names of CUDA.
 void use_names_of_accelerator(report::Finding& finding, const Facts& facts) {
-  const model::DeviceType type = accelerator_of(facts.trace);
-  const std::string module =
-      type == model::DeviceType::kCuda || type == model::DeviceType::kHip ? "torch.cuda."
-      : type == model::DeviceType::kOther                                 ? "torch.accelerator."
-                                          : "torch." + std::string(name_of(type)) + ".";
+  const auto* const names =
+      std::ranges::find(kAcceleratorNames, accelerator_of(facts.trace), &AcceleratorNames::type);
+  PLIMSOLL_CHECK(names != kAcceleratorNames.end());
   std::vector<std::string*> texts{&finding.title, &finding.next_step};
   for (std::string& sentence : finding.evidence) texts.push_back(&sentence);
   for (std::string* text : texts) {
     replace_all(*text, "PYTORCH_CUDA_ALLOC_CONF", facts.conf.variable);
-    replace_all(*text, "torch.cuda.", module);
+    if (names->type == model::DeviceType::kCuda) continue;
+    replace_all(*text, "torch.cuda.", names->module);
+    replace_all(*text, "nvidia-smi", names->tool);
+    replace_all(*text, "CUDA_VISIBLE_DEVICES", names->visible);
   }
 }
 

@@ -54,6 +54,9 @@ bool is_much(std::optional<std::uint64_t> bytes, const OomMessage& message) {
          is_at_least(*bytes, kMuchOfDevice, message.total_bytes.value_or(0));
 }
 
+// It always has a limit, whether the program sets one or not.
+bool is_mps(const OomMessage& message) { return message.device.type == model::DeviceType::kMps; }
+
 // Memory may be free at the driver, and still not available to this process.
 bool is_at_limit(const OomMessage& message) {
   return message.limit_bytes && message.free_bytes.value_or(UINT64_MAX) >= message.requested_bytes;
@@ -67,16 +70,18 @@ void set_verdict(const OomMessage& message, const Derived& derived, const std::s
     finding.title += "this process may hold " + bytes_text(*message.limit_bytes) +
                      ", and requested " + requested + " more";
     finding.next_step =
-        "Raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction), or "
-        "use less.";
+        is_mps(message)
+            ? "Use less. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk that the "
+              "system runs out of memory."
+            : "Raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction), "
+              "or use less.";
   } else if (derived.cached_bytes && *derived.cached_bytes >= message.requested_bytes) {
     finding.title += bytes_text(*derived.cached_bytes) +
                      " were reserved and unused, but no piece could serve " + requested;
     finding.next_step =
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
         "pieces can then be used together. If the unused memory is in private pools (CUDA graphs), "
-        "capture fewer graphs.";
-    finding.saving_bytes = *derived.cached_bytes;
+        "capture fewer graphs. Whether the rest of the step fits then is unknown.";
   } else if (is_much(derived.other_process_bytes, message)) {
     finding.title += "other processes use " + bytes_text(*derived.other_process_bytes) +
                      " of the " + bytes_text(*message.total_bytes);
@@ -169,7 +174,8 @@ report::Finding explain_message(const OomMessage& message, const std::string& li
   }
   if (message.limit_bytes) {
     say("Limit of this process: " + bytes_text(*message.limit_bytes) +
-        ", which the program has set.");
+        (is_mps(message) ? " (PYTORCH_MPS_HIGH_WATERMARK_RATIO)."
+                         : ", which the program has set."));
   }
   if (count > 1) {
     say("The text has " + counted(count, "message") + " about this device; this is the last.");
