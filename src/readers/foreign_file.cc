@@ -20,6 +20,8 @@ constexpr std::string_view kSqlite =
     "torch.cuda.memory._dump_snapshot(path). A database that nsys exported comes from an .nsys-rep "
     "file: plimsoll nsys --summarize FILE.nsys-rep";
 
+constexpr std::string_view kProgram = "this is a Python program. Record it with plimsoll run FILE";
+
 constexpr auto kByStart = std::to_array<Known>({
     {"SQLite format 3\0"sv, kSqlite},
     {"memray"sv, "this is a recording of memray. Read it with memray flamegraph FILE"},
@@ -37,6 +39,7 @@ constexpr auto kByStart = std::to_array<Known>({
     {"\x89PNG"sv, "this is a picture. Pass the recording that it was made from"},
     {"%PDF"sv, "this is a PDF document. Pass the recording that it was made from"},
     {"\x89HDF"sv, "this is an HDF5 file, such as a checkpoint, not a memory recording"},
+    {"import torch"sv, kProgram},
     {"PAR1"sv, "this is a Parquet file, not a memory recording"},
     {"ARROW1"sv, "this is an Arrow file, not a memory recording"},
 });
@@ -50,7 +53,7 @@ constexpr auto kByText = std::to_array<Known>({
      "this is the table of nvidia-smi. Log figures over time with nvidia-smi --query-gpu="
      "timestamp,memory.used --format=csv -l 1, and read that with plimsoll analyze FILE"},
     {"memory.used"sv, "this is a log of nvidia-smi. Read it with plimsoll analyze FILE"},
-    {"import torch"sv, "this is a Python program. Record it with plimsoll run FILE"},
+    {"\nimport torch"sv, kProgram},
 });
 
 // A TFRecord: the length of the first record, its checksum, and an Event with "brain.Event:2".

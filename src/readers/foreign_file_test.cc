@@ -42,6 +42,7 @@ TEST(ForeignFile, nothing_is_guessed) {
   EXPECT_EQ(about(""), "");
   EXPECT_EQ(about("\xFF\xFE\x01"sv), "");
   EXPECT_EQ(about("hello"), "");
+  EXPECT_EQ(about("  File \"a.py\", line 1\n    import torch\nImportError\n"), "");
 }
 
 }  // namespace

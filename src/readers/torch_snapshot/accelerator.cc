@@ -37,6 +37,7 @@ constexpr auto kSigns = std::to_array<Sign>({
 
 // Windows paths have backslashes.
 bool contains(std::string_view text, std::string_view part) {
+  if (text.find('\\') == text.npos) return text.find(part) != text.npos;
   const auto is_same = [](char a, char b) { return a == b || (a == '\\' && b == '/'); };
   return std::ranges::search(text, part, is_same).begin() != text.end();
 }
