@@ -19,6 +19,9 @@
 
 namespace plimsoll {
 
+class Report;
+class Session;
+
 // The key of TracerResults::get_layer_stats() for memory that belongs to no layer.
 inline constexpr const char* kNoLayer = "[no layer]";
 
@@ -62,6 +65,58 @@ struct MemoryEvent {
   std::optional<std::string> category;
 };
 
+// Events of one device, 64 bytes each. Immutable; any number of threads may read it.
+class TracedEvents {
+ public:
+  std::size_t size() const { return rows_.size(); }
+  MemoryEvent operator[](std::size_t row) const;  // row < size()
+
+ private:
+  friend class TracedBlocks;
+  struct Row {
+    std::int64_t time_ns = 0;
+    std::uint64_t size_bytes = 0;
+    std::uint64_t allocated_bytes = 0;
+    std::uint64_t reserved_bytes = 0;
+    std::uint64_t address = 0;     // 0: none
+    std::uint32_t event_type = 0;  // this and the others: index in names_
+    std::uint32_t layer = 0;
+    std::uint32_t op = 0;
+    std::uint32_t phase = 0;
+    std::uint32_t category = 0;
+  };
+  std::int64_t began_ns_ = 0;
+  std::vector<std::string> names_ = {""};  // names_[0]: none
+  std::vector<Row> rows_;
+};
+
+// Sums the recordings of a tracer's blocks: the layers over all blocks, and the newest events.
+// One thread at a time; what events() returned stays as it is.
+class TracedBlocks {
+ public:
+  // `device` as in TracerResults::read().
+  TracedBlocks(std::string device, std::size_t max_events);
+  // `report` must have been asked for all rows of `block`. Without events of the device, nothing is
+  // added.
+  Status add(const Session& block, const Report& report);
+
+  std::shared_ptr<const TracedEvents> events() const { return events_; }
+  // The layers, in no particular order. An empty name: memory that belongs to no layer.
+  std::vector<LayerMemoryStats> layers() const;
+
+ private:
+  struct Layer {
+    LayerMemoryStats stats;  // bytes of the block in which it had the most
+    double ratios = 0;       // sum of the fragmentation ratios of `rows` rows
+    std::uint64_t rows = 0;
+  };
+  std::string device_;
+  std::size_t max_events_;
+  std::map<std::string, Layer> layers_;
+  std::optional<std::int64_t> began_ns_;  // of the first block
+  std::shared_ptr<const TracedEvents> events_;
+};
+
 // The results of one device. Immutable; any number of threads may read it.
 class TracerResults {
  public:
@@ -85,7 +140,7 @@ class TracerResults {
  private:
   struct State;
   explicit TracerResults(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  static Result<TracerResults> of(class Session session, const std::string& device);
+  static Result<TracerResults> of(Session session, const std::string& device);
   std::shared_ptr<const State> state_;
 };
 

@@ -7,5 +7,6 @@ namespace plimsoll::python {
 
 void bind_arrow(nanobind::module_& module);
 void bind_session(nanobind::module_& module);
+void bind_tracer(nanobind::module_& module);
 
 }  // namespace plimsoll::python

@@ -14,4 +14,5 @@ NB_MODULE(_core, module) {
   plimsoll::python::raise_memory_error_for_failed_casts();
   plimsoll::python::bind_session(module);
   plimsoll::python::bind_arrow(module);
+  plimsoll::python::bind_tracer(module);
 }

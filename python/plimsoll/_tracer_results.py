@@ -1,13 +1,14 @@
-"""The results of `plimsoll.MemoryTracer`, built from rows of the engine's tables."""
+"""The results of `plimsoll.MemoryTracer`, which the engine computes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, overload
 
 if TYPE_CHECKING:
-    from plimsoll._core import Table
+    from plimsoll._core import TracedEvents
 
 
 @dataclass(frozen=True)
@@ -78,92 +79,49 @@ class MemoryEvent:
     category: str | None
 
 
-@dataclass
-class TracedLayer:
-    """Accumulates one layer over all blocks that were read."""
+class MemoryEvents(Sequence[MemoryEvent]):
+    """Events of a tracer; immutable. An event becomes a `MemoryEvent` when it is read.
 
-    most: dict[str, Any]  # its row in the block in which it had the most
-    calls: int = 0
-    duration_ns: int = 0
-    allocations: int = 0
-    frees: int = 0
-    peak_reserved_bytes: int = 0
-    ratios: float = 0.0  # sum of fragmentation ratios over `rows` rows
-    rows: int = 0
+    Until then it takes 64 bytes.
+    """
 
-    def add(self, row: dict[str, Any]) -> None:
-        if row["inclusive"]["peak_bytes"] >= self.most["inclusive"]["peak_bytes"]:
-            self.most = row
-        calls = row["calls"]
-        self.calls += calls["calls"]
-        self.duration_ns += calls["duration_ns"]
-        self.allocations += calls["allocations"]
-        self.frees += calls["frees"]
-        self.peak_reserved_bytes = max(self.peak_reserved_bytes, calls["peak_reserved_bytes"])
-        self.ratios += calls["fragmentation_ratio"] * calls["rows"]
-        self.rows += calls["rows"]
+    def __init__(self, events: TracedEvents, name_of: Callable[[str], str]) -> None:
+        self._events = events
+        self._name_of = functools.cache(name_of)
 
-    def stats(self, name: str) -> LayerMemoryStats:
-        own = self.most["own"]
-        return LayerMemoryStats(
-            layer_name=name,
-            peak_allocated=self.most["inclusive"]["peak_bytes"],
-            peak_reserved=self.peak_reserved_bytes,
-            total_allocations=self.allocations,
-            total_deallocations=self.frees,
-            avg_fragmentation=self.ratios / self.rows if self.rows else 0.0,
-            duration_ms=self.duration_ns / 1e6,
-            calls=self.calls,
-            forward_bytes=own["forward_bytes"],
-            backward_bytes=own["backward_bytes"],
-            optimizer_bytes=own["optimizer_bytes"],
-            other_bytes=own["other_bytes"],
-            live_bytes=own["bytes"],
-            parameter_bytes=own["parameter_bytes"],
-            gradient_bytes=own["gradient_bytes"],
-            optimizer_state_bytes=own["optimizer_state_bytes"],
-            activation_bytes=own["activation_bytes"],
-            saved_bytes=own["saved_bytes"],
-            peak_bytes=own["peak_bytes"],
-        )
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @overload
+    def __getitem__(self, index: int) -> MemoryEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[MemoryEvent]: ...
+    def __getitem__(self, index: int | slice) -> MemoryEvent | list[MemoryEvent]:
+        rows = range(len(self))[index]
+        return self._event(rows) if isinstance(rows, int) else [self._event(row) for row in rows]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} memory events>"
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        """Return the events as columns: a list for each field of `MemoryEvent`."""
+        names = [field.name for field in fields(MemoryEvent)]
+        rows = [self._fields(row) for row in range(len(self))]
+        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+    def _event(self, row: int) -> MemoryEvent:
+        return MemoryEvent(*self._fields(row))
+
+    def _fields(self, row: int) -> list[Any]:
+        values = list(self._events.fields_of(row))
+        if values[_LAYER_NAME] is not None:
+            values[_LAYER_NAME] = self._name_of(values[_LAYER_NAME])
+        return values
 
 
-COLUMNS = (
-    "time_ns",
-    "event_type",
-    "size_bytes",
-    "layer",
-    "allocated_bytes",
-    "reserved_bytes",
-    "address",
-    "operator",
-    "phase",
-    "category",
-)
-
-
-def event_of(row: tuple[Any, ...], name_of: Callable[[str], str], began_ns: int) -> MemoryEvent:
-    time_ns, event_type, size_bytes, layer, allocated, reserved, *memory = row
-    time_ns = began_ns if time_ns is None else time_ns
-    return MemoryEvent(
-        (time_ns - began_ns) / 1e9,
-        event_type,
-        size_bytes,
-        name_of(layer) if layer else None,
-        allocated,
-        reserved,
-        (reserved - allocated) / reserved if reserved > allocated else 0.0,
-        time_ns,
-        *memory,
-    )
-
-
-def first_time_ns(timeline: Table) -> int | None:
-    """Return the time of the first row that has one: totals at the start of a block have none."""
-    count = 64
-    while True:
-        times = timeline.to_pydict(0, count)["time_ns"]
-        first = next((each for each in times if each), None)
-        if first is not None or count >= len(timeline):
-            return first
-        count *= 4
+_LAYER_NAME = [field.name for field in fields(MemoryEvent)].index("layer_name")

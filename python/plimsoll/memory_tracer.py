@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
-from plimsoll import _record
+from plimsoll import _core, _record
 from plimsoll._process.arguments import flag, whole_number
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import path_text
 from plimsoll._process.program_errors import Suppressed, leave_to_program
-from plimsoll._torch.device_names import both_names, device_name, problem_of
+from plimsoll._torch.device_names import device_name, problem_of
 from plimsoll._torch.hooks import Mode
 from plimsoll._torch.traced_models import NO_LAYER, TracedModels
-from plimsoll._tracer_results import (
-    COLUMNS,
-    LayerMemoryStats,
-    MemoryEvent,
-    TracedLayer,
-    event_of,
-    first_time_ns,
-)
+from plimsoll._tracer_results import LayerMemoryStats, MemoryEvent, MemoryEvents
 from plimsoll.errors import Error, InvalidArgumentError
 from plimsoll.recording import MemoryRecording
-from plimsoll.trace import Trace, open_bytes
+from plimsoll.trace import Trace
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["NO_LAYER", "LayerMemoryStats", "MemoryEvent", "MemoryTracer"]
+__all__ = ["NO_LAYER", "LayerMemoryStats", "MemoryEvent", "MemoryEvents", "MemoryTracer"]
 
 _SUMMED_EVENTS = 2_000_000
 """Minimum number of events that a block keeps for layer statistics, about 5 bytes each."""
 
 _MOST_UNREAD_BYTES = 64 << 20
+
+_ALL_ROWS = ("", "", 1_000_000)  # a question about the default device and point in time
+
+_NOT_ENDED = "the first block of trace(model) has not ended: call this after it"
 
 _tracers: weakref.WeakSet[MemoryTracer] = weakref.WeakSet()
 
@@ -106,9 +101,6 @@ class MemoryTracer:
     def _forget(self) -> None:
         self._unread = []
         self._last: Trace | None = None
-        self._layers: dict[str, TracedLayer] = {}
-        self._rows: deque[tuple[Any, ...]] = deque(maxlen=self.max_events)
-        self._began_ns: int | None = None
 
     @contextmanager
     def trace(self, model: torch.nn.Module) -> Iterator[MemoryTracer]:
@@ -129,15 +121,13 @@ class MemoryTracer:
             self._leave(block)
 
     @property
-    def events(self) -> list[MemoryEvent]:
-        """The newest `max_events` events of all blocks, in order."""
+    def events(self) -> MemoryEvents:
+        """The newest `max_events` events of all blocks, in order. Later blocks do not change it."""
         with self._lock:
-            self._read()
-            name_of = functools.cache(self._models.name_of)
-            return [event_of(row, name_of, self._began_ns or 0) for row in self._rows]
+            return MemoryEvents(self._read().events(), self._models.namer())
 
     def get_layer_stats(self) -> dict[str, LayerMemoryStats]:
-        """Return the statistics of each layer, by its name in ``model.named_modules()``.
+        """Return the statistics of each layer, in the order of ``model.named_modules()``.
 
         The model itself is listed under its class name. Other models of the process are recorded
         too: their layers have that model's class name as a prefix (``Teacher.up``; ``Net#2.up`` if
@@ -145,12 +135,13 @@ class MemoryTracer:
         such a prefix. `NO_LAYER` has the memory that belongs to no layer.
         """
         with self._lock:
-            self._read()
             stats: dict[str, LayerMemoryStats] = {}
-            for path in sorted(self._layers, key=lambda path: path.count(".")):
-                name = self._models.name_of(path)
+            name_of = self._models.namer()
+            rows = {row[0]: row[1:] for row in self._read().layers()}
+            for path in self._models.in_order(rows):
+                name = name_of(path)
                 name = path if name in stats else name  # a child with the name of the class
-                stats[name] = self._layers[path].stats(name)
+                stats[name] = LayerMemoryStats(name, *rows[path])
             return stats
 
     def get_peak_memory_per_layer(self) -> dict[str, int]:
@@ -311,32 +302,18 @@ class MemoryTracer:
 
     # Results --------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        """Read the blocks that have not been read yet."""
+    def _read(self) -> _core.TracedBlocks:
+        """Read the blocks that have not been read yet; return all of them."""
+        if self._last is None and not self._unread and self._blocks:
+            self._report_once("early", f"MemoryTracer has no figures yet: {_NOT_ENDED}")
+        if self._last is None:  # no block has been read, and the device may still be unknown
+            self._results = _core.TracedBlocks(self._device or "cpu", self.max_events)
         unread, self._unread = self._unread, []
         for recording in unread:
-            self._last = open_bytes(recording.trace, name=recording.path, top=1_000_000)
-            self._add_layers(self._last)
-            self._add_rows(self._last)
-
-    def _add_layers(self, trace: Trace) -> None:
-        for row in trace.tables["layers"]:
-            if row["device"] == self._ordinal():
-                self._layers.setdefault(row["layer"], TracedLayer(row)).add(row)
-
-    def _add_rows(self, trace: Trace) -> None:
-        here = both_names(self._device or "cpu")
-        table, count = trace.timeline, self.max_events
-        while True:  # the newest rows may belong to other devices
-            columns = table.to_pydict(max(0, len(table) - count))
-            rows = zip(*(columns[name] for name in ("device", *COLUMNS)), strict=True)
-            newest = [tuple(row) for device, *row in rows if device in here]
-            if len(newest) >= self.max_events or count >= len(table):
-                break
-            count *= 4
-        self._rows.extend(newest)
-        if self._began_ns is None:
-            self._began_ns = first_time_ns(table)
+            session = _core.open_bytes(recording.trace, recording.path, None)
+            self._results.add(session, session.ask(*_ALL_ROWS, None))
+            self._last = Trace(session, _ALL_ROWS)
+        return self._results
 
     def _report_or_raise(self) -> Trace:
         trace = self.report()
@@ -344,7 +321,7 @@ class MemoryTracer:
             return trace
         problem = "nothing was traced: use trace(model)"
         if self._blocks:
-            problem = "the first block of trace(model) has not ended: call this after it"
+            problem = _NOT_ENDED
         raise InvalidArgumentError("invalid_argument", problem)
 
     def _totals(self) -> dict[str, Any]:

@@ -134,3 +134,58 @@ def test_only_the_tracers_recording_marks_calls(tmp_path):
     kinds = plimsoll.open(tmp_path / "other.plim").marks.to_pydict()["kind"]
     assert not any(kind.startswith("layer") for kind in kinds)
     assert tracer.get_layer_stats()["up"].calls == 1
+
+
+def test_layers_are_in_the_order_of_the_modules():
+    model, tracer = nn.Sequential(*(nn.Linear(8, 8) for _ in range(12)), Net()), MemoryTracer()
+    with tracer.trace(model):
+        model[:12](torch.ones(4, 8)).sum().backward()
+        train_step(model[12])
+    names = [name or "Sequential" for name, _ in model.named_modules()]
+    assert [*tracer.get_layer_stats()] == [*names, NO_LAYER]
+
+
+def test_events_are_a_sequence_with_columns():
+    model, tracer = Net(), MemoryTracer()
+    with tracer.trace(model):
+        train_step(model)
+    events = tracer.events
+    once = list(events)
+    assert events[-1] == once[-1]
+    assert events[2:5] == once[2:5]
+    assert events.to_pydict()["size_bytes"] == [event.size_bytes for event in once]
+    with pytest.raises(IndexError):
+        events[len(events)]
+    with tracer.trace(Net()):
+        train_step(model)
+    assert list(events) == once  # its names and times, too
+    assert len(tracer.events) > len(once)
+
+
+def test_an_event_takes_at_most_120_bytes():
+    model, tracer = Net(), MemoryTracer()
+    with tracer.trace(model):
+        for _ in range(2_000):
+            model(torch.ones(1, 64))
+    tracer.get_layer_stats()
+    with open("/proc/self/statm") as statm:
+        before = int(statm.read().split()[1])
+    views = []
+    for _ in range(4):  # each has its own rows
+        with tracer.trace(model):
+            model(torch.ones(1, 64))
+        views.append(tracer.events)
+    with open("/proc/self/statm") as statm:
+        grown = (int(statm.read().split()[1]) - before) * 4096
+    assert grown < 120 * sum(map(len, views)) + 4_000_000
+
+
+def test_figures_inside_the_first_block_are_announced_as_missing(capfd):
+    model, tracer = Net(), MemoryTracer()
+    with tracer.trace(model):
+        train_step(model)
+        assert tracer.get_layer_stats() == {}
+        assert tracer.events == []
+    assert tracer.get_layer_stats()["up"].calls == 1
+    sentence = "MemoryTracer has no figures yet: the first block of trace(model) has not ended"
+    assert capfd.readouterr().err.count(sentence) == 1

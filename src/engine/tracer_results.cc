@@ -10,8 +10,7 @@
 
 #include "base/fields.h"
 #include "base/json_writer.h"
-#include "engine/session_state.h"
-#include "exporters/words.h"
+#include "engine/traced_blocks.h"
 #include "plimsoll/session.h"
 
 namespace plimsoll {
@@ -27,120 +26,6 @@ struct TracerResults::State {
 namespace {
 
 constexpr std::size_t kAllRows = SIZE_MAX / 2;
-
-// ---- reading the table `timeline` ----
-
-// One column of a batch, by its name.
-class Cells {
- public:
-  Cells(const Table& table, const Batch& batch, std::string_view name) {
-    for (std::size_t i = 0; i < table.fields.size(); ++i) {
-      if (table.fields[i].name != name) continue;
-      field_ = &table.fields[i];
-      column_ = &batch.columns[i];
-    }
-  }
-
-  bool is_null(std::size_t row) const {
-    if (column_ == nullptr) return true;
-    return column_->validity != nullptr && (column_->validity[row / 8] >> (row % 8) & 1) == 0;
-  }
-  std::uint64_t number(std::size_t row) const {
-    if (is_null(row)) return 0;
-    switch (field_->type) {
-      case ColumnType::kUint8:
-        return static_cast<const std::uint8_t*>(column_->values)[row];
-      case ColumnType::kUint32:
-        return static_cast<const std::uint32_t*>(column_->values)[row];
-      default:
-        return static_cast<const std::uint64_t*>(column_->values)[row];
-    }
-  }
-  std::optional<std::string> text(std::size_t row) const {
-    if (is_null(row) || field_->dictionary == nullptr) return std::nullopt;
-    return std::string((*field_->dictionary)[number(row)]);
-  }
-
- private:
-  const Field* field_ = nullptr;
-  const Column* column_ = nullptr;
-};
-
-double ratio_of(std::uint64_t allocated, std::uint64_t reserved) {
-  if (reserved <= allocated) return 0;
-  return static_cast<double>(reserved - allocated) / static_cast<double>(reserved);
-}
-
-void read_events(const Table& timeline, const std::string& device, std::vector<MemoryEvent>& to) {
-  std::optional<std::int64_t> began_ns;
-  for (const Batch& batch : timeline.batches) {
-    const auto cells = [&](std::string_view name) { return Cells(timeline, batch, name); };
-    const Cells devices = cells("device"), types = cells("event_type"), times = cells("time_ns"),
-                sizes = cells("size_bytes"), layers = cells("layer"),
-                allocated = cells("allocated_bytes"), reserved = cells("reserved_bytes"),
-                addresses = cells("address"), operators = cells("operator"),
-                phases = cells("phase"), categories = cells("category");
-    for (std::size_t row = 0; row < batch.rows; ++row) {
-      if (!times.is_null(row)) {
-        const auto time_ns = static_cast<std::int64_t>(times.number(row));
-        began_ns = std::min(began_ns.value_or(time_ns), time_ns);
-      }
-      if (devices.text(row) != device) continue;
-      MemoryEvent& event = to.emplace_back();
-      event.event_type = types.text(row).value_or("");
-      event.size_bytes = sizes.number(row);
-      event.layer_name = layers.text(row);
-      event.allocated_bytes = allocated.number(row);
-      event.reserved_bytes = reserved.number(row);
-      event.fragmentation_ratio = ratio_of(event.allocated_bytes, event.reserved_bytes);
-      event.time_ns = times.is_null(row) ? -1 : static_cast<std::int64_t>(times.number(row));
-      if (!addresses.is_null(row)) event.address = addresses.number(row);
-      event.op = operators.text(row);
-      event.phase = phases.text(row);
-      event.category = categories.text(row);
-    }
-  }
-  for (MemoryEvent& event : to) {
-    if (event.time_ns < 0) event.time_ns = began_ns.value_or(0);
-    event.timestamp = static_cast<double>(event.time_ns - began_ns.value_or(0)) / 1e9;
-  }
-}
-
-// ---- layers ----
-
-LayerMemoryStats stats_of(const report::LayerRow& row, const std::string& name) {
-  const report::LayerCalls calls = row.calls.value_or(report::LayerCalls{});
-  return {.layer_name = name,
-          .peak_allocated = row.inclusive.peak_bytes,
-          .peak_reserved = calls.peak_reserved_bytes,
-          .total_allocations = calls.allocations,
-          .total_deallocations = calls.frees,
-          .avg_fragmentation = calls.fragmentation_ratio,
-          .duration_ms = static_cast<double>(calls.duration_ns) / 1e6,
-          .calls = calls.calls,
-          .forward_bytes = row.own.forward_bytes,
-          .backward_bytes = row.own.backward_bytes,
-          .optimizer_bytes = row.own.optimizer_bytes,
-          .other_bytes = row.own.other_bytes,
-          .live_bytes = row.own.bytes,
-          .parameter_bytes = row.own.parameter_bytes,
-          .gradient_bytes = row.own.gradient_bytes,
-          .optimizer_state_bytes = row.own.optimizer_state_bytes,
-          .activation_bytes = row.own.activation_bytes,
-          .saved_bytes = row.own.saved_bytes,
-          .peak_bytes = row.own.peak_bytes};
-}
-
-// Without a name: the first GPU, or the CPU.
-const report::DeviceReport* find_device(const report::Report& report, const std::string& name) {
-  const report::DeviceReport* found = nullptr;
-  for (const report::DeviceReport& device : report.devices) {
-    if (!exporters::is_asked_for(device, name == "cuda" ? "cuda:0" : name)) continue;
-    const bool is_better = found != nullptr && found->device < 0 && device.device > found->device;
-    if (found == nullptr || is_better) found = &device;
-  }
-  return found;
-}
 
 // ---- JSON ----
 
@@ -218,20 +103,20 @@ Question all_rows() {
 
 Result<TracerResults> TracerResults::of(Session session, const std::string& name) {
   PLIMSOLL_TRY_ASSIGN(Report report, session.ask(all_rows()));
-  const report::DeviceReport* device = find_device(report.value(), name);
+  const report::DeviceReport* device = engine::traced_device(report.value(), name);
   if (device == nullptr && !name.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "the recording has no device " + name);
   }
-  const auto timeline = session.table("timeline");
-  if (!timeline) return timeline.error();
   auto state = std::make_shared<State>(
       State{std::move(session), report, device != nullptr ? *device : report::DeviceReport{}});
-  if (device == nullptr) return TracerResults(std::move(state));
-  read_events(*timeline, exporters::device_name(*device), state->events);
-  for (const report::LayerRow& row : state->report.value().tables.layers) {
-    if (row.device != state->device.device) continue;
-    const std::string layer = row.layer.empty() ? kNoLayer : row.layer;
-    state->layers.emplace(layer, stats_of(row, layer));
+  TracedBlocks blocks(name, SIZE_MAX);
+  PLIMSOLL_TRY(blocks.add(state->session, state->report));
+  const auto events = blocks.events();
+  state->events.reserve(events->size());
+  for (std::size_t i = 0; i < events->size(); ++i) state->events.push_back((*events)[i]);
+  for (LayerMemoryStats& stats : blocks.layers()) {
+    if (stats.layer_name.empty()) stats.layer_name = kNoLayer;
+    state->layers.emplace(stats.layer_name, stats);
   }
   return TracerResults(std::move(state));
 }
