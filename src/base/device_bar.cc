@@ -128,10 +128,10 @@ std::string parts_text(const DeviceBar& bar) {
     if (part.size_bytes == 0) continue;
     if (!text.empty()) text += ", ";
     if (part.size_bytes < 0) {
-      text += "less " + format_bytes(as_signed(0 - static_cast<std::uint64_t>(part.size_bytes))) +
+      text += "less " + bytes_text(as_signed(0 - static_cast<std::uint64_t>(part.size_bytes))) +
               " by which the figures disagree";
     } else {
-      text += part_label(part) + " " + format_bytes(part.size_bytes);
+      text += part_label(part) + " " + bytes_text(part.size_bytes);
     }
   }
   return text;

@@ -18,7 +18,7 @@ std::string with_unit(double value, const char* unit) {
 
 }  // namespace
 
-std::string format_bytes(std::int64_t bytes) {
+std::string bytes_text(std::int64_t bytes) {
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
   constexpr double kKib = 1024.0;
   constexpr double kRoundsUp = 1023.95;  // to 1024.0, which is 1.0 of the next unit
@@ -32,7 +32,14 @@ std::string format_bytes(std::int64_t bytes) {
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  return format_bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
+  return bytes_text(static_cast<std::int64_t>(std::min(bytes, kMost)));
+}
+
+std::string bytes_text(double bytes) {
+  constexpr auto kMost = static_cast<double>(std::numeric_limits<std::int64_t>::max());
+  if (std::fabs(bytes) < kMost) return bytes_text(std::int64_t{std::llround(bytes)});
+  return bytes_text(bytes < 0 ? std::numeric_limits<std::int64_t>::min()
+                              : std::numeric_limits<std::int64_t>::max());
 }
 
 std::string format_count(std::uint64_t count) {

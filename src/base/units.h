@@ -8,8 +8,9 @@
 
 namespace plimsoll::base {
 
-std::string format_bytes(std::int64_t bytes);   // "12.3 GiB", "512 B", "-1.5 MiB"
-std::string bytes_text(std::uint64_t bytes);    // likewise; in hostile files beyond an int64_t
+std::string bytes_text(std::int64_t bytes);     // "12.3 GiB", "512 B", "-1.5 MiB"
+std::string bytes_text(std::uint64_t bytes);    // at most 2^63 - 1; hostile files have more
+std::string bytes_text(double bytes);           // rounded, within the range of an int64_t
 std::string format_count(std::uint64_t count);  // "12,345"
 std::string counted(std::uint64_t count, const char* singular);  // "1 block", "12,345 blocks"
 std::string format_duration(std::int64_t duration_ns);           // "1.5 ms", "3.2 s"

@@ -2,24 +2,39 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+#include <string>
+
 namespace plimsoll::base {
 namespace {
 
 TEST(Units, bytes_have_one_decimal_above_a_kibibyte) {
-  EXPECT_EQ(format_bytes(0), "0 B");
-  EXPECT_EQ(format_bytes(1023), "1023 B");
-  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
-  EXPECT_EQ(format_bytes(20 << 20), "20.0 MiB");
-  EXPECT_EQ(format_bytes(std::int64_t{3} << 30), "3.0 GiB");
-  EXPECT_EQ(format_bytes(std::int64_t{5} << 40), "5.0 TiB");
-  EXPECT_EQ(format_bytes(-(std::int64_t{3} << 19)), "-1.5 MiB");
+  EXPECT_EQ(bytes_text(std::int64_t{0}), "0 B");
+  EXPECT_EQ(bytes_text(std::int64_t{1023}), "1023 B");
+  EXPECT_EQ(bytes_text(std::int64_t{1536}), "1.5 KiB");
+  EXPECT_EQ(bytes_text(std::int64_t{20 << 20}), "20.0 MiB");
+  EXPECT_EQ(bytes_text(std::int64_t{3} << 30), "3.0 GiB");
+  EXPECT_EQ(bytes_text(std::int64_t{5} << 40), "5.0 TiB");
+  EXPECT_EQ(bytes_text(-(std::int64_t{3} << 19)), "-1.5 MiB");
 }
 
 TEST(Units, no_size_is_1024_of_a_unit) {
-  EXPECT_EQ(format_bytes((1 << 20) - 1), "1.0 MiB");
-  EXPECT_EQ(format_bytes((1 << 30) - 1), "1.0 GiB");
-  EXPECT_EQ(format_bytes(-((std::int64_t{1} << 40) - 1)), "-1.0 TiB");
-  EXPECT_EQ(format_bytes((std::int64_t{1} << 30) - (52 << 10)), "1023.9 MiB");
+  EXPECT_EQ(bytes_text((std::int64_t{1} << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(bytes_text((std::int64_t{1} << 30) - 1), "1.0 GiB");
+  EXPECT_EQ(bytes_text(-((std::int64_t{1} << 40) - 1)), "-1.0 TiB");
+  EXPECT_EQ(bytes_text((std::int64_t{1} << 30) - (52 << 10)), "1023.9 MiB");
+}
+
+TEST(Units, bytes_of_every_type_end_at_the_range_of_an_int64) {
+  EXPECT_EQ(bytes_text(std::uint64_t{1536}), "1.5 KiB");
+  EXPECT_EQ(bytes_text(1535.6), "1.5 KiB");
+  EXPECT_EQ(bytes_text(-0.6), "-1 B");
+  const std::string most = bytes_text(std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(bytes_text(std::numeric_limits<std::uint64_t>::max()), most);
+  EXPECT_EQ(bytes_text(1e300), most);
+  EXPECT_EQ(bytes_text(-1e300), "-" + most);
+  EXPECT_EQ(bytes_text(std::numeric_limits<double>::infinity()), most);
 }
 
 TEST(Units, counts_are_grouped_by_thousands) {

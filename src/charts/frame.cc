@@ -1,8 +1,6 @@
 #include "charts/frame.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "base/units.h"
 #include "page/escape.h"
@@ -69,15 +67,6 @@ std::string spaced(std::string_view name) {
 }
 
 std::string short_name(std::string_view name) { return page::shortened(name, kLongestName); }
-
-std::string bytes_text(double bytes) {
-  constexpr auto kMost = static_cast<double>(std::numeric_limits<std::int64_t>::max());
-  if (!(std::fabs(bytes) < kMost)) {
-    return base::format_bytes(bytes < 0 ? std::numeric_limits<std::int64_t>::min()
-                                        : std::numeric_limits<std::int64_t>::max());
-  }
-  return base::format_bytes(std::llround(bytes));
-}
 
 double add_header(Drawing& drawing, const ChartOptions& options,
                   const std::vector<LegendEntry>& legend) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "charts/chart.h"
 #include "page/drawing.h"
 #include "page/text_width.h"
@@ -24,8 +25,7 @@ inline constexpr double kAxisSize = 11;     // of the text on axes
 std::string spaced(std::string_view name);
 // A name of any length for a legend or tooltip.
 std::string short_name(std::string_view name);
-// One decimal, as everywhere; of unsigned numbers beyond int64 the largest one.
-std::string bytes_text(double bytes);
+using base::bytes_text;
 
 struct LegendEntry {
   std::string label;

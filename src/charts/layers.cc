@@ -174,7 +174,7 @@ class LayersPainter {
     Drawing& drawing = chart_.drawing;
     const double y = plot_.y + kRow * static_cast<double>(depth);
     const double gap = width > 6 ? 1.5 : 0.5;
-    const std::string bytes = bytes_text(static_cast<double>(node.row->inclusive.bytes));
+    const std::string bytes = bytes_text(node.row->inclusive.bytes);
     drawing.add(page::Rect{
         x,
         y,
@@ -205,14 +205,13 @@ class LayersPainter {
     for (const auto& [phase, bytes] : phases_of(row.inclusive)) {
       const double part = width * static_cast<double>(bytes) / all;
       if (part <= 0) continue;
-      chart_.drawing.add(
-          page::Rect{x,
-                     y,
-                     part,
-                     kStripe,
-                     {paint_of_phase(phase)},
-                     {},
-                     {std::string(phase) + ": " + bytes_text(static_cast<double>(bytes))}});
+      chart_.drawing.add(page::Rect{x,
+                                    y,
+                                    part,
+                                    kStripe,
+                                    {paint_of_phase(phase)},
+                                    {},
+                                    {std::string(phase) + ": " + bytes_text(bytes)}});
       x += part;
     }
   }

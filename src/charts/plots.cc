@@ -190,7 +190,7 @@ Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options) {
                    (point == nullptr ? "" : " " + time_text(*point, maker.device_report())) +
                    "; choose another --at");
   }
-  const std::string bytes = bytes_text(static_cast<double>(point->live_bytes));
+  const std::string bytes = bytes_text(point->live_bytes);
   const ChartOptions chart = maker.chart_options(
       bytes + " live " + time_text(*point, maker.device_report()),
       "live bytes by layer; a box contains those below it, its stripe shows the phase "
@@ -220,7 +220,7 @@ Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options) {
                    "; snapshots of torch.cuda.memory and recordings of plimsoll run have them");
   }
   const ChartOptions chart = maker.chart_options(
-      bytes_text(static_cast<double>(data.reserved_bytes)) + " reserved" +
+      bytes_text(data.reserved_bytes) + " reserved" +
           (point == nullptr ? "" : " " + time_text(*point, maker.device_report())),
       base::counted(data.segments.size(), "segment") + "; the area of a box is bytes");
   return Plot{segments(data, chart), chart.title};

@@ -115,8 +115,7 @@ class SegmentsPainter {
     const auto add = [&](const std::string& label, std::uint64_t bytes, const Fill& fill,
                          bool begins_row = false) {
       if (bytes == 0) return;
-      entries.push_back(
-          {label + " " + bytes_text(static_cast<double>(bytes)), fill, {}, begins_row});
+      entries.push_back({label + " " + bytes_text(bytes), fill, {}, begins_row});
     };
     for (const GroupStyle& style : data_.styles) {
       add(style.label, data_.group_bytes[style.group], style.fill());
@@ -244,9 +243,8 @@ class SegmentsPainter {
     is_rest_ = &segment == &rest_;
     const std::string name =
         (is_rest_ ? base::counted(rest_count_, "smaller segment") + ", " : "segment of ") +
-        bytes_text(static_cast<double>(segment.segment.size_bytes)) + ": blocks " +
-        bytes_text(static_cast<double>(segment.block_bytes)) + ", pinned " +
-        bytes_text(static_cast<double>(segment.pinned_bytes));
+        bytes_text(segment.segment.size_bytes) + ": blocks " + bytes_text(segment.block_bytes) +
+        ", pinned " + bytes_text(segment.pinned_bytes);
     piece_begin_ = at_;
     if (segment.parts.size() == 1 && fits(segment.segment.size_bytes)) {
       add_whole(segment);
@@ -333,7 +331,7 @@ class SegmentsPainter {
   }
 
   std::string tooltip(const SegmentPart& part, std::uint64_t bytes, std::size_t parts) const {
-    const std::string size = bytes_text(static_cast<double>(bytes));
+    const std::string size = bytes_text(bytes);
     if (parts > 1) return base::format_count(parts) + " blocks and gaps: " + size;
     switch (part.kind) {
       case RangeKind::kPinned:
@@ -350,12 +348,10 @@ class SegmentsPainter {
   }
 
   void describe() {
-    chart_.description = base::counted(data_.segments.size(), "segment") + ", " +
-                         bytes_text(static_cast<double>(data_.reserved_bytes)) +
-                         " reserved: blocks " + bytes_text(static_cast<double>(data_.block_bytes)) +
-                         ", free but pinned " +
-                         bytes_text(static_cast<double>(data_.pinned_bytes)) + ", releasable " +
-                         bytes_text(static_cast<double>(data_.releasable_bytes)) + ".";
+    chart_.description =
+        base::counted(data_.segments.size(), "segment") + ", " + bytes_text(data_.reserved_bytes) +
+        " reserved: blocks " + bytes_text(data_.block_bytes) + ", free but pinned " +
+        bytes_text(data_.pinned_bytes) + ", releasable " + bytes_text(data_.releasable_bytes) + ".";
   }
 
   const SegmentsData& data_;

@@ -168,21 +168,20 @@ class StepsPainter {
     const double peak = y_of(static_cast<double>(bar.peak_bytes));
     const std::string name = name_of(bar);
     drawing.add(page::Rect{x, peak, width, plot_.bottom() - peak, {Paint::kBackground}});
-    drawing.add(page::Rect{
-        x,
-        floor,
-        width,
-        plot_.bottom() - floor,
-        {Paint::kAccent, bar.is_complete ? 0.4 : 0.2},
-        {},
-        {name + ": " + bytes_text(static_cast<double>(bar.floor_bytes)) + " live at the end"}});
+    drawing.add(page::Rect{x,
+                           floor,
+                           width,
+                           plot_.bottom() - floor,
+                           {Paint::kAccent, bar.is_complete ? 0.4 : 0.2},
+                           {},
+                           {name + ": " + bytes_text(bar.floor_bytes) + " live at the end"}});
     drawing.add(page::Rect{x,
                            peak,
                            width,
                            floor - peak,
                            {paint, is_highest ? 0.25 : 0.15},
                            {},
-                           {name + ": peak " + bytes_text(static_cast<double>(bar.peak_bytes))}});
+                           {name + ": peak " + bytes_text(bar.peak_bytes)}});
     drawing.add(page::Rect{x, peak - 1, width, 2, {paint}});
   }
 
@@ -206,7 +205,7 @@ class StepsPainter {
   void add_peak_label() {
     const std::size_t index = highest();
     const Bar& bar = bars_[index];
-    const std::string label = "peak " + bytes_text(static_cast<double>(bar.peak_bytes));
+    const std::string label = "peak " + bytes_text(bar.peak_bytes);
     const double x = x_of(static_cast<double>(index));
     chart_.drawing.add(label_beside(plot_, x, 2, y_of(static_cast<double>(bar.peak_bytes)) - 6,
                                     {label + " \xC2\xB7 " + name_of(bar), label}));
@@ -256,8 +255,7 @@ class StepsPainter {
   void describe() {
     const Bar& bar = bars_[highest()];
     chart_.description = base::counted(rows_.size(), "step") + "; the highest peak is " +
-                         bytes_text(static_cast<double>(bar.peak_bytes)) + " in " + name_of(bar) +
-                         ".";
+                         bytes_text(bar.peak_bytes) + " in " + name_of(bar) + ".";
     if (slope_) {
       chart_.description += " Each step leaves " + bytes_text(slope_->bytes_per_step) + " behind.";
     }

@@ -193,8 +193,7 @@ class TimelinePainter {
       area.tops.push_back(bottom - top >= kSeamFrom ? top + kSeam : top);
     }
     area.hint.key = key;
-    area.hint.tooltip =
-        label + ": " + bytes_text(static_cast<double>(bytes(data_.peak_column))) + " at the peak";
+    area.hint.tooltip = label + ": " + bytes_text(bytes(data_.peak_column)) + " at the peak";
     drawing().add(std::move(area));
   }
 
@@ -336,8 +335,7 @@ class TimelinePainter {
     const std::size_t count = data_.failures.size();
     const std::string label =
         count == 1 ? "out of memory" : base::format_count(count) + " times out of memory";
-    const std::string request =
-        bytes_text(static_cast<double>(data_.failures.back().requested_bytes)) + " requested";
+    const std::string request = bytes_text(data_.failures.back().requested_bytes) + " requested";
     add_plated(drawing(),
                label_beside(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
   }
@@ -351,7 +349,7 @@ class TimelinePainter {
     drawing().line({plot_.x, y}, {plot_.right(), y}, {Paint::kCritical, 1, 5, 4});
     drawing().add(page::Circle{x, y, 6, {Paint::kBackground}, {Paint::kCritical, 1.5}});
     drawing().line({x - 10.5, y}, {x + 10.5, y}, {Paint::kCritical, 1.5});
-    const std::string label = "peak " + base::format_bytes(peak_bytes());
+    const std::string label = "peak " + base::bytes_text(peak_bytes());
     const Text text =
         label_beside(plot_, x, 15, y - 5, {label + " \xC2\xB7 " + data_.peak_place, label});
     if (limit_y_ > 0) add_limit_label(text, page::text_width(text.text, font_of(text)));
@@ -359,12 +357,9 @@ class TimelinePainter {
   }
 
   void add_limit_label(const Text& peak, double peak_width) {
-    Text text{plot_.right() - 2,
-              limit_y_ - 4,
-              data_.limit_name + " " + bytes_text(static_cast<double>(*data_.limit_bytes)),
-              kAxisSize,
-              Paint::kInk,
-              Anchor::kEnd};
+    Text text{
+        plot_.right() - 2, limit_y_ - 4, data_.limit_name + " " + bytes_text(*data_.limit_bytes),
+        kAxisSize,         Paint::kInk,  Anchor::kEnd};
     text.text = page::fitted(text.text, font_of(text), plot_.width - 4);
     const double width = page::text_width(text.text, font_of(text));
     const double peak_left = peak.anchor == Anchor::kEnd ? peak.x - peak_width : peak.x;
@@ -383,7 +378,7 @@ class TimelinePainter {
     chart_.description = "Live bytes over " + axis + ", stacked by " + model::to_string(data_.by);
     if (data_.is_peak_known) {
       chart_.description +=
-          ". Peak " + base::format_bytes(peak_bytes()) + ", " + data_.peak_place + ".";
+          ". Peak " + base::bytes_text(peak_bytes()) + ", " + data_.peak_place + ".";
     } else {
       chart_.description += ". The peak is unknown: events and segments disagree.";
     }

@@ -36,7 +36,7 @@ bool is_memory(const ComparedFigure& figure) {
 std::string compared_text(const ComparedFigure& figure, const std::optional<double>& value) {
   if (!value) return "-";
   if (!std::isfinite(*value)) return number_text(*value, "%g");
-  if (is_bytes(figure)) return base::format_bytes(std::llround(*value));
+  if (is_bytes(figure)) return base::bytes_text(*value);
   if (figure.name.ends_with("_percent")) return number_text(*value, "%.1f%%");
   return number_text(*value, figure.name == "loss" ? "%.6g" : "%.0f");
 }
@@ -158,7 +158,7 @@ std::string verdict_of_two(const LogComparison& comparison) {
   const std::string first = label(comparison, 0);
   const std::string second = label(comparison, 1);
   if (difference == 0) return second + " and " + first + " use the same at their highest samples.";
-  std::string text = second + " uses " + base::format_bytes(std::llround(std::abs(difference))) +
+  std::string text = second + " uses " + base::bytes_text(std::abs(difference)) +
                      (difference > 0 ? " more than " : " less than ") + first +
                      " at the highest sample: " + compared_text(*main, main->values[1]) + ", not " +
                      compared_text(*main, main->values[0]) + ".";

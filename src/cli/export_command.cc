@@ -60,8 +60,7 @@ Result<OutputFile> open_output(const Arguments& arguments, const std::string& pa
 
 Status say_written(const std::string& path, const OutputFile& output, const std::string& more) {
   if (path == "-") return {};
-  return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(output.size_bytes())) +
-               ")" + more + "\n");
+  return print(path + " (" + base::bytes_text(output.size_bytes()) + ")" + more + "\n");
 }
 
 Status write_redacted(const Arguments& arguments) {

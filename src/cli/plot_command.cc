@@ -214,8 +214,7 @@ Status write_plot(const Arguments& arguments) {
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   output.write(file);
   PLIMSOLL_TRY(output.finish());
-  return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(output.size_bytes())) +
-               ")\n");
+  return print(path + " (" + base::bytes_text(output.size_bytes()) + ")\n");
 }
 
 int run_plot(const Arguments& arguments) {

@@ -18,9 +18,7 @@ using namespace std::chrono_literals;
 
 std::string amount_text(std::string_view stage, std::uint64_t done, std::uint64_t total) {
   if (stage != "reading") return {};  // other stages count events
-  const auto bytes = [](std::uint64_t size) {
-    return base::format_bytes(static_cast<std::int64_t>(size));
-  };
+  const auto bytes = [](std::uint64_t size) { return base::bytes_text(size); };
   return "  " + bytes(done) + (total > 0 ? " of " + bytes(total) : "");
 }
 

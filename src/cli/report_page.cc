@@ -119,7 +119,7 @@ Status write(const Arguments& arguments, const Question& question, int& exit_cod
   if (output.reader_has_gone()) return {};
   PLIMSOLL_TRY(output.finish());
   if (path == "-") return {};
-  return print(path + " (" + base::format_bytes(static_cast<std::int64_t>(text.size())) + ")\n");
+  return print(path + " (" + base::bytes_text(text.size()) + ")\n");
 }
 
 }  // namespace

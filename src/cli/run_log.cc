@@ -66,7 +66,7 @@ std::string summary_of(const report::Report& report, const std::string& name) {
   for (const report::DeviceReport& device : report.devices) {
     failed += device.ooms.size();
     if (device.events == 0) continue;
-    peaks += (peaks.empty() ? ", peak " : ", ") + base::format_bytes(device.held().peak_bytes) +
+    peaks += (peaks.empty() ? ", peak " : ", ") + base::bytes_text(device.held().peak_bytes) +
              " on " + exporters::device_name(device);
   }
   return name + ": " + base::format_count(allocations) +

@@ -121,8 +121,7 @@ std::string what_differs(const Rank& rank, const std::vector<Rank>& ranks) {
     if (std::max(apart, -apart) <= most) continue;
     most = std::max(apart, -apart);
     text = "The largest difference is in " + category + ": " +
-           base::format_bytes(bytes_of(rank, category)) + " at its peak, " +
-           base::format_bytes(usual) +
+           base::bytes_text(bytes_of(rank, category)) + " at its peak, " + base::bytes_text(usual) +
            (ranks.size() > 2 ? " in the median of the ranks." : " at the other rank's.");
   }
   return text;
@@ -141,9 +140,8 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
   finding.title = "Rank " + std::to_string(first.row.number) + " ran out of memory";
   if (failed.size() > 1)
     finding.title += " first, of " + std::to_string(failed.size()) + " that did";
-  finding.evidence.push_back(
-      "It requested " +
-      base::format_bytes(static_cast<std::int64_t>(first.row.first_oom->requested_bytes)) + ".");
+  finding.evidence.push_back("It requested " +
+                             base::bytes_text(first.row.first_oom->requested_bytes) + ".");
   for (const Rank* later : failed) {
     if (later == &first || !first.row.first_oom->time_ns || !later->row.first_oom->time_ns)
       continue;
@@ -166,9 +164,9 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks,
   const bool is_above = odd.row.difference_bytes > 0;
   Finding finding{"ranks_differ", FindingSeverity::kWarning, {}, {}, {}, 0};
   finding.title = "Rank " + std::to_string(odd.row.number) + " peaks at " +
-                  base::format_bytes(odd.row.peak_bytes) + ", " +
-                  base::format_bytes(distance(odd)) + (is_above ? " above " : " below ") +
-                  reference.name + " (" + base::format_bytes(reference.peak_bytes) + ")";
+                  base::bytes_text(odd.row.peak_bytes) + ", " + base::bytes_text(distance(odd)) +
+                  (is_above ? " above " : " below ") + reference.name + " (" +
+                  base::bytes_text(reference.peak_bytes) + ")";
   const std::string difference = what_differs(odd, ranks);
   if (!difference.empty()) finding.evidence.push_back(difference);
   if (differing > 1) {
@@ -214,14 +212,14 @@ std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
       const std::string name = device.device_type + ":" + std::to_string(device.device);
       const std::string line = largest_line(report, device.device);
       finding.evidence.push_back("Rank " + std::to_string(rank.row.number) + " holds up to " +
-                                 base::format_bytes(bytes) + " on " + name + ", the device of " +
+                                 base::bytes_text(bytes) + " on " + name + ", the device of " +
                                  name_of(*owner->second) +
                                  (line.empty() ? "." : ": " + line + "."));
       finding.saving_bytes += static_cast<std::uint64_t>(bytes);
       if (finding.title.empty()) {
         finding.title = "Rank " + std::to_string(rank.row.number) + " uses " + name +
                         ", the device of " + name_of(*owner->second) + ": " +
-                        base::format_bytes(bytes);
+                        base::bytes_text(bytes);
       }
     }
   }

@@ -20,11 +20,11 @@ TotalsRow totals_row(const report::DeviceReport& device, std::string name,
                      const report::SeriesTotals& totals) {
   TotalsRow row;
   row.name = std::move(name);
-  row.end = base::format_bytes(totals.end_bytes);
+  row.end = base::bytes_text(totals.end_bytes);
   if (device.events == 0) return row;
   const auto known = [&](std::int64_t bytes) {
     const bool is_known = totals.baseline_bytes >= 0 && device.active_above_reserved_bytes == 0;
-    return is_known ? base::format_bytes(bytes) : std::string("unknown");
+    return is_known ? base::bytes_text(bytes) : std::string("unknown");
   };
   row.start = known(totals.start_bytes);
   row.peak = known(totals.peak_bytes);

@@ -111,7 +111,7 @@ std::string calm_text(const report::Report& report, std::string_view asked_for) 
   if (device->disagreement_bytes() > 0) {
     return text + " But events and segments disagree, so the peak is unknown.";
   }
-  text += " Peak " + base::format_bytes(device->held().peak_bytes) +
+  text += " Peak " + base::bytes_text(device->held().peak_bytes) +
           (device->allocated ? " allocated" : " requested");
   if (report.devices.size() > 1) text += " on " + device_name(*device);
   if (device->held().peak_event) {

@@ -40,8 +40,8 @@ bool has_section(const report::Report& report, const report::DeviceReport& devic
 
 std::string small_text(const report::DeviceReport& device) {
   const std::string name = device_name(device);
-  return name + ": peak " + base::format_bytes(device.held().peak_bytes) + ", end " +
-         base::format_bytes(device.held().end_bytes) +
+  return name + ": peak " + base::bytes_text(device.held().peak_bytes) + ", end " +
+         base::bytes_text(device.held().end_bytes) +
          ", small next to the GPU's. Its tables: --device " + name + ".";
 }
 

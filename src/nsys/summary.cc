@@ -136,10 +136,6 @@ std::vector<T> values(std::map<std::string, T>& from) {
   return list;
 }
 
-std::string size_text(double bytes) {
-  return base::format_bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
-}
-
 }  // namespace
 
 const std::vector<std::string>& nsys_reports() {
@@ -187,8 +183,8 @@ std::string nsys_summary_text(const NsysSummary& summary, std::size_t width, tex
         {{"SIZE"}, {"COUNT"}, {"LARGEST"}, {"TIME"}, {"OPERATION", TextTable::Align::kWords}});
     for (std::size_t i = 0; i < std::min(kMostRows, summary.operations.size()); ++i) {
       const NsysOperation& row = summary.operations[i];
-      table.add_row({size_text(row.size_bytes), base::format_count(row.count),
-                     size_text(row.largest_bytes), base::format_duration(row.time_ns),
+      table.add_row({base::bytes_text(row.size_bytes), base::format_count(row.count),
+                     base::bytes_text(row.largest_bytes), base::format_duration(row.time_ns),
                      text::printable(row.name)});
     }
     text += title("Copies and fills on the device") + table.to_text(width, color);

@@ -125,8 +125,7 @@ void stop_and_report() {
           ? "incomplete (" + std::string(std::strerror(state.error)) + ")"
           : base::format_count(state.events) + (state.events == 1 ? " event" : " events");
   const std::string path = base::escaped(ours.path);
-  base::write_to_stderr("plimsoll: " + path + ": " + held + ", peak " +
-                        base::format_bytes(static_cast<std::int64_t>(peak)) +
+  base::write_to_stderr("plimsoll: " + path + ": " + held + ", peak " + base::bytes_text(peak) +
                         "; to see it: plimsoll report " + path + "\n");
 }
 

@@ -16,12 +16,7 @@
 
 namespace plimsoll::sample {
 
-inline std::string bytes_text(double bytes) {
-  return base::format_bytes(static_cast<std::int64_t>(std::llround(bytes)));
-}
-inline std::string bytes_text(std::uint64_t bytes) {
-  return bytes_text(static_cast<double>(bytes));
-}
+using base::bytes_text;
 
 inline std::string number_text(double value, const char* format = "%.2f") {
   char text[64];

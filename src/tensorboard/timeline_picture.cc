@@ -161,10 +161,9 @@ void draw_peak(const Timeline& timeline, const Scale& scale, Drawing& drawing) {
   const double y = scale.y(static_cast<double>(height(*peak)));
   drawing.add(page::Circle{x, y, 4.5, {Paint::kBackground}, {Paint::kCritical, 1.6}});
   drawing.line({x - 8, y}, {x + 8, y}, {Paint::kCritical, 1.6});
-  const std::string label =
-      "peak " + base::format_bytes(static_cast<std::int64_t>(height(*peak))) + " · iteration " +
-      base::format_count(
-          static_cast<std::uint64_t>(std::max<std::int64_t>(peak->peak_iteration, 0)));
+  const std::string label = "peak " + base::bytes_text(height(*peak)) + " · iteration " +
+                            base::format_count(static_cast<std::uint64_t>(
+                                std::max<std::int64_t>(peak->peak_iteration, 0)));
   const double width = page::text_width(label, {11, true});
   const bool fits = x + 12 + width <= kRight;
   drawing.add(page::Text{fits ? x + 12 : x - 12, y - 8, label, 11, Paint::kCritical,

@@ -30,8 +30,7 @@ constexpr std::size_t kProcessColumns = 75;
 constexpr std::int64_t kOldNs = 10'000'000'000;
 
 std::string size_text(std::optional<std::uint64_t> bytes) {
-  if (!bytes) return "-";
-  return base::format_bytes(static_cast<std::int64_t>(std::min<std::uint64_t>(*bytes, INT64_MAX)));
+  return bytes ? base::bytes_text(*bytes) : "-";
 }
 
 double share_of(std::uint64_t part, std::uint64_t whole) {

@@ -55,7 +55,7 @@ std::string Trend::change() const {
   const auto change =
       static_cast<std::int64_t>(last.bytes) - static_cast<std::int64_t>(first.bytes);
   const std::int64_t seconds = (last.time_ns - first.time_ns + 500'000'000) / 1'000'000'000;
-  return (change >= 0 ? "+" : "") + base::format_bytes(change) + " in " + std::to_string(seconds) +
+  return (change >= 0 ? "+" : "") + base::bytes_text(change) + " in " + std::to_string(seconds) +
          " s";
 }
 
@@ -67,7 +67,7 @@ void Trend::set_left_behind(std::optional<std::uint64_t> bytes_per_step) {
 std::string Trend::growth() const {
   if (knows_allocations_) {
     if (left_behind_.value_or(0) == 0) return {};
-    return "+" + base::format_bytes(static_cast<std::int64_t>(*left_behind_)) + " per step";
+    return "+" + base::bytes_text(*left_behind_) + " per step";
   }
   constexpr std::ptrdiff_t kPointsOfThird = 3;
   constexpr std::int64_t kFewestSteps = 6;
@@ -88,7 +88,7 @@ std::string Trend::growth() const {
   if (!rises || steps < kFewestSteps) return {};
   const std::uint64_t grown = last.min.bytes - first.min.bytes;
   if (static_cast<double>(grown) < kFlat * static_cast<double>(last.max.bytes)) return {};
-  return "+" + base::format_bytes(static_cast<std::int64_t>(grown) / steps) + " per step";
+  return "+" + base::bytes_text(static_cast<std::int64_t>(grown) / steps) + " per step";
 }
 
 }  // namespace plimsoll::top

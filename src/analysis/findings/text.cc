@@ -41,13 +41,7 @@ std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements
 
 }  // namespace
 
-std::string bytes_text(std::int64_t bytes) { return base::format_bytes(bytes); }
-
-std::string rate_text(double bytes_per_step) {
-  constexpr double kMost = 9e18;  // fits in an integer for any file
-  return bytes_text(static_cast<std::int64_t>(std::clamp(bytes_per_step, -kMost, kMost))) +
-         " a step";
-}
+std::string rate_text(double bytes_per_step) { return bytes_text(bytes_per_step) + " a step"; }
 
 bool is_every_step(const report::GrowthRow& row) {
   return row.steps_each == 1 && row.grown_steps == row.compared_steps;

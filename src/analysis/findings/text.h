@@ -14,7 +14,6 @@
 namespace plimsoll::analysis::findings {
 
 using base::bytes_text;
-std::string bytes_text(std::int64_t bytes);
 std::string rate_text(double bytes_per_step);  // "1.5 MiB a step"
 using base::counted;
 

@@ -67,7 +67,7 @@ void write_bar(Markup& html, const report::BarReport& bar_report) {
     html.open("tr", {{"data-key", name}, {"data-bytes", std::to_string(bytes)}});
     html.open("th", {{"scope", "row"}, {"class", "key"}}).raw(swatch(paint)).text(name).close();
     html.element("td", {{"class", "n"}, {"title", base::format_count(magnitude(bytes)) + " bytes"}},
-                 base::format_bytes(bytes));
+                 base::bytes_text(bytes));
     html.element("td", {{"class", "n"}}, base::format_percent(static_cast<double>(bytes) / total));
     html.close();
   };

@@ -62,8 +62,8 @@ Devices devices_of(const ExportInput& input) {
     } else {
       const report::DeviceReport& device = report.devices[at];
       devices.others.push_back(device_name(device) + ": peak " +
-                               base::format_bytes(device.held().peak_bytes) + ", end " +
-                               base::format_bytes(device.held().end_bytes) + ".");
+                               base::bytes_text(device.held().peak_bytes) + ", end " +
+                               base::bytes_text(device.held().end_bytes) + ".");
     }
   }
   if (!empty_ones.empty()) {

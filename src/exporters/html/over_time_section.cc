@@ -25,11 +25,11 @@ std::string column_text(const DeviceView& view, std::size_t at) {
   constexpr std::size_t kMostNamed = 4;
   const charts::TimelineData& data = view.over_time;
   const tiles::Column& column = data.columns[at];
-  std::string text = base::format_bytes(view.points[view.of_column[at]].bytes);
+  std::string text = base::bytes_text(view.points[view.of_column[at]].bytes);
   text += column.point < 0
               ? " before the first event"
               : ", event " + base::format_count(static_cast<std::uint64_t>(column.point));
-  if (column.reserved_bytes > 0) text += "; reserved " + base::format_bytes(column.reserved_bytes);
+  if (column.reserved_bytes > 0) text += "; reserved " + base::bytes_text(column.reserved_bytes);
   std::vector<std::size_t> bands;
   for (std::size_t band = 0; band < data.bands.names.size(); ++band) {
     if (data.bands.of(band)[at] > 0) bands.push_back(band);

@@ -52,7 +52,7 @@ void write_rank_row(Markup& html, const RankLine& line) {
                   {"data-value", std::to_string(bytes)},
                   {"data-exact", std::to_string(bytes)},
                   {"title", base::format_count(magnitude(bytes)) + " bytes"}},
-                 sign + base::format_bytes(bytes));
+                 sign + base::bytes_text(bytes));
   };
   if (line.device != nullptr && line.device->disagreement_bytes() > 0) {
     html.element("td", {{"class", "n"}}, "unknown");

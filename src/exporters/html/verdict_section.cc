@@ -28,7 +28,7 @@ void write_evidence(Markup& html, const report::Finding& finding) {
 
 // "45.1 MiB" as a large number with a small unit.
 void write_large(Markup& html, std::int64_t bytes) {
-  const std::string text = base::format_bytes(bytes);
+  const std::string text = base::bytes_text(bytes);
   const std::size_t space = text.find(' ');
   html.open("p", {{"class", "big"},
                   {"data-bytes", std::to_string(bytes)},

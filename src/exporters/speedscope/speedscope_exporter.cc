@@ -143,7 +143,7 @@ void Document::write_layers(const LayerStacks& live) {
 // the last of them shows its approximate bytes.
 void Document::write_usage(const std::string& name, const MemoryOverTime& usage) {
   const auto text_of = [&](std::uint64_t steps) {
-    return base::format_bytes(static_cast<std::int64_t>(steps * usage.step_bytes));
+    return base::bytes_text(steps * usage.step_bytes);
   };
   std::vector<std::vector<std::uint64_t>> numbers(usage.parts.size());  // of frames, by step
   const auto write_sample = [&](const UsageSpan& span) {

@@ -83,11 +83,10 @@ std::string holders_line(const report::Report& report, const report::DeviceRepor
 
 std::string peak_line(const report::DeviceReport& device, const TextOptions& options) {
   const report::SeriesTotals& held = device.held();
-  std::string text = device.disagreement_bytes() > 0
-                         ? "peak unknown, events and segments disagree"
-                         : "peak " + base::format_bytes(held.peak_bytes);
+  std::string text = device.disagreement_bytes() > 0 ? "peak unknown, events and segments disagree"
+                                                     : "peak " + base::bytes_text(held.peak_bytes);
   if (held.peak_event) text += " at " + point_text(device, held.peak_event, held.peak_time_ns);
-  text += ", end " + base::format_bytes(held.end_bytes);
+  text += ", end " + base::bytes_text(held.end_bytes);
   const std::string name = device_name(device);
   const std::size_t room = options.width - std::min(options.width, text::display_width(name) + 2);
   return text::styled(name, text::Style::kBold, options.color) + "  " +
@@ -99,7 +98,7 @@ std::string peak_line(const report::DeviceReport& device, const TextOptions& opt
 std::string reserved_line(const report::DeviceReport& device, std::size_t width) {
   std::string text;
   if (device.reserved.peak_bytes > 0 && device.disagreement_bytes() == 0) {
-    text = "reserved " + base::format_bytes(device.reserved.peak_bytes) + " at most";
+    text = "reserved " + base::bytes_text(device.reserved.peak_bytes) + " at most";
   }
   if (!device.bars.empty()) {
     const report::BarReport& bar = device.bars.front();  // when it was fullest

@@ -35,13 +35,12 @@ std::string ranks_table(const comparison::RankComparison& comparison,
   for (const comparison::RankRow& rank : comparison.ranks) {
     const std::string device = rank.device != nullptr ? device_name(*rank.device) : "-";
     const std::string end =
-        rank.device != nullptr ? base::format_bytes(rank.device->held().end_bytes) : "-";
-    table.add_row(
-        {std::to_string(rank.number), base::format_bytes(rank.peak_bytes),
-         (rank.difference_bytes > 0 ? "+" : "") + base::format_bytes(rank.difference_bytes), end,
-         device + (rank.first_oom != nullptr ? ", out of memory" : ""), step_at_peak(rank),
-         text::printable(reports[rank.report].source.path)},
-        style_of(rank));
+        rank.device != nullptr ? base::bytes_text(rank.device->held().end_bytes) : "-";
+    table.add_row({std::to_string(rank.number), base::bytes_text(rank.peak_bytes),
+                   (rank.difference_bytes > 0 ? "+" : "") + base::bytes_text(rank.difference_bytes),
+                   end, device + (rank.first_oom != nullptr ? ", out of memory" : ""),
+                   step_at_peak(rank), text::printable(reports[rank.report].source.path)},
+                  style_of(rank));
   }
   return table.to_text(options.width, options.color);
 }

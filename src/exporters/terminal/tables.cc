@@ -196,9 +196,8 @@ std::string growth_rows(const std::vector<const report::GrowthRow*>& rows, const
       {{"per step"}, {"first"}, {"last"}, {"steps"}, {"a step is", kWords}, {key, kWords}});
   for (std::size_t i = 0; i < std::min(rows.size(), options.top); ++i) {
     const report::GrowthRow& row = *rows[i];
-    table.add_row({base::format_bytes(static_cast<std::int64_t>(row.bytes_per_step)),
-                   base::format_bytes(row.first_bytes), base::format_bytes(row.last_bytes),
-                   base::format_count(row.steps),
+    table.add_row({base::bytes_text(row.bytes_per_step), base::bytes_text(row.first_bytes),
+                   base::bytes_text(row.last_bytes), base::format_count(row.steps),
                    text::shorten_place(text::printable(row.boundary), 16),
                    text::printable(row.key)});
     add_source(table, row.line, options);

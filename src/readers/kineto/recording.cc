@@ -84,10 +84,8 @@ void TraceEvent::clear() {
 }
 
 Error out_of_memory_limit(std::uint64_t limit_bytes) {
-  return make_error(ErrorCode::kLimit,
-                    "the trace needs more than the " +
-                        base::format_bytes(static_cast<std::int64_t>(limit_bytes)) +
-                        " of memory allowed");
+  return make_error(ErrorCode::kLimit, "the trace needs more than the " +
+                                           base::bytes_text(limit_bytes) + " of memory allowed");
 }
 
 Status Recorder::add(const TraceEvent& event) {
