@@ -90,7 +90,7 @@ std::string device_that_ran_out(std::string_view error, const std::vector<Device
 // The sample's failing device if it is known, else the fullest; the CPU only if there is no other.
 std::optional<DeviceMemory> device_to_blame(const MemorySample& sample);
 
-// How far the last value exceeds the usual one, if that is a jump.
+// How far the last value exceeds the usual one; nullopt if that is not a jump.
 std::optional<std::int64_t> jump_bytes(const DeviceHistory& history,
                                        const DetectionOptions& options);
 

@@ -36,8 +36,8 @@ inline constexpr double kLeastGrowthPerStep = 64.0 * 1024;
 
 // How `steps` steps are divided.
 struct Ages {
-  std::size_t warm_up;  // births in earlier steps do not count
-  std::size_t of_age;   // steps after its birth
+  std::size_t warm_up;  // earlier steps are warm-up: allocations made in them do not count
+  std::size_t of_age;   // age, in steps, from which an allocation counts as of age
 };
 Ages ages_of(std::size_t steps);
 
@@ -64,8 +64,8 @@ struct Growth {
 // nullopt if the site does not grow.
 std::optional<Growth> growth_of(const SiteSeries& site);
 
-// 95 % of resamplings of the steps have a rate in this range. Deterministic: the same values give
-// the same result on every machine.
+// 95 % of resamplings of the steps have a growth rate in this range. Deterministic: the same values
+// give the same result on every machine.
 struct RateInterval {
   double low_bytes_per_step = 0;
   double high_bytes_per_step = 0;

@@ -1,5 +1,5 @@
-// Sizes as people read them: MiB and GiB with one decimal, smaller ones in B and KiB. Machine
-// output has bytes.
+// Sizes as people read them: MiB and GiB with one decimal, smaller sizes in B and KiB. Machine
+// output has plain bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace plimsoll::base {
 
 std::string format_bytes(std::int64_t bytes);   // "12.3 GiB", "512 B", "-1.5 MiB"
-std::string bytes_text(std::uint64_t bytes);    // likewise; in hostile files beyond an int64_t
+std::string bytes_text(std::uint64_t bytes);    // the same, for sizes beyond an int64_t
 std::string format_count(std::uint64_t count);  // "12,345"
 std::string counted(std::uint64_t count, const char* singular);  // "1 block", "12,345 blocks"
 std::string format_duration(std::int64_t duration_ns);           // "1.5 ms", "3.2 s"

@@ -52,7 +52,7 @@ struct TickReaders {
 
 class TickClock {
  public:
-  // Tests pass fake readers.
+  // Tests pass fake readers to the second constructor.
   explicit TickClock(TickSource source) noexcept : TickClock(source, TickReaders::of(source)) {}
   TickClock(TickSource source, const TickReaders& readers) noexcept;
 
