@@ -1,5 +1,4 @@
-// Records every block of torch's CPU allocator. The original allocator stays below and does the
-// work.
+// Records every block of torch's CPU allocator. The original allocator still does the work.
 //
 // SetAllocator() alone would miss code that uses torch's default allocator by its address:
 // torch.UntypedStorage(n), and thus copy.deepcopy() of tensors and the loading of old files, and
@@ -12,8 +11,8 @@
 
 namespace plimsoll::libtorch {
 
-// Installs our allocator; false if the program has replaced torch's allocator too often. Restores
-// the original one.
+// Install our allocator, and restore the original one. Installing returns false if the program has
+// replaced torch's allocator too often.
 bool install_cpu_allocator();
 void remove_cpu_allocator();
 

@@ -35,7 +35,7 @@ class ParameterLayers {
   // The name id of the operator's layer; 0: none. The record must have its inputs.
   std::uint32_t layer_of(const at::RecordFunction& record);
   void clear();
-  // Around a fork, so that the lock is free in the child.
+  // Locked around fork(), so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:

@@ -1,4 +1,4 @@
-// What other Python threads may be executing while this one has the GIL.
+// Determines what other Python threads may be executing while this one has the GIL.
 #pragma once
 
 namespace plimsoll::libtorch {
@@ -10,7 +10,8 @@ namespace plimsoll::libtorch {
 // which must not be released between this call and the reading.
 bool may_read_gradients();
 
-// Stores the standard library's folder, before the first hook runs. False with an exception set.
+// Stores the standard library's folder, before the first hook runs. Returns false with an exception
+// set on failure.
 bool find_standard_library();
 
 }  // namespace plimsoll::libtorch
