@@ -11,7 +11,7 @@
 
 extern "C" {
 
-// Read by the assembly below.
+// The address of the real dlsym(), read by the assembly below.
 [[gnu::visibility("hidden"), gnu::used]] void* plimsoll_dlsym = nullptr;
 
 [[gnu::visibility("hidden"), gnu::used]] void* plimsoll_find_dlsym() {

@@ -1,5 +1,5 @@
-// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1), records a LibTorch program that compiles the
-// adapter from before main().
+// Records a LibTorch program that is linked with the adapter from before main(), under `plimsoll
+// run -- PROGRAM` (PLIMSOLL=1).
 #include <cstdlib>
 #include <string_view>
 

@@ -92,7 +92,7 @@ void CudaRecording::end_snapshot() { t_seen = kNoSnapshot; }
 
 void CudaRecording::handle(int ordinal, const AllocatorEvent& event) noexcept {
   if (event.action == Action::kSnapshot) {
-    if (t_seen == kNoSnapshot) return;  // a snapshot of the program
+    if (t_seen == kNoSnapshot) return;  // the program's own snapshot
     ordinal = t_seen++;
   }
   DeviceTracker* each = tracker(ordinal);
@@ -115,8 +115,7 @@ void CudaRecording::gauge_moved(Gauge gauge, std::int64_t value) noexcept {
     pairing.allocated = bytes;
     return;
   }
-  // If the value does not fit the released segment, it may belong to an event that is still to
-  // come.
+  // A value that does not fit the released segment may belong to an event that is still to come.
   if (reported != nullptr && pairing.follows == Gauge::kReserved && reported->has_reserved(bytes)) {
     pairing.reported = nullptr;
     reported->prove_reserved(bytes);

@@ -169,7 +169,8 @@ HeapSettings settings_from(const torch_cuda::AllocatorConfigInfo& config) {
   return settings;
 }
 
-// The names in torch's snapshots. Names and types of the fields have changed between versions.
+// The settings by their names in torch's snapshots. Names and types of the fields have changed
+// between torch's versions.
 template <typename Config>
 std::vector<SeenSetting> settings_reported(const Config& config) {
   std::vector<SeenSetting> all;
@@ -232,7 +233,7 @@ const char* allocator_problem() {
   }
   if (name != "native") return "the program has replaced torch's CUDA allocator";
   const char* is_off = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
-  if (is_off != nullptr && std::string_view(is_off) == "1") {  // as torch asks for it
+  if (is_off != nullptr && std::string_view(is_off) == "1") {  // as torch reads it
     return "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and without its cache torch's allocator reports "
            "no events";
   }

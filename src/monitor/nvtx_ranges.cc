@@ -69,7 +69,7 @@ struct ThreadRanges {
   }
 };
 
-// The parent queried the tool, and a thread that no longer exists may have held the lock.
+// In a child, nothing is connected. A thread that does not exist there may have held the lock.
 void begin_in_child() try {
   plimsoll_listen_to_ranges(nullptr);
   ::new (&ranges().mutex) std::mutex;
@@ -81,7 +81,7 @@ void begin_in_child() try {
   return;  // no memory: this thread starts without open ranges
 }
 
-// Requires the lock.
+// The caller must hold the lock.
 Nvtx::Text kept(std::string text) {
   const auto [place, is_new] = ranges().texts.try_emplace(std::move(text));
   if (is_new) place->second = tool().keep(place->first.c_str());
@@ -124,8 +124,8 @@ void count(const std::string& what, std::uint64_t bytes) {
   tool().mark(Nvtx::kMemory, text, bytes);
 }
 
-// Queries the recorder, which takes its locks and reads all rings. Not for the ends of ranges,
-// which may come from an allocator's hook or one of autograd's threads.
+// Queries the recorder, which takes its locks and drains all rings. Never call it at the end of a
+// range, which may come from an allocator's hook or one of autograd's threads.
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
   for (const plimsoll_usage& device : monitor::what_is_recorded()) {

@@ -59,7 +59,7 @@ std::string layout_summary_of(const std::vector<ChartGroup>& groups) {
   return summary;
 }
 
-// Of the PNG's header, which begins at byte 16 with the width and the height.
+// A number in the PNG's header, in which byte 16 begins the width and the height.
 std::uint32_t big_endian_at(const std::string& png, std::size_t at) {
   std::uint32_t value = 0;
   for (std::size_t byte = at; byte < at + 4 && byte < png.size(); ++byte) {
