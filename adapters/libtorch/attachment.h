@@ -51,7 +51,7 @@ struct Attachment {
   std::atomic<bool> has_outputs{false};           // outputs are described
   std::atomic<bool> has_walks{false};             // each step describes the tensors that are new
   std::atomic<bool> reports_cuda_tensors{false};  // the CUDA adapter follows their allocations
-  std::atomic<const StackSource*> stacks{&kNoStacks};  // of a static object
+  std::atomic<const StackSource*> stacks{&kNoStacks};  // a static object
 };
 
 inline Attachment g_attachment;

@@ -27,7 +27,7 @@ class LinkTable {
     Entry& entry = entries_[sequence & mask_];
     // Seqlock with find(): invalid first, so that a half-written site is never used.
     entry.key.store(0, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // with the fence in find()
+    std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in find()
     entry.layer.store(site.layer, std::memory_order_relaxed);
     entry.op.store(site.op, std::memory_order_relaxed);
     entry.stack.store(site.stack, std::memory_order_relaxed);
@@ -43,11 +43,11 @@ class LinkTable {
   bool find(std::uint64_t sequence, ForwardSite& site) const {
     const Entry& entry = entries_[sequence & mask_];
     const std::uint64_t key = key_of(sequence);
-    if (entry.key.load(std::memory_order_acquire) != key) return false;  // with store()
+    if (entry.key.load(std::memory_order_acquire) != key) return false;  // pairs with store()
     site = {.layer = entry.layer.load(std::memory_order_relaxed),
             .op = entry.op.load(std::memory_order_relaxed),
             .stack = entry.stack.load(std::memory_order_relaxed)};
-    std::atomic_thread_fence(std::memory_order_acquire);  // with the fence in store()
+    std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in store()
     return entry.key.load(std::memory_order_relaxed) == key;
   }
 

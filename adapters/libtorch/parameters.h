@@ -18,7 +18,7 @@ namespace plimsoll::libtorch {
 struct Parameter {
   std::uint32_t name = 0;   // "UNet.down.0.conv.weight"
   std::uint32_t layer = 0;  // "UNet.down.0.conv"
-  std::string text = {};    // of the name
+  std::string text = {};    // the text of `name`
 };
 
 // Thread-safe; entries of dead parameters are removed by forget_dead().

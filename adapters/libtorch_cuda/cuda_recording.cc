@@ -66,14 +66,14 @@ void CudaRecording::prepare(const plimsoll_recorder_api& api, int device_count,
     if (is_same && tracker(i) != nullptr) continue;
     trackers_[static_cast<std::size_t>(i)].store(
         new DeviceTracker(api, api.device(PLIMSOLL_DEVICE_CUDA, i), describe),
-        std::memory_order_release);  // with tracker()
+        std::memory_order_release);  // pairs with tracker()
   }
   device_count_.store(wanted, std::memory_order_relaxed);
 }
 
 DeviceTracker* CudaRecording::tracker(int ordinal) const {
   if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
-  // with prepare()
+  // Pairs with prepare().
   return trackers_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
 }
 

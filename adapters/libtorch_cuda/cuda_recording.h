@@ -34,8 +34,8 @@ class CudaRecording {
   // Records events from here on. Each tracker still waits for its snapshot.
   void start();
   void stop();
-  // Around a snapshot, on the thread that takes it: torch reports one snapshot event per device,
-  // each as if for device 0.
+  // Call these before and after a snapshot, on the thread that takes it: torch reports one snapshot
+  // event per device, each as if for device 0.
   void begin_snapshot();
   void end_snapshot();
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }

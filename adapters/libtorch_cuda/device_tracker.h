@@ -31,7 +31,7 @@ using DescribeAllocation = plimsoll_context* (*)(plimsoll_context* before);
 
 struct TrackerCounts {
   std::uint64_t events = 0;
-  std::uint64_t allocs = 0;     // of these
+  std::uint64_t allocs = 0;     // allocations among the events
   std::uint64_t proofs = 0;     // gauge values that agreed with the shadow heap
   std::uint64_t corrected = 0;  // blocks whose size the gauge corrected
   std::uint64_t disproved = 0;  // gauge values that no single block explains

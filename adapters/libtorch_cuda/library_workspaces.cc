@@ -269,7 +269,7 @@ void LibraryWorkspaces::add_layout(const Walk& walk) {
                   });
   if (is_known || count == layouts_.size()) return;
   layouts_[count] = layout;
-  layout_count_.store(count + 1, std::memory_order_release);  // with of_caller()
+  layout_count_.store(count + 1, std::memory_order_release);  // pairs with of_caller()
 }
 
 const LibraryWorkspaces::Place* LibraryWorkspaces::find(std::uintptr_t address) const noexcept {
@@ -289,7 +289,7 @@ void LibraryWorkspaces::add_place(std::uintptr_t address, Library library) {
   while (places_[at % places_.size()].address.load(std::memory_order_relaxed) != 0) ++at;
   Place& place = places_[at % places_.size()];
   place.library = library;
-  place.address.store(address, std::memory_order_release);  // with find()
+  place.address.store(address, std::memory_order_release);  // pairs with find()
 }
 
 LibraryWorkspaces& library_workspaces() {

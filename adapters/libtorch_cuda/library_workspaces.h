@@ -65,7 +65,7 @@ class LibraryWorkspaces {
   void add_layout(const Walk& walk);
   void add_place(std::uintptr_t address, Library library);
 
-  std::mutex mutex_;  // for changes
+  std::mutex mutex_;  // locked for changes
   Range allocator_, own_;
   std::array<Layout, 16> layouts_;
   std::atomic<std::size_t> layout_count_{0};

@@ -256,7 +256,7 @@ void attach_to_allocator() {
 }
 
 void set_out_of_memory_callback(OutOfMemoryCallback callback) {
-  g_out_of_memory.store(callback, std::memory_order_release);  // with ran_out_of_memory()
+  g_out_of_memory.store(callback, std::memory_order_release);  // pairs with ran_out_of_memory()
 }
 
 SeenAllocator see_allocator(int device_count) {

@@ -107,7 +107,7 @@ class PeakSpan {
  private:
   friend struct SampleTaker;
   std::uint64_t id_ = 0;
-  std::uint64_t watch_ = 0;             // which start_watching() it belongs to
+  std::uint64_t watch_ = 0;             // number of the start_watching() that it belongs to
   std::vector<DeviceMemory> at_begin_;  // from the device source
 };
 

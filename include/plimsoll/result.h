@@ -44,6 +44,7 @@ class [[nodiscard]] Result {
   explicit(false) Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   explicit(false) Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
+  // value() requires ok(), error() the opposite.
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
   T& value() & { return std::get<0>(state_); }

@@ -76,11 +76,13 @@ class Session {
   Result<Report> ask(const Question& question = {}, const ProgressCallback& progress = {}) const;
 
   // Writes the recording in another format. `write` returns false when it accepts no more data.
+  // Fails if the format is unknown or does not suit the recording.
   Status export_to(std::string_view format, const std::function<bool(std::string_view)>& write,
                    const Question& question = {}, const ProgressCallback& progress = {}) const;
   static std::vector<ExportFormat> export_formats();
 
-  // The columns of the recording. The table keeps the recording alive and may outlive the session.
+  // Returns the columns of the recording; fails for an unknown name. The table keeps the recording
+  // alive and may outlive the session.
   Result<Table> table(std::string_view name) const;
   static std::vector<std::string> table_names();  // "events", "lifetimes", ...
 

@@ -114,7 +114,7 @@ class Detector {
     return observe(sample, &survivors);
   }
 
-  // Only the thresholds of alert_above: the other rules are off.
+  // Checks only the thresholds of alert_above; the other rules are off.
   std::vector<MemoryAlert> observe_thresholds(const MemorySample& sample);
 
   // All findings of the run so far, most severe first.

@@ -23,7 +23,7 @@ struct DeviceLoad {
   std::optional<std::uint64_t> live_bytes;  // for thresholds in bytes
   std::optional<std::uint64_t> peak_bytes;  // for tensors, since the previous sample
 
-  // In the threshold's unit; nullopt: unknown.
+  // The memory used, in the threshold's unit; nullopt if unknown.
   std::optional<double> level(const MemoryThreshold& threshold) const;
 };
 

@@ -1,6 +1,6 @@
-// What memory is used for: the categories of docs/attribution.md, their names, and the rule that
-// decides between them from the facts about an allocation. Readers of recordings and of torch's
-// history have all facts in hindsight. Monitors have only those of live memory (is_found_live).
+// The categories of memory (docs/attribution.md), their names, and the rule that decides between
+// them from the facts about an allocation. Readers of recordings and of torch's history know all
+// facts in hindsight; monitors know only those of live memory (is_found_live).
 #pragma once
 
 #include <array>

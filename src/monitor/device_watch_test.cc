@@ -178,7 +178,7 @@ TEST_F(DeviceWatchTest, a_context_from_before_is_not_distinguished) {
             "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B");
 }
 
-// As inside a container.
+// As in a container, where the driver reports the host's pids.
 TEST_F(DeviceWatchTest, with_foreign_pids_this_process_is_a_sole_entry) {
   cuda_has(kHexA);
   g_usage = {cuda(0, 150, 200)};

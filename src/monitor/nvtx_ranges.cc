@@ -179,14 +179,14 @@ void range_ended(std::uint8_t range, std::uint32_t value) try {
   if (place == 0) return;  // its begin was never reported
   for (; mine.depth >= place; --mine.depth) tool().pop();
 } catch (...) {
-  return;  // as above
+  return;  // no memory: not shown
 }
 
 void step_ended(std::uint64_t number) try {
   begin_step("step " + std::to_string(number + 1));
   count_reported(count_recorded());
 } catch (...) {
-  return;  // as above
+  return;  // no memory: not shown
 }
 
 constexpr plimsoll_range_listener kListener = {range_began, range_ended, step_ended};

@@ -137,7 +137,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Finished blocks on their way to the sink.
   struct Batch {
     std::vector<std::byte> bytes;
-    std::vector<std::size_t> ends;       // of the blocks in bytes
+    std::vector<std::size_t> ends;       // where each block ends in `bytes`
     std::uint64_t waiting_since_ns = 0;  // by the monotonic clock: no event is older
     Extent extent;                       // of the file, after this batch is written
   };

@@ -127,7 +127,7 @@ Py_ssize_t direct_subclasses(PyTypeObject* type) {
 struct Call {
   ThreadState* thread = nullptr;  // null: this call is not observed
   std::uint32_t layer = 0;
-  bool is_root = false;  // of a forward
+  bool is_root = false;  // the outermost call of a forward
   bool has_wrappers = false;
   bool is_wrapped = false;  // the call of the wrapper, which is running, counts as the layer's call
   SavedContext saved;

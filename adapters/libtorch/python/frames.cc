@@ -30,13 +30,13 @@ namespace plimsoll::libtorch {
 struct StackCache {
   struct Slot {
     std::uint64_t hash = 0;
-    std::uint32_t begin = 0;  // in frames
+    std::uint32_t begin = 0;  // position in `frames`
     std::uint32_t count = 0;
     std::uint32_t stack = 0;  // 0: empty slot
   };
   std::vector<Slot> slots = std::vector<Slot>(1024);
   std::vector<PythonFrame> frames;
-  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> by_stack;  // in frames
+  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> by_stack;  // positions
   std::vector<std::uint32_t> undefined;  // stacks in slots that are not defined yet
   std::vector<Slot> waiting;
   std::size_t used = 0;

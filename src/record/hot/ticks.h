@@ -41,7 +41,7 @@ inline std::uint64_t read_ticks(TickSource source) noexcept {
   return clock_ns();
 }
 
-// What a TickClock reads: the counter, the monotonic clock and the wall clock.
+// The clocks that a TickClock reads: the counter, the monotonic clock and the wall clock.
 struct TickReaders {
   std::uint64_t (*ticks)() noexcept;
   std::uint64_t (*clock_ns)() noexcept;
