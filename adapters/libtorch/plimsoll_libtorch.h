@@ -1,5 +1,5 @@
-// The adapter's entry points for a C++ program, which pass it the recorder and record torch's
-// memory.
+// The adapter's entry points for a C++ program. They take the recorder's interface and record
+// torch's memory.
 //
 // The adapter is compiled against the installed torch by one command and includes only recorder_c.h
 // of Plimsoll. Python programs enter through python/module.cc.

@@ -1,5 +1,5 @@
-// Records a LibTorch program that is linked with the adapter from before main(), under `plimsoll
-// run -- PROGRAM` (PLIMSOLL=1).
+// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1), starts recording before main() in LibTorch programs
+// that contain the adapter.
 #include <cstdlib>
 #include <string_view>
 

@@ -76,7 +76,7 @@ class Session {
   Result<Report> ask(const Question& question = {}, const ProgressCallback& progress = {}) const;
 
   // Writes the recording in another format. `write` returns false when it accepts no more data.
-  // Fails if the format is unknown or does not suit the recording.
+  // Fails if the format is unknown.
   Status export_to(std::string_view format, const std::function<bool(std::string_view)>& write,
                    const Question& question = {}, const ProgressCallback& progress = {}) const;
   static std::vector<ExportFormat> export_formats();

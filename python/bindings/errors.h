@@ -1,5 +1,4 @@
-// Converts the engine's error values to Python exceptions, which plimsoll.errors defines. Nothing
-// else in the bindings throws.
+// Converts the engine's error values to Python exceptions, which plimsoll.errors defines.
 #pragma once
 
 #include <nanobind/nanobind.h>

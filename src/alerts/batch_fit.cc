@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kStays = {"parameter", "gradient", "optimizer_state",
                                                     "buffer", "workspace"};
 constexpr std::int64_t kMostItems = 1'000'000'000;
-// The smallest batch-dependent part of a peak, as its fraction 1/N.
+// If less than 1/N of the peak depends on the batch, nothing is estimated.
 constexpr std::uint64_t kLeastPart = 1000;
 
 // The device memory available to this program's tensors: all that others do not use.

@@ -273,7 +273,7 @@ Loss loss_of(nb::handle loss) {
   return [loss]() -> std::optional<double> {
     if (loss.is_none()) return std::nullopt;
     try {
-      const bool is_tensor = nb::hasattr(loss, "detach");  // without it, torch would warn
+      const bool is_tensor = nb::hasattr(loss, "detach");  // or torch would warn
       return nb::cast<double>(nb::float_(is_tensor ? loss.attr("detach")() : nb::borrow(loss)));
     } catch (const nb::python_error& error) {
       if (is_programs(error)) throw;
