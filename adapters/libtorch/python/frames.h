@@ -13,8 +13,8 @@ const StackSource& python_stacks();
 // runs the user's script.
 void set_runner_folder(const char* path);
 
-// Sets the dict with the numbers of a notebook's cells, by the file names that IPython assigns; null
-// if there is no notebook.
+// Sets the dict with the numbers of a notebook's cells, by the file names that IPython assigns;
+// null if there is no notebook.
 void set_notebook_cells(PyObject* cells);
 
 }  // namespace plimsoll::libtorch
