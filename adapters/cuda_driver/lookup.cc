@@ -20,8 +20,8 @@ void* plimsoll_find_dlsym();
 namespace plimsoll::cuda_driver {
 namespace {
 
-// Base names for which cuGetProcAddress() returns the second version of a function, and the CUDA
-// version since which it does so.
+// Base names for which cuGetProcAddress() returns the second version of a function, and the first
+// CUDA version that does so.
 struct BaseName {
   std::string_view name;
   std::string_view symbol;

@@ -2,9 +2,9 @@
 //
 // SetAllocator() alone would miss code that uses torch's default allocator by its address:
 // torch.UntypedStorage(n), and thus copy.deepcopy() of tensors and the loading of old files, and
-// older storages that grow. The default allocator is one static object without members, so its
-// vtable pointer is its whole state: it is replaced by ours, and restored later. If torch has
-// another allocator than its default one, ours is set in front of it.
+// older storages that grow. The default allocator is a static object whose only state is its vtable
+// pointer: that pointer is replaced, and restored later. If the program has set another allocator,
+// ours is set in front of it.
 #pragma once
 
 #include <c10/core/Allocator.h>

@@ -19,7 +19,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-using Observed = std::unique_ptr<at::ObserverContext>;  // we keep ours in ThreadState
+using Observed = std::unique_ptr<at::ObserverContext>;  // unused: the state is in ThreadState
 
 // ---- operators --------------------------------------------------------------------------------
 

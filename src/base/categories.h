@@ -26,7 +26,7 @@ enum class Category : std::uint8_t {
   kOptimizerScratch,  // allocated in an optimizer's step, freed before it ended
   kOther,
   kUnknown,    // no reader could attribute it
-  kPinnedHost  // page-locked memory of the host; snapshots record no more about it
+  kPinnedHost  // page-locked memory of the host; snapshots have no further details
 };
 
 inline constexpr std::array<std::string_view, 14> kCategoryNames = {

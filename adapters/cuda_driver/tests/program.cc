@@ -2,7 +2,7 @@
 //   plugin:N (of the asking library, opened at run time with RTLD_LOCAL)
 //   malloc:N managed:N async:N ptsz:N pool:DEVICE.N host:N hostalloc:N pitch:WxH 3d:WxHxD library:N
 //   next:N (dlsym(RTLD_NEXT); N: whether the linker knows a runtime)
-//   driver:N (cuMemAlloc_v2 by dlsym) old (what must stay unwrapped) missing (what is not there)
+//   driver:N (cuMemAlloc_v2 by dlsym) old (must stay unwrapped) missing (does not exist)
 //   free (the last one) free-all bad-free refuse (the driver refuses the next free) device:N reset
 //   create:N map unmap release retain (of the last physical memory)
 //   cost:N (prints what a pair of N cudaMalloc and cudaFree takes of the thread's time)

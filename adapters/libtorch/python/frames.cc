@@ -99,7 +99,7 @@ struct Chain {
   // The frames from `frame` on, up to `end`; null: all.
   void add_all(InterpreterFrame* frame, const InterpreterFrame* end) {
     std::size_t size = count;
-    std::uint64_t mix = hash;  // both in registers: most operators come here
+    std::uint64_t mix = hash;  // both stay in registers: a hot loop
     for (; frame != nullptr && frame != end && size < kMaxDepth; frame = frame_before(frame)) {
       if (!read_frame(frame, frames[size])) continue;
       mix = mixed(mix, frames[size++]);

@@ -185,7 +185,7 @@ PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
-// Full mode sees the scope that torch opens around a step, which is left after an exception too.
+// Full mode observes the scope that torch opens around a step, which ends even after an exception.
 void set_lite_phase(ThreadState& thread, plimsoll_phase phase) {
   if (!g_attachment.has_operators) thread.context->phase = phase;
 }

@@ -1,4 +1,4 @@
-"""Recording as users record, on a torch that believes that it has CUDA devices."""
+"""Recording as users do, on a torch that reports CUDA devices."""
 
 import os
 import pickle

@@ -21,7 +21,7 @@ namespace plimsoll::record {
 inline constexpr std::uint64_t kRingEvents = 65'536;
 inline constexpr std::size_t kMaxRings = 4'096;
 
-// The hooks' state; our plimsoll_context* pointers point to its first member.
+// The state that the hooks need for a thread. A plimsoll_context* points to its first member.
 struct alignas(64) ThreadState {
   plimsoll_context context{};
   Ring ring;
