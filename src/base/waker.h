@@ -1,4 +1,4 @@
-// What a worker thread sleeps on: a time-out that other threads can cut short.
+// What a worker thread sleeps on: a timeout that other threads can cut short.
 #pragma once
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ class Waker {
   Waker& operator=(const Waker&) = delete;
 
   // For hooks: at most one system call and no lock. A nudge just before the thread falls asleep is
-  // lost; the sleep's time-out makes up for it.
+  // lost; the sleep's timeout makes up for it.
   void nudge() noexcept { pthread_cond_signal(&condition_); }
   // Wakes the thread. If it is not asleep, its next sleep ends immediately.
   void wake() noexcept {
