@@ -14,7 +14,7 @@ RealDlsym real_dlsym();
 bool answer_lookup(void* handle, const char* name, void* caller, void*& address);
 
 // A wrapper of `real`, or `real` itself if the function is unknown. `version` is the version
-// requested from cuGetProcAddress(); with it, a base name identifies a symbol.
+// requested from cuGetProcAddress(); it decides which version of a function a base name means.
 void* wrapper_of_driver_function(const char* base_name, int version, void* real);
 
 // The real function behind one of our exports, as the code at `caller` would have found it. Null if

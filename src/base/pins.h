@@ -1,5 +1,4 @@
-// Charges the free memory of release units to the blocks that pin it, that is, the blocks in the
-// unit.
+// Charges the free memory of release units to the blocks that pin it: those that touch the unit.
 #pragma once
 
 #include <algorithm>

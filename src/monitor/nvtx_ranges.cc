@@ -69,7 +69,8 @@ struct ThreadRanges {
   }
 };
 
-// In a child, nothing is connected. A thread that does not exist there may have held the lock.
+// A child sends no ranges until it starts NVTX itself. A thread that does not exist there may have
+// held the lock.
 void begin_in_child() try {
   plimsoll_listen_to_ranges(nullptr);
   ::new (&ranges().mutex) std::mutex;

@@ -20,7 +20,7 @@ struct BlockChart {
   std::vector<std::uint64_t> totals;  // by column
   std::vector<ChartBand> bands;       // bottom up; they sum to the totals. Empty: without color
   std::size_t rows = 8;
-  std::uint64_t row_value = 1;  // value of the height of a row; not 0
+  std::uint64_t row_value = 1;  // the value that a row represents; not 0
 };
 
 // The text in one of the terminal's 256 colors.
