@@ -3,10 +3,11 @@
 // of a torch::nn::Module are found.
 //
 //   one owner                 its path
-//   several owners            the innermost module that holds them all
+//   several owners            the innermost module that contains them all
 //   none (ReLU, a loss)       no layer: which module ran cannot be known
-//   an update of a parameter  no layer: an operator in place on a parameter, or of a parameter and
-//                             its own gradient, is an optimizer's or an initialization's
+//   an update of a parameter  no layer: an operator that changes a parameter in place, or takes a
+//                             parameter and its own gradient, belongs to an optimizer or to an
+//                             initialization
 #pragma once
 
 #include <ATen/core/Tensor.h>

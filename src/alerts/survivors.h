@@ -8,7 +8,7 @@
 // A site is the layer and outermost operator of an allocation, and its category. Two histories are
 // judged: the whole run, whose samples are merged in pairs when there are 64, and the newest 32
 // samples, for growth that begins late. Memory: at most 12 KiB for a site that retains anything for
-// two samples, and at most 256 sites and categories of devices. One thread.
+// two samples, and at most 256 sites and categories of devices. Use it on one thread.
 #pragma once
 
 #include <cstddef>

@@ -2,18 +2,19 @@
 // steps they were made. Memory that every step replaces leaves no survivors, whatever its size, so
 // inputs that get longer do not look like a leak.
 //
-// There are T steps; the first quarter is warm-up; an allocation that is at least T/8 steps old has
-// come of age. A site grows if
+// Of T steps, the first quarter is warm-up. An allocation that is at least T/8 steps old has come of
+// age. A site grows if
 //
 //   1. at least 3 steps between warm-up and coming of age have left survivors;
 //   2. survivors come from each third of these steps, and at least 12 % of them from the first and
 //      from the last;
 //   3. the number of live allocations of age never falls by more than 20 % of its growth, as it
 //      does for a pool that fills and empties;
-//   4. the growth continues: at least 25 % of it is in the later half and, of 8 steps or more, 10 %
-//      in the last fifth. A cache or window that is full has stopped growing;
-//   5. of the allocations of the first step, or from before it, fewer than half as many have died
-//      since as newer ones have stayed. A queue that was filled then exchanges one for one.
+//   4. the growth continues: at least 25 % of it is in the later half and, with 8 steps or more,
+//      10 % in the last fifth. A cache or window that is full has stopped growing;
+//   5. old allocations stay: of those made in the first step or before it, the number that died
+//      after the warm-up is less than half the number of newer survivors. A queue that was filled
+//      at the start frees an old entry for each new one.
 //
 // The thresholds were chosen on simulated leaks, windows, caches, queues and random lifetimes;
 // growth_rule_test.cc repeats the simulation. Reports of recordings and alerts of running programs
