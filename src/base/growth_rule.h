@@ -2,8 +2,8 @@
 // steps they were made. Memory that every step replaces leaves no survivors, whatever its size, so
 // inputs that get longer do not look like a leak.
 //
-// Of T steps, the first quarter is warm-up. An allocation that is at least T/8 steps old has come of
-// age. A site grows if
+// Of T steps, the first quarter is warm-up. An allocation that is at least T/8 steps old has come
+// of age. A site grows if
 //
 //   1. at least 3 steps between warm-up and coming of age have left survivors;
 //   2. survivors come from each third of these steps, and at least 12 % of them from the first and
