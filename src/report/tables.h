@@ -15,7 +15,7 @@ namespace plimsoll::report {
 // Bytes of live allocations are allocated bytes if the device has block sizes, else requested
 // bytes.
 
-// A part of a line's bytes, by the line inside the packages that it calls.
+// A part of a line's bytes, by the line inside the packages that the line calls.
 struct InnerLineRow {
   std::string line;  // or a reason in brackets
   std::uint64_t bytes = 0;

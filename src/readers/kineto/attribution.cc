@@ -87,7 +87,7 @@ Status Attribution::place_all(std::vector<TimePoint>& points, base::Progress& pr
   return status;
 }
 
-// Kineto puts the calls of threads that it cannot identify under thread 0, and no others.
+// Kineto records the calls of threads that it cannot identify under thread 0, and no others there.
 void Attribution::find_python_threads() {
   has_python_.assign(recording_.threads.size(), false);
   for (const Span& span : recording_.spans) {
