@@ -100,7 +100,7 @@ class Names : public format::NoRecords {
     return kText;
   }
 
-  // Values that are names only if another field says so.
+  // Handles values that are names only if another field of the record says so.
   template <typename Record>
   void use_value(const Record&) {}
   void use_value(const format::Setting& setting) {

@@ -1,5 +1,6 @@
-// gradients_kept, when no optimizer clears them: parameters meant to be frozen get gradients
-// because the program leaves requires_grad on and passes only the others to the optimizer.
+// gradients_kept, when no optimizer clears the gradients: parameters meant to be frozen get
+// gradients because the program leaves requires_grad on and passes only the other parameters to the
+// optimizer.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -63,7 +63,7 @@ constexpr auto kAcceleratorNames = std::to_array<AcceleratorNames>({
      "its environment variable"},
 });
 
-// Rules have the names of CUDA.
+// Replaces CUDA's names, which the rules use, by those of the device's accelerator.
 void use_names_of_accelerator(report::Finding& finding, const Facts& facts) {
   const auto* const names =
       std::ranges::find(kAcceleratorNames, accelerator_of(facts.trace), &AcceleratorNames::type);
