@@ -205,7 +205,8 @@ class WorkspaceSearch {
   // A workspace comes after the result, and its line or operator later runs again without it: with
   // fewer allocations, by the number of workspaces in the first run.
   bool is_made_once(const Candidate& candidate) const {
-    // What a forward keeps is freed by its backward, which the history may not contain.
+    // Memory kept by a forward is freed by its backward, which may come after the end of the
+    // history.
     if (candidate.row > last_backward_) return false;
     const std::vector<Run>& runs = runs_.at(site_id(candidate.row).value);
     const auto run = std::ranges::lower_bound(runs, candidate.row, {}, &Run::last_row);

@@ -28,7 +28,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kRedactionPieceBytes = 1 << 18;
 
-// What a name is used for, as bits.
+// The uses of a name, as bits.
 enum Use : unsigned {
   kPublic = 1u << 0u,  // dtypes, shapes, settings
   kTorchFunction = 1u << 1u,

@@ -16,7 +16,7 @@ namespace plimsoll::model {
 enum class FreeKind : std::uint8_t {
   kPinned,      // a block keeps its unit
   kReleasable,  // empty_cache() would return it
-  // Of a private pool: empty_cache() cannot return it while the CUDA graph or the MemPool exists.
+  // In a private pool: empty_cache() cannot return it while the CUDA graph or the MemPool exists.
   kPrivate,
 };
 

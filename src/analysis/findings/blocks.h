@@ -28,7 +28,7 @@ std::string names_of(const LayerRows& blocks);
 // "Net.blocks.0…11 hold 44.0 MiB of it: 12 × 3.7 MiB."
 std::string blocks_text(const LayerRows& blocks, Measure measure);
 
-// Of these layers, those that do not run through torch.utils.checkpoint already.
+// Omits the layers that already run through torch.utils.checkpoint.
 LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks);
 
 // Of these layers, those in a list of layers ("Net.blocks.3"), which are the ones that packages

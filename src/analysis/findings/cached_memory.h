@@ -1,6 +1,6 @@
-// stranded_memory, second kind: reserved memory far above what was ever live, in cached blocks that
-// nothing pins. The allocator keeps blocks of every shape that it has served, and returns them to
-// the driver only when the device is full.
+// stranded_memory, second kind: far more memory was reserved than was ever live, in cached blocks
+// that nothing pins. The allocator keeps blocks of every shape that it has served, and returns them
+// to the driver only when the device is full.
 #pragma once
 
 #include <cstdint>

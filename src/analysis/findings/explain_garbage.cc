@@ -32,7 +32,8 @@ constexpr double kRegular = 0.6;
 // next step is no evidence either way.
 constexpr double kMostlyCollected = 0.8;
 constexpr std::size_t kFewestStepsKept = 2;
-// What is still live at the end is garbage too if the collector freed this share of the rest.
+// Memory still live at the end counts as garbage too if the collector freed this share of all
+// memory that outlived its step.
 constexpr double kCollectedOften = 0.25;
 constexpr double kShareOfKind = 0.1;
 
@@ -140,7 +141,7 @@ class Garbage {
   std::unordered_map<std::uint64_t, SourceHistory> sources_;
 };
 
-// What the whole recording shows about garbage.
+// Figures about garbage in the whole recording.
 struct GarbageTotals {
   std::set<std::size_t> collections;
   std::uint64_t collected_bytes = 0;

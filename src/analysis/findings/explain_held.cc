@@ -1,5 +1,5 @@
-// model_copies, batches_kept, optimizer_scratch: memory that a program holds in addition to
-// training.
+// model_copies, batches_kept, optimizer_scratch: memory that a program retains in addition to what
+// training needs.
 #include <algorithm>
 #include <array>
 #include <map>

@@ -31,7 +31,7 @@ std::size_t backwards_in(const Peak& peak, std::uint32_t from, std::uint32_t to)
                                   std::ranges::upper_bound(begins, from));
 }
 
-// What the recording shows about a parameter's gradient.
+// The allocations of a parameter's gradient in the recording.
 struct Gradient {
   std::size_t made = 0;
   bool has_state = false;  // an optimizer has state for its parameter

@@ -47,7 +47,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 struct AcceleratorNames {
   model::DeviceType type;
-  std::string_view module;   // of the functions that torch.cuda has
+  std::string_view module;   // replaces "torch.cuda."
   std::string_view tool;     // lists processes and devices
   std::string_view visible;  // the environment variable that selects devices
 };

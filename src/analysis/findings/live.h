@@ -1,4 +1,4 @@
-// The peak that the rules about its composition describe.
+// Finds the peak that the rules about its composition describe.
 #pragma once
 
 #include "analysis/findings/rules.h"

@@ -123,7 +123,7 @@ void split_by_forward(const Peak& peak, const BackwardUse& use, RootModules& roo
   }
 }
 
-// What a forward in training keeps for its backward.
+// The tensors that a forward in training keeps for its backward, by layer and operator.
 Calls kept_in_training(const RootModule& root) {
   Calls kept;
   for (const auto& [call, count] : root.kept) {

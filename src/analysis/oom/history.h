@@ -1,9 +1,9 @@
-// What a device allocated before an out-of-memory error, as one sequence, and the steps in it. The
-// estimate of what a failed step needed (need.h) compares the failed step with earlier ones.
+// The allocations of a device before an out-of-memory error, as one sequence, and the steps in it.
+// The estimate of what a failed step needed (need.h) compares the failed step with earlier ones.
 //
-// A step is the span between two marks of the recording. Snapshots have no marks: a step is then a
-// forward pass, with the backward pass and the optimizer that follow. Without either, a step is a
-// call of the root module.
+// A step is the span between two marks of the recording. Snapshots have no marks: there, a step is
+// a forward pass with the backward pass and the optimizer that follow. If there is no backward
+// either, a step is a call of the root module.
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ std::uint64_t peak_so_far(const History& history, const Step& failed, std::uint6
   return static_cast<std::uint64_t>(std::max<std::int64_t>(most, 0));
 }
 
-// Replays the rest of the earlier step on top of what is live at the failure.
+// Replays the rest of the earlier step, starting from the memory live at the failure.
 class Replay {
  public:
   Replay(const History& history, const Step& failed, const Alignment& alignment,

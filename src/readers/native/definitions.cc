@@ -14,8 +14,8 @@ namespace {
 
 using model::DeviceType;
 
-// Ids below this number need not be covered by bytes of the file: they may be assigned before any
-// definition is written.
+// Ids may exceed the number that the file's bytes allow by this many, because ids may be assigned
+// before their definitions are written.
 constexpr std::uint64_t kFreeIds = 1 << 12;
 // More settings, or more notices per device, are implausible.
 constexpr std::size_t kMostSettings = 256, kMostNotices = 256;

@@ -16,7 +16,7 @@ using model::Event;
 
 namespace {
 
-// Of Python's collector: a run of this generation examines all objects.
+// A run of this generation of Python's collector examines all objects.
 constexpr std::uint64_t kFullGeneration = 2;
 
 }  // namespace
