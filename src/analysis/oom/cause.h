@@ -53,8 +53,8 @@ struct OomFacts {
 // is not available.
 bool is_limited(const OomFacts& facts);
 
-// The need that certainly fits into `available_bytes`: 95 % of it, because estimates are not exact
-// and an allocator never uses all of its memory.
+// The largest need that certainly fits into `available_bytes`: 95 % of it, because estimates are
+// not exact and an allocator never uses all of its memory.
 std::uint64_t safe_bytes(std::uint64_t available_bytes);
 
 // The memory that the process could have for live allocations of the request's pool, without

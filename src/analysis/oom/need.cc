@@ -187,8 +187,9 @@ class Replay {
     release_older(row);
   }
 
-  // Handles memory from before the earlier step that it frees, such as the gradients of the step
-  // before it. The failed step frees a block of the same size and category from before it instead.
+  // Handles memory that the earlier step frees although it is older than that step, such as the
+  // gradients of the step before it. In the failed step, an older block of the same size and
+  // category is freed instead.
   void release_older(std::uint32_t row) {
     const model::Trace& trace = history_.trace();
     const model::DeviceTrace& device = history_.device();

@@ -34,8 +34,8 @@ void add_ratio(const Made& now, const Made& before, Ratios& ratios) {
                    static_cast<double>(before.requested_bytes));
 }
 
-// The median ratio, without unchanged sizes unless nearly all are unchanged: copies of weights and
-// other memory of constant size must not hide that the batch has changed.
+// The median of the ratios that differ from 1, or 1 if few of them do. Otherwise copies of weights
+// and other memory of constant size could hide that the batch has changed.
 double typical(Ratios ratios) {
   const std::size_t all = ratios.size();
   std::erase_if(ratios, [](double ratio) { return std::abs(ratio - 1.0) < kLeastDifference; });

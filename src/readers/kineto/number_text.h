@@ -1,5 +1,5 @@
-// Parses the numbers of a trace from their text. Times are microseconds with three decimals and up
-// to sixteen digits, so a double would lose the nanoseconds.
+// Parses the numbers of a trace from their text. Times are microseconds with up to sixteen digits
+// before the point and three after it; a double would lose the nanoseconds.
 #pragma once
 
 #include <cstdint>
