@@ -131,7 +131,7 @@ LayerMemoryStats stats_of(const report::LayerRow& row, const std::string& name) 
           .peak_bytes = row.own.peak_bytes};
 }
 
-// Without a name: the first GPU, or the CPU.
+// If the name is empty: the first GPU, or the CPU.
 const report::DeviceReport* find_device(const report::Report& report, const std::string& name) {
   const report::DeviceReport* found = nullptr;
   for (const report::DeviceReport& device : report.devices) {

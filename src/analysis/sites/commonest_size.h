@@ -1,5 +1,5 @@
-// The size that each of a few lines requests most often. Exact, with memory only for the distinct
-// sizes of those lines.
+// Finds the size that each of a few lines requests most often. Exact, with memory only for the
+// distinct sizes of those lines.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class CommonestSizes {
 
   void add(std::uint32_t line, std::uint64_t size_bytes) { ++counts_[Key{size_bytes, line}]; }
 
-  // By line; of equally frequent sizes, the largest.
+  // The result for each line; of equally frequent sizes, the largest.
   const std::vector<Commonest>& find() {
     for (const auto& [key, count] : counts_) {
       Commonest& best = best_[key.line];
