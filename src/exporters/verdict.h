@@ -1,5 +1,6 @@
-// What a report says first and last, apart from its findings: the sentence for a report without
-// any, notes about the input, and what could not be answered. Text from the file is printable.
+// Texts at the start and end of a report, apart from its findings: the sentences of a report
+// without findings, notes on the input, and unanswered questions. Text from the file is made
+// printable.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@
 
 namespace plimsoll::exporters {
 
-// The device with the highest peak among those asked for (is_asked_for); null if none has memory.
+// The requested device (is_asked_for) with the highest peak; null if none has memory.
 const report::DeviceReport* fullest(const report::Report& report, std::string_view asked_for);
 
-// The severity in capitals; and the next step with the bytes it saves, empty if there is none.
+// The severity in capitals, and the next step with the bytes that it saves (empty without one).
 std::string severity_mark(const report::Finding& finding);
 std::string step_text(const report::Finding& finding);
 
@@ -27,7 +28,7 @@ struct InputNote {
 };
 std::vector<InputNote> notes_on_input(const report::Report& report);
 
-// Skipped passes, and what others could not answer; those with the same reason are one.
+// Skipped passes, and questions that passes could not answer, grouped by reason.
 struct Unanswered {
   std::string names;
   std::string reason;
