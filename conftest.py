@@ -1,4 +1,4 @@
-"""What all Python tests share: where the samples lie, and which command is under test."""
+"""What all Python tests share: the folder of samples, and the command under test."""
 
 import os
 import re

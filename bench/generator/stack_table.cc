@@ -85,7 +85,7 @@ std::vector<Frame> engine_frames() {
   };
 }
 
-// Three interpreter frames between two Python frames unless a depth is asked for; then as many as
+// Puts three interpreter frames between two Python frames or, if a depth is requested, as many as
 // fit.
 std::vector<Frame> interleave(const std::vector<Frame>& python, size_t fillers) {
   std::vector<Frame> result;
