@@ -32,7 +32,7 @@ LOAD = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
 
 @dataclass
 class Run:
-    """What one child cost."""
+    """The cost of one child."""
 
     seconds: float
     peak_bytes: int

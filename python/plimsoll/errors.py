@@ -1,4 +1,4 @@
-"""The exceptions of plimsoll. Each is also the matching builtin exception.
+"""The exceptions of plimsoll. Each also derives from the matching builtin exception, if any.
 
 Error                       the base class of all others
 ├── InvalidArgumentError    also ValueError

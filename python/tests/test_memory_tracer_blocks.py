@@ -100,7 +100,7 @@ def test_a_tensor_from_between_two_blocks_is_counted():
     assert second.allocated_bytes - first.allocated_bytes == batch.nbytes
 
 
-# ---- what a block costs: hooks and searches, not seconds -----------------------------------------
+# ---- the cost of a block: hooks and searches, not seconds ----------------------------------------
 
 
 def test_performance_overhead_is_nothing_outside_of_blocks():

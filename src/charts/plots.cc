@@ -37,7 +37,7 @@ Error missing(std::string sentence) {
   return make_error(ErrorCode::kInvalidArgument, std::move(sentence));
 }
 
-// Makes one plot of a recording: checks the options that all plots share, and adds title and text.
+// What all plots of a recording share: its device, point in time, title and errors.
 class PlotMaker {
  public:
   PlotMaker(const PlotInput& input, const PlotOptions& options)

@@ -14,8 +14,8 @@
 
 namespace plimsoll::exporters {
 
-// Receives the bytes. write() returns an error once (disk full, closed pipe); the exporter passes
-// it on and stops.
+// Receives the output. If write() fails (disk full, closed pipe), the exporter stops and returns
+// its error.
 class Output {
  public:
   virtual ~Output() = default;

@@ -16,7 +16,7 @@ struct Box {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
 
-// What shapes are painted with.
+// How a shape is painted.
 struct Ink {
   Color color;
   double opacity = 1;

@@ -160,7 +160,7 @@ def _step_ended(optimizer: Any, args: Any, kwargs: Any) -> None:
     _next_s = now + max(_SOONEST_S, _COST * (now - began), now - _begun_s)
 
 
-# ---- who enabled it ------------------------------------------------------------------------------
+# ---- whether Plimsoll or the program enabled the history -----------------------------------------
 
 
 def _is_enabled(torch: Any) -> bool:

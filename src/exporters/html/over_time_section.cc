@@ -65,8 +65,8 @@ std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t 
 }
 
 // Transparent rectangles on top of the bands: the browser shows their titles, and the script
-// listens for clicks on them. Marks are above the columns, so that a failure can be selected even
-// if its column shows another point.
+// handles their events. Marks are above the columns, so that a failure can be selected even if its
+// column shows another point.
 std::string selectors(const DeviceView& view, const charts::TimelineData& data,
                       const charts::Chart& chart, bool has_titles) {
   constexpr double kMarkSize = 18;

@@ -53,7 +53,7 @@ void write_fixed_point(Markup& html, const std::string& what, const std::string&
 struct ChartSize {
   const char* name;  // CSS class
   double width;
-  double height;  // 0: what suits the chart
+  double height;  // 0: a height that suits the chart
 };
 void write_chart(Markup& html, std::string_view title, const std::string& id,
                  std::initializer_list<ChartSize> sizes,
