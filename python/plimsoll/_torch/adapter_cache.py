@@ -89,7 +89,7 @@ class Entry:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Admit one process at a time: on this machine and, if the file system locks, elsewhere."""
+        """Admit one process at a time, also among machines if the file system has locks."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         end = time.monotonic() + _LOCK_SECONDS
         with open(os.open("lock", flags, 0o600, dir_fd=self._folder), "wb") as file:
