@@ -212,7 +212,7 @@ class StepsPainter {
                                     {label + " \xC2\xB7 " + name_of(bar), label}));
   }
 
-  // Draws the growth of the table as a line, centered on the floors after the warm-up.
+  // Draws the table's growth as a line through the median of the floors after the warm-up.
   void add_slope() {
     if (!slope_) return;
     std::vector<double> residuals;

@@ -39,7 +39,7 @@ def begin_with_torch(path: str, **options: Any) -> None:
         print_notice(f"{error}; nothing is recorded")
         return
     pid = os.getpid()
-    seconds_before = 0.0  # stays 0 if the compiler fails
+    seconds_before = 0.0  # of children before the start, such as the compiler
     atexit.register(lambda: _report(recording, seconds_before) if os.getpid() == pid else None)
 
     def begin() -> None:

@@ -149,7 +149,7 @@ def _take_interpreter(options: argparse.Namespace) -> None:
 
 
 def _add_environment(options: argparse.Namespace) -> None:
-    """Return the options that only environment variables set, read as for ``PLIMSOLL=1``."""
+    """Add the options of the environment variables, read as for ``PLIMSOLL=1``."""
     for name in os.environ:
         if name.startswith("PLIMSOLL_") and name not in _VARIABLES:
             near = difflib.get_close_matches(name, _VARIABLES, 1, 0.9)

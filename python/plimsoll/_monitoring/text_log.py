@@ -78,7 +78,7 @@ def _shown(error: Exception) -> str:
 def _is_empty(file: TextIO) -> bool:
     try:
         return file.tell() == 0
-    except OSError as error:  # such as a closed pipe
+    except OSError as error:  # a pipe or a terminal has no position
         leave_to_program(error)
         return False
 

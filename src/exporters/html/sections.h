@@ -45,8 +45,8 @@ void write_breakable(Markup& html, std::string_view text);
 void write_place(Markup& html, std::string_view label);
 // "at the peak", "when memory ran out", "after event 12".
 std::string place_in_time(const report::PointInTime& point);
-// A sentence about `what`, whose figures do not follow the selection. The script shows it while
-// another point is selected.
+// A hidden sentence: `what` is shown for `place`, not for the selected point. The script shows it
+// while another point is selected.
 void write_fixed_point(Markup& html, const std::string& what, const std::string& place);
 // A chart in several widths; the style sheet shows the one that fits. `id` must be unique on the
 // page.

@@ -20,7 +20,7 @@ namespace {
 
 using enum text::TextTable::Align;
 
-// How a table about a point in time names its groups.
+// A table about a point in time: its rows, and the heading of their names.
 struct GroupTable {
   TableKind kind;
   const std::vector<report::GroupRow> report::Tables::* rows;

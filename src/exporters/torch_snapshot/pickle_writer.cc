@@ -12,8 +12,8 @@ constexpr std::size_t kFrameBytes = 1 << 16;
 constexpr std::uint32_t kBatchItems = 1000;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// The length of the text at the front that Python can decode: UTF-8, including the lone surrogates
-// that its pickles use for file names that are not UTF-8.
+// The bytes of the first character; 0 if Python cannot decode it. Python's pickles store file names
+// that are not UTF-8 with lone surrogates, so these are accepted.
 std::size_t decodable_length(std::string_view text) {
   const std::size_t len = base::utf8_sequence_length(text);
   if (len != 0 || text.size() < 3) return len;
