@@ -20,8 +20,7 @@ enum class Action : uint8_t {
 /// Identifies a stack of a StackTable.
 using SiteId = uint32_t;
 
-/// One captured traceback. Each allocation has its own, even if its stack is not new; id 0 means
-/// none.
+/// One captured traceback. Each allocation has its own, even if its stack is known. Id 0 is none.
 struct Context {
   uint64_t id = 0;
   SiteId site = 0;

@@ -1,7 +1,6 @@
 // Writes one snapshot in the layout of torch.cuda.memory._dump_snapshot, piece by piece and in
 // PyTorch's order: segments, trace, settings, annotations. Frames are written once each, and the
-// list of frames once per allocation. Memory holds only the memo ids of the frames and of the live
-// allocations.
+// list of frames once per allocation. Memory holds only memo ids of frames and live allocations.
 #pragma once
 
 #include <cstdint>

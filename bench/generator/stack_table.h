@@ -29,7 +29,7 @@ class StackTable {
 
   /// An allocation by operator `op` ("addmm") under the given Python frames, innermost first.
   SiteId python_site(const std::string& op, const std::vector<Frame>& python);
-  /// An allocation by an autograd node ("AddmmBackward0") on an engine thread, which has no Python
+  /// An allocation by an autograd node ("AddmmBackward0") on an engine thread, without Python
   /// frames.
   SiteId backward_site(const std::string& node, const std::string& op);
 

@@ -132,8 +132,7 @@ struct Options {
   }
 };
 
-// All monitors of plimsoll/monitor.h that print: a measurement, checkpoints, a block, epochs, a
-// batch.
+// All monitors of plimsoll/monitor.h that print: a point, checkpoints, a block, epochs, a batch.
 class Monitors {
  public:
   // Starts monitoring if the options enable it.
@@ -183,8 +182,7 @@ class Monitors {
   std::optional<plimsoll::TrainingMonitor> samples_;
 };
 
-// Reads the monitoring options from the configuration or, without one, from the flags and then the
-// environment.
+// Reads the monitoring options from the configuration or else from the flags and the environment.
 plimsoll::Status read(const Options& options, plimsoll::MonitorOptions& monitoring) {
   if (const std::string& file = options.values.at("--config"); !file.empty()) {
     PLIMSOLL_TRY_ASSIGN(monitoring, plimsoll::load_monitor_options(file));
@@ -200,8 +198,7 @@ plimsoll::Status read(const Options& options, plimsoll::MonitorOptions& monitori
   return monitoring.set_from_environment();
 }
 
-// Starts watching, with hooks of its own unless a tracer has installed some. Returns the problem,
-// if any.
+// Starts watching, with separate hooks unless a tracer has installed some; returns the problem.
 std::string watch(const plimsoll::MemoryTracer* tracer) {
   if (plimsoll::Status status = plimsoll::start_watching(); !status) return status.error().message;
   if (tracer != nullptr) return "";

@@ -32,7 +32,7 @@ struct GroupStyle {
 model::Dimension default_dimension(const model::Trace& trace, const model::DeviceTrace& device,
                                    const model::UserLines& lines);
 
-// Layers are grouped at the deepest level that has few enough of them to tell apart; other
+// Layers are grouped at the deepest level that has few enough of them to distinguish; other
 // dimensions have all their groups. nullopt if the recording lacks this information.
 std::optional<tiles::Groups> groups_by(const model::Trace& trace, const model::DeviceTrace& device,
                                        const model::UserLines& lines, model::Dimension dimension);

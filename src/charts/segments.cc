@@ -212,8 +212,7 @@ class SegmentsPainter {
     }
   }
 
-  // The end of the run of parts that begins at `first` and is drawn as one; sets `bytes` to its
-  // size.
+  // The end of the run of parts from `first` that is drawn as one; sets `bytes` to its size.
   std::size_t end_of_run(const SegmentParts& segment, std::size_t first,
                          std::uint64_t& bytes) const {
     bytes = segment.parts[first].size_bytes;
@@ -224,8 +223,7 @@ class SegmentsPainter {
     return end;
   }
 
-  // Limits the number of parts, so that the size of a drawing does not depend on the number of
-  // blocks.
+  // Limits the number of parts, so that the size of a drawing is independent of that of blocks.
   void choose_thinnest() {
     const auto most = static_cast<std::size_t>(
         std::max(static_cast<double>(kMostParts) * std::min(1.0, plot_.width / 1200), 200.0));

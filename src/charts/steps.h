@@ -9,8 +9,7 @@
 namespace plimsoll::charts {
 
 // Shows the steps of a device in the report. If there are too many for the width, adjacent steps
-// share a bar with their highest peak and their highest floor. If no steps are marked, the chart is
-// a sentence.
+// share a bar with their highest peak and highest floor. A sentence if no steps are marked.
 Chart steps(const report::Report& report, std::int32_t device, const ChartOptions& options);
 
 }  // namespace plimsoll::charts

@@ -1,5 +1,4 @@
-// Memory over time as stacked bands. Every column shows a live set that occurred, exact to the
-// byte.
+// Memory over time as stacked bands. Every column is a live set that occurred, to the byte.
 #pragma once
 
 #include <cstddef>

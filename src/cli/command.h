@@ -78,8 +78,7 @@ struct Command {
   std::vector<Option> options;
   std::vector<Section> sections;
   int (*run)(const Arguments&) = nullptr;  // the exit code
-  // Replaces `run` for commands whose arguments mostly belong to another program; they are
-  // unparsed.
+  // Replaces `run` if most of the arguments belong to another program. The words are unparsed.
   int (*run_words)(const std::vector<std::string>&) = nullptr;
 };
 

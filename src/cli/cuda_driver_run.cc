@@ -19,8 +19,7 @@ namespace {
 
 constexpr const char* kLibrary = "libplimsoll_cuda_driver.so";
 
-// PLIMSOLL_CUDA_LIBRARY, or next to this command, or in the Python package that contains the
-// command.
+// PLIMSOLL_CUDA_LIBRARY, or next to this command, or in the Python package that contains it.
 std::string find_library() {
   std::error_code error;
   if (const char* chosen = std::getenv("PLIMSOLL_CUDA_LIBRARY"); chosen != nullptr) {

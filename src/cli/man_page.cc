@@ -9,8 +9,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// Escapes text for roff: no escape sequences, no requests, and hyphens that can be searched and
-// copied.
+// Escapes text for roff: no escapes, no requests, and hyphens that can be searched and copied.
 std::string escaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -196,8 +196,7 @@ class Page {
   std::size_t scrolled_ = 0;
 };
 
-// Ends this process by the signal, as it would have ended without a screen. Restore the screen
-// first.
+// After restoring the screen: lets the signal end this process, as it would have without a screen.
 int end_by(int signal) {
   if (signal == SIGINT) return kInterrupted;
   ::raise(signal);

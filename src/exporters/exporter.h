@@ -14,8 +14,7 @@
 
 namespace plimsoll::exporters {
 
-// Receives the output. If write() fails (disk full, closed pipe), the exporter stops and returns
-// its error.
+// Receives the output. If write() fails (full disk, closed pipe), the exporter returns its error.
 class Output {
  public:
   virtual ~Output() = default;

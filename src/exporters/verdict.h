@@ -1,6 +1,5 @@
-// Texts at the start and end of a report, apart from its findings: the sentences of a report
-// without findings, notes on the input, and unanswered questions. Text from the file is made
-// printable.
+// Texts at the start and end of a report, apart from its findings: the sentences without findings,
+// notes on the input, unanswered questions. Text from the file is made printable.
 #pragma once
 
 #include <string>

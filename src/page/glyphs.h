@@ -1,6 +1,5 @@
 // A font for PNG, drawn for Plimsoll. Characters are strokes of one width, which suit every size
-// and scale. It has ASCII and the punctuation and signs of charts; other characters are an empty
-// box.
+// and scale: ASCII, and the punctuation and signs of charts. Others are an empty box.
 #pragma once
 
 #include <cstdint>

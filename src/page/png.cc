@@ -256,8 +256,7 @@ void append_chunk(std::string& out, std::string_view type, std::string_view data
   append_number(out, crc32(body));
 }
 
-// Rows without filters: rows of a chart are mostly runs and repetitions, which deflate finds
-// itself.
+// Rows without filters, because deflate finds the runs and repetitions of a chart itself.
 std::string rows_of(const Raster& raster) {
   const std::size_t row_bytes = raster.width() * 3;
   std::string out;

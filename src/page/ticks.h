@@ -17,8 +17,7 @@ struct Tick {
 // ("256 MiB", "1.25 GiB"). None if `highest` is below 1.
 std::vector<Tick> byte_ticks(double highest);
 
-// At most `most` ticks in [first, last], at multiples of 1, 2 or 5 times a power of ten, at
-// least 1.
+// At most `most` ticks in [first, last], at multiples of 1, 2, 5, 10, 20, ... (never fractions).
 std::vector<Tick> count_ticks(double first, double last, std::size_t most);  // "12,000"
 // The same for nanoseconds, with all labels in one unit: "1.5 s", "20 ms".
 std::vector<Tick> time_ticks(double first_ns, double last_ns, std::size_t most);

@@ -42,8 +42,7 @@ Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const G
 
 // Keeps the groups that are among the `keep` largest, either at one of the `important` points or by
 // their sum over `points`; all others become one last group, kEverythingElse. At most
-// keep * (important.size() + 1) + 1 groups remain. The live set is computed at each important
-// point.
+// keep * (important.size() + 1) + 1 groups remain. Each important point costs a live set.
 Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Groups groups,
                std::span<const std::int64_t> points, std::span<const std::int64_t> important,
                std::size_t keep);

@@ -58,8 +58,7 @@ LargeSpans large_spans(const model::Trace& trace, const model::DeviceTrace& devi
   return large;
 }
 
-// Stacks the spans and splits them where their base changes. Sums wrap: a hostile file may have any
-// size.
+// Stacks the spans and splits them where their base changes. Sums wrap: sizes may be hostile.
 class Stack {
  public:
   Stack(const Groups& groups, std::size_t budget, Rectangles& out)

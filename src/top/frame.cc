@@ -73,8 +73,7 @@ class Frame {
   std::string bold(std::string_view text) const {
     return text::styled(text, Style::kBold, settings_.color);
   }
-  // Adds a line with the sparkline, the change and the growth over the last minute, as far as they
-  // fit.
+  // Adds a line with sparkline, change and growth over the last minute, as far as they fit.
   void line_with(const std::string& text, std::size_t columns, const Trend& trend) {
     std::string change = trend.change();
     if (change.empty()) return line(text);

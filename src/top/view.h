@@ -1,5 +1,5 @@
-// The content of `plimsoll top` at one point in time. TopProbe collects it, and top/frame.h formats
-// it.
+// The content of `plimsoll top` at one point in time, as values: TopProbe collects them, and
+// top/frame.h formats them.
 #pragma once
 
 #include <cstdint>

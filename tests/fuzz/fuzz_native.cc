@@ -1,7 +1,6 @@
 // Feeds bytes to the reader of Plimsoll's own trace files. The first byte sets the size of the
 // pieces and the form of the rest: a file, or payloads (a kind, two bytes of length, and that many
-// bytes), which are put into blocks with valid checksums, because no fuzzer would find these by
-// itself.
+// bytes) that are put into blocks with valid checksums, which a fuzzer would never find.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

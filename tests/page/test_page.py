@@ -130,7 +130,7 @@ def test_lines_inside_packages_sum_to_their_line(page):
     inside = {row["key"]: row["inside"] for row in made.report["tables"]["by_line"]}
     (parts,) = inside.values()
     assert parts[0]["line"] == "transformers/models/llama/modeling_llama.py:14 (forward)"
-    assert parts[-1]["line"] == "[other: 5 groups]"  # besides the line itself
+    assert parts[-1]["line"] == "[other: 5 groups]"  # in addition to the line itself
     (table,) = parsed(made.text).all("table", data_table="line")
     for row in table.all("tr", data_key=None):
         parts = {

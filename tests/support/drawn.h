@@ -66,8 +66,7 @@ inline TextBox box_of(const page::Text& text) {
   return {left, left + width, text.y - text.size * 0.75, text.y};
 }
 
-// What a reader would complain about: texts that overlap, or that an edge cuts off; "" if there is
-// nothing.
+// What a reader would complain about: texts that overlap or that an edge cuts off; "" if none do.
 inline std::string illegible(const page::Drawing& drawing) {
   std::string out;
   const std::vector<page::Text> all = shapes<page::Text>(drawing);

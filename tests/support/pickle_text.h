@@ -1,7 +1,6 @@
 // The content of a pickle as Python's repr() would print it: a slow, obvious unpickler for tests.
 // It accepts only the content of a snapshot, and is strict: frames cover the file without gaps,
-// batches have at most 1000 items, only remembered values are recalled, and exactly one value is
-// left.
+// batches have at most 1000 items, only remembered values are recalled, exactly one value is left.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,5 @@
 // Random traces for property tests. The same seed gives the same trace on every machine. Recording
-// begins late, frees may be missing, and the final segments agree with the events unless the test
-// requests otherwise.
+// begins late, frees may be missing, and the final segments agree with the events by default.
 #pragma once
 
 #include <array>

@@ -47,7 +47,7 @@ class AdapterSource:
     source: str  # the one file to compile
     libraries: tuple[str, ...]  # torch's libraries
     seconds: int  # approximate time to compile
-    headers: Callable[[], list[Path]] = list  # include folders besides torch's and Python's
+    headers: Callable[[], list[Path]] = list  # include folders in addition to torch's and Python's
     library_folders: tuple[Path, ...] = ()  # in addition to torch's
     flags: tuple[str, ...] = ()
 

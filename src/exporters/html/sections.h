@@ -48,8 +48,7 @@ std::string place_in_time(const report::PointInTime& point);
 // A hidden sentence: `what` is shown for `place`, not for the selected point. The script shows it
 // while another point is selected.
 void write_fixed_point(Markup& html, const std::string& what, const std::string& place);
-// A chart in several widths; the style sheet shows the one that fits. `id` must be unique on the
-// page.
+// A chart in several widths; the style sheet shows the one that fits. `id` is unique in the page.
 struct ChartSize {
   const char* name;  // CSS class
   double width;

@@ -214,8 +214,7 @@ void Snapshot::write_stage(const Stage& stage) {
 }
 
 // PyTorch's readers assume that every device is a CUDA device, and that an empty list of segments
-// means no live memory. Two extra keys, which they ignore, tell Plimsoll's reader where this is
-// wrong.
+// means no live memory. Two extra keys, which they ignore, state where this is wrong.
 void Snapshot::write_devices() {
   std::vector<model::Device> names;
   bool are_cuda = true;
