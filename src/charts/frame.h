@@ -46,7 +46,6 @@ struct PlotArea {
   double bottom() const { return y + height; }
 };
 
-// The width that the labels of the ticks need.
 double tick_label_width(const std::vector<page::Tick>& ticks);
 // Draws grid lines and labels; the top of the plot is bytes_at_top.
 void add_byte_axis(page::Drawing& drawing, const PlotArea& plot,

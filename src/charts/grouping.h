@@ -16,7 +16,6 @@
 
 namespace plimsoll::charts {
 
-// How a group is shown.
 struct GroupStyle {
   std::size_t group = 0;  // row of the groups' names
   std::string label;

@@ -23,7 +23,6 @@ bool is_owned(std::string_view category) {
          category == model::kOptimizerState || category == model::kBuffer;
 }
 
-// The key of a row.
 struct Key {
   LayerId layer;
   StringId op;        // 0: category is used instead

@@ -20,7 +20,6 @@ std::string step_text(const report::Finding& finding);
 // The sentences of a report without findings.
 std::string calm_text(const report::Report& report, std::string_view asked_for);
 
-// An imperfection of the input.
 struct InputNote {
   bool is_severe = false;  // data are missing or wrong
   std::string text;

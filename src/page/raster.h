@@ -16,7 +16,6 @@ struct Box {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
 
-// How a shape is painted.
 struct Ink {
   Color color;
   double opacity = 1;

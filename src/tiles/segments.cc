@@ -41,7 +41,6 @@ RangeKind range_kind(FreeKind kind) {
   return RangeKind::kPinned;
 }
 
-// Cuts one segment into parts.
 class Cutter {
  public:
   Cutter(const model::Trace& trace, const HeapLayout& layout, const SegmentRange& segment)
@@ -49,7 +48,6 @@ class Cutter {
     out_.segment = segment;
   }
 
-  // `gaps` are the gaps of the segment.
   SegmentParts run(std::span<const FreeGap> gaps) {
     find_units(gaps);
     std::size_t block = layout_.first_block_after(out_.segment.address);

@@ -21,7 +21,6 @@ using tests::kMib;
 
 class Case {
  public:
-  // One explanation of the peak.
   Findings run(void (*explain)(Peak&, Explanations&)) {
     explain_ = explain;
     return run(+[](const Facts& facts) {

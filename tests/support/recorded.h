@@ -16,7 +16,6 @@ namespace plimsoll::tests {
 
 inline const plimsoll_recorder_api& api() { return *plimsoll_recorder(); }
 
-// The context of the calling thread.
 inline plimsoll_context* here() { return api().context(); }
 
 inline std::uint32_t name(std::string_view text) { return api().name(text.data(), text.size()); }

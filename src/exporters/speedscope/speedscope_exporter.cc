@@ -165,7 +165,6 @@ void Document::write_usage(const std::string& name, const MemoryOverTime& usage)
   write_profile(name, "nanoseconds", usage.spans, &UsageSpan::duration_ns, write_sample);
 }
 
-// Calls write_sample(row) for each row.
 template <typename Row, typename WriteSample>
 void Document::write_profile(const std::string& name, const char* unit,
                              const std::vector<Row>& rows, std::uint64_t Row::* weight,

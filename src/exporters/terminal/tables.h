@@ -48,7 +48,6 @@ enum class Heading : std::uint8_t { kSentence, kShort };
 const std::vector<std::string>& table_names();
 std::optional<TableKind> table_named(std::string_view name);
 
-// How tables are printed.
 struct TableOptions {
   std::size_t top = 10;  // rows
   std::size_t width = 100;
