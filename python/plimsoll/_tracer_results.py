@@ -1,4 +1,4 @@
-"""The results of `plimsoll.MemoryTracer`, built from rows of the engine's tables."""
+"""The results of `plimsoll.MemoryTracer`, built from the engine's tables."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class MemoryEvent:
 class TracedLayer:
     """Accumulates one layer over all blocks that were read."""
 
-    most: dict[str, Any]  # its row in the block in which it had the most
+    most: dict[str, Any]  # row in the block in which the layer had the most memory
     calls: int = 0
     duration_ns: int = 0
     allocations: int = 0
@@ -159,7 +159,7 @@ def event_of(row: tuple[Any, ...], name_of: Callable[[str], str], began_ns: int)
 
 
 def first_time_ns(timeline: Table) -> int | None:
-    """Return the time of the first row that has one: totals at the start of a block have none."""
+    """Return the time of the first row with a time; totals at the start of a block have none."""
     count = 64
     while True:
         times = timeline.to_pydict(0, count)["time_ns"]

@@ -1,4 +1,4 @@
-"""Names layers for `MemoryTracer`: like ``named_modules()`` of the traced model."""
+"""Names layers for `MemoryTracer` like ``named_modules()`` of the traced model."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ class TracedModels:
         if path.startswith(f"{traced}."):
             return path.removeprefix(f"{traced}.")
         root, point, rest = path.partition(".")
-        return f"{root}#1{point}{rest}" if root == title else path  # the first model of its class
+        return f"{root}#1{point}{rest}" if root == title else path  # first of its class
