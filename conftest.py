@@ -1,4 +1,4 @@
-"""What all Python tests share: where the samples lie, and which command is under test."""
+"""Fixtures that all Python tests share, such as the samples and the command under test."""
 
 import os
 import re
@@ -32,8 +32,8 @@ def fail_if_skipped_in_ci(report) -> None:
         report.longrepr = f"{why}\nUnder CI this is a failure: see ALLOWED_SKIPS in conftest.py."
 
 
-# Many torch processes, adapters and packages to compile, or packages that are installed only by
-# scripts/setup --integrations or --browser: all tests in these folders and files are slow.
+# Tests with many torch processes, with adapters or packages to compile, or with packages that only
+# scripts/setup --integrations or --browser installs: all tests in these folders and files are slow.
 SLOW_PATHS = (
     "adapters/libtorch_cuda/tests",
     "adapters/libtorch/tests",
@@ -55,7 +55,7 @@ def is_slow_path(path: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Do not import slow tests, and torch with them, when the gate runs."""
+    """In the gate, do not import slow tests, and torch with them."""
     return True if config.option.markexpr == "not slow" and is_slow_path(collection_path) else None
 
 
@@ -94,8 +94,8 @@ def pytest_addoption(parser):
     parser.addoption("--bless", action="store_true", help="write golden answers anew")
 
 
-# What differs from machine to machine: the memory of the process, what is learned, and times. The
-# bytes of tensors are the same everywhere.
+# What differs between machines: the memory of the process, learned values, and times. The bytes of
+# tensors are the same everywhere.
 NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 VARIES = (
     (rf"\bCPU(:?) {NUMBER} MB", r"CPU\1 # MB"),
@@ -103,7 +103,7 @@ VARIES = (
     (rf"\b(loss|error|PSNR|order|kappa|true|after|cloned|split|removed)([= ]){NUMBER}", r"\1\2#"),
     (rf": {NUMBER} Gaussians", ": # Gaussians"),
     (rf"{NUMBER} over", "# over"),
-    (rf"([Pp]eak[A-Za-z ]*:?) {NUMBER} MB", r"\1 # MB"),  # of a convolution: by the processor
+    (rf"([Pp]eak[A-Za-z ]*:?) {NUMBER} MB", r"\1 # MB"),  # of convolutions: varies by CPU
     (rf"{NUMBER} s$", "# s"),
 )
 
@@ -126,7 +126,7 @@ def golden(request):
 
 
 def built_file(name: str) -> Path:
-    """A file of the build folder, of whichever preset has been built."""
+    """A file in the build folder of the first preset that has been built."""
     for preset in ("gate", "dev", "release", "asan"):
         found = ROOT / "build" / preset / name
         if found.is_file():
@@ -141,7 +141,7 @@ def built():
 
 @pytest.fixture(scope="session")
 def samples() -> Path:
-    """The real files that are too big for the repository."""
+    """The folder of real files that are too big for the repository."""
     folder = Path(os.environ.get("PLIMSOLL_SAMPLES", ROOT.parent / "shared" / "samples"))
     if not folder.parent.is_dir():
         pytest.skip(f"no folder of samples beside the checkout: {folder} (set PLIMSOLL_SAMPLES)")
@@ -152,7 +152,7 @@ def samples() -> Path:
 
 @pytest.fixture(scope="session")
 def plimsoll_command() -> str:
-    """The command: PLIMSOLL_BIN, or the one next to this Python, or that of a build folder."""
+    """The command: PLIMSOLL_BIN, or the one next to this Python, or one in a build folder."""
     if "PLIMSOLL_BIN" in os.environ:
         return os.environ["PLIMSOLL_BIN"]
     beside = str(Path(sys.executable).parent)
@@ -161,7 +161,7 @@ def plimsoll_command() -> str:
 
 @pytest.fixture(scope="session")
 def nvtx_tool(tmp_path_factory) -> str:
-    """A library that takes NVTX and writes down what it is told; compiled as the adapter is."""
+    """A library that receives NVTX calls and logs them, compiled like the adapter."""
     library = tmp_path_factory.mktemp("nvtx") / "fake_nvtx_tool.so"
     source = ROOT / "tests/support/fake_nvtx_tool.cc"
     compiler = os.environ.get("CXX", "g++")
@@ -172,13 +172,13 @@ def nvtx_tool(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def snapshot_generator() -> str:
-    """The generator of made-up snapshots."""
+    """The generator of synthetic snapshots."""
     return str(built_file("bench/generator/plimsoll_snapshot_generator"))
 
 
 @pytest.fixture(scope="session")
 def generated(snapshot_generator, tmp_path_factory) -> dict[str, Path]:
-    """One small file of each preset of the generator, and some in its other dialects."""
+    """A small file of each preset of the generator, and some in its other dialects."""
     folder = tmp_path_factory.mktemp("generated")
     small = ["--events", "20000", "--depth", "12"]
     wanted: dict[str, list[str]] = {

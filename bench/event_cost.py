@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What an operator with one allocation pays for being recorded, and what of it the stack costs.
+"""The cost of recording an operator with one allocation, and the part of it that the stack takes.
 
 Times single calls of an operator that allocates and frees one small tensor, from a Python function
-some frames deep, in short blocks that take turns: nothing, `lite`, `full` without and with stacks.
-The table has the quantiles of a call, and what recording adds to each; of a call with its stack an
-event has half, since it makes two (an allocation and a free).
+some frames deep, in short alternating blocks: nothing, `lite`, `full` without and with stacks. The
+table has the quantiles of a call, and what recording adds to each. A call makes two events (an
+allocation and a free), so the cost of one event is half of that.
 
     pip install . && python bench/event_cost.py
 """
@@ -35,7 +35,7 @@ VARIANTS: dict[str, dict[str, object] | None] = {
 
 
 def block(calls: int) -> list[int]:
-    """Nanoseconds of each call, the clock's own included."""
+    """Nanoseconds of each call, including those of the clock."""
     now, empty = time.perf_counter_ns, torch.empty
     took = []
     for _ in range(calls):
@@ -70,7 +70,7 @@ def main() -> int:
         for _ in range(args.rounds):
             for name in VARIANTS:
                 with variant(name, folder):
-                    deep(args.frames, 200)  # meets everything for the first time
+                    deep(args.frames, 200)  # warm-up
                     gc.disable()
                     some = deep(args.frames, args.calls)
                     gc.enable()

@@ -1,7 +1,7 @@
-"""What small files that hold gigabytes cost: python bench/large_inputs.py [--plimsoll PATH].
+"""The cost of small files that expand to gigabytes: python bench/large_inputs.py [--plimsoll PATH].
 
-Makes two gzip files, runs `plimsoll report` on each, and prints its processor time, its peak of
-resident memory, and how many times the progress bar was drawn on a terminal.
+Makes two gzip files, runs `plimsoll report` on each, and prints its CPU time, its peak resident
+memory, and how often the progress bar was drawn on a terminal.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What monitors cost a step that the host bounds, in instructions of the training thread.
+"""The cost of monitors in a step limited by the CPU, in instructions of the training thread.
 
-Times of a step vary by several percent on a shared machine; its instructions by some tenths, with
-where dicts and blocks of the C library happen to lie. Each variant trains the same model, once
-for each seed of Python's hashes, in a process of its own under valgrind's callgrind. Counting
-begins after the warm-up. Steps between samples, and samples with the step that they end, are
-counted apart.
+The times of a step vary by several percent on a shared machine. Its instructions vary by tenths of
+a percent, with the addresses of dicts and of the C library's blocks. Each variant trains the same
+model, once for each seed of Python's hashes, in a separate process under valgrind's callgrind.
+Counting begins after the warm-up. Steps between samples, and samples with the step that they end,
+are counted separately.
 
     apt install valgrind; pip install . && python bench/monitor_cost.py            # half an hour
     python bench/monitor_cost.py --layers 12 --variants monitor                    # one row
@@ -24,7 +24,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 INTERVAL = 50  # steps
-WARM_UP = 2 * INTERVAL + 1  # steps: with three samples, so that all first times are over
+WARM_UP = 2 * INTERVAL + 1  # steps, with three samples, so that nothing runs for the first time
 BETWEEN = INTERVAL - 2  # steps counted between samples; then two with a sample
 
 VARIANTS = {
@@ -36,7 +36,7 @@ VARIANTS = {
 
 
 def after_step_of(variant: str, folder: str) -> Callable[[int], object]:
-    """What the variant calls at the end of each step."""
+    """Return the function that the variant calls at the end of each step."""
     import plimsoll
 
     if variant in ("monitor", "profiling"):
@@ -61,7 +61,7 @@ def control(*words: str) -> None:
 
 
 def train(variant: str, layers: int, samples: int, folder: str) -> None:
-    """The child: trains under callgrind and has the steps after the warm-up counted."""
+    """Train in the child under callgrind, which counts the steps after the warm-up."""
     import torch
     from torch import nn
 
@@ -90,7 +90,7 @@ class Counts(NamedTuple):
     """Instructions of the training thread."""
 
     step: float  # between samples
-    sample: float  # with the last two steps of its interval
+    sample: float  # including the last two steps of its interval
 
 
 def count(variant: str, layers: int, samples: int, seed: int) -> Counts:
@@ -103,7 +103,7 @@ def count(variant: str, layers: int, samples: int, seed: int) -> Counts:
         ]
         same = os.environ | {"PYTHONHASHSEED": str(seed)}
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=same)
-        # The training thread has the number 1, the dumps from 1.
+        # The training thread has number 1; dumps are counted from 1.
         totals = [total_of(Path(f"{folder}/out.{1 + i}-01")) for i in range(2 * samples)]
     return Counts(sum(totals[::2]) / (samples * BETWEEN), sum(totals[1::2]) / samples)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What recording costs a training step, beside torch.profiler and MemTracker, measured in one run.
+"""The cost of recording a training step, next to torch.profiler and MemTracker, in one run.
 
 Every round runs a block of the same steps under each variant, in an order that changes from round
-to round, and compares each block with the block of that round that ran without anything. The table
-has the median of these ratios and its 95 % interval (bootstrap over rounds). Starting, stopping and
-the first step under a variant are not counted; writing the file is.
+to round, and compares each block with the block of that round without any variant. The table has
+the median of these ratios and its 95 % interval (bootstrap over rounds). Starting, stopping and the
+first step under a variant are not counted; writing the file is.
 
     pip install . && python bench/overhead.py                 # some minutes
-    python bench/overhead.py --rounds 5 --workloads micro     # a look
+    python bench/overhead.py --rounds 5 --workloads micro     # a quick run
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Step = Callable[[], None]
 
 @dataclass
 class Workload:
-    """One training step, again and again, and what it trains."""
+    """A training step that can be repeated, and what it trains."""
 
     step: Step
     model: nn.Module
@@ -136,7 +136,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 
 @dataclass
 class Recorded:
-    """What the recordings of one workload and mode amounted to."""
+    """The sums of the recordings of one workload and mode."""
 
     events: int = 0
     file_bytes: int = 0
@@ -144,7 +144,7 @@ class Recorded:
     steps: int = 0
 
 
-# Each is a context that gives the step to run in it.
+# Each variant is a context that returns the step to run in it.
 Variant = Callable[[Workload], AbstractContextManager[Step]]
 
 
@@ -169,7 +169,7 @@ def recording(mode: Literal["full", "lite"], reported: Recorded) -> Variant:
 
 @contextmanager
 def monitored(workload: Workload) -> Iterator[Step]:
-    """The monitors of everyday use at their own intervals, with text log and TensorBoard."""
+    """The usual monitors at their default intervals, with text log and TensorBoard."""
     numbers = itertools.count()
     with tempfile.TemporaryDirectory() as folder:
         with redirect_stdout(io.StringIO()):  # its banner
@@ -207,7 +207,7 @@ def mem_tracker(workload: Workload) -> Iterator[Step]:
 
     def step() -> None:
         workload.step()
-        tracker.reset_mod_stats()  # it wants this between steps
+        tracker.reset_mod_stats()  # required between steps
 
     with tracker:
         yield step
@@ -218,13 +218,13 @@ def mem_tracker(workload: Workload) -> Iterator[Step]:
 
 @dataclass
 class Measured:
-    """Seconds a step of each round, by variant."""
+    """Seconds per step of each round, by variant."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)  # and why, by variant
+    refused: dict[str, str] = field(default_factory=dict)  # the reason, by variant
 
     def ratios(self, variant: str) -> list[float]:
-        """Of each round, to the block without anything."""
+        """The ratio of each round to its block without any variant."""
         pairs = zip(self.seconds[variant], self.seconds["off"], strict=True)
         return [with_it / without for with_it, without in pairs]
 
@@ -236,7 +236,7 @@ now = time.perf_counter
 
 def seconds_a_step(workload: Workload, variant: Variant, steps: int) -> float:
     with variant(workload) as step:
-        step()  # the first one meets everything for the first time
+        step()  # warm-up
         began = now()
         for _ in range(steps):
             step()
@@ -246,13 +246,13 @@ def seconds_a_step(workload: Workload, variant: Variant, steps: int) -> float:
 def measure(
     workload: Workload, variants: dict[str, Variant], args: argparse.Namespace
 ) -> tuple[Measured, int]:
-    """All rounds, and how many steps a block had."""
+    """Return all rounds, and the number of steps in a block."""
     for _ in range(5):
         workload.step()
     steps = max(2, round(args.seconds / seconds_a_step(workload, nothing, 5)))
     measured = Measured({name: [] for name in variants})
     order = random.Random(args.seed)
-    for name, variant in variants.items():  # whatever is compiled or imported on first use
+    for name, variant in variants.items():  # compiles and imports on first use
         try:
             seconds_a_step(workload, variant, 1)
         except Exception as problem:

@@ -32,7 +32,7 @@ LOAD = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
 
 @dataclass
 class Run:
-    """What one child cost."""
+    """The cost of one child."""
 
     seconds: float
     peak_bytes: int
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass
 class Row:
-    """One file and what both programs cost on it, pair by pair."""
+    """One file, and the cost of both programs on it, pair by pair."""
 
     name: str
     events: int
@@ -52,8 +52,8 @@ class Row:
 def measure(command: list[str]) -> Run:
     """Runs a command to its end.
 
-    The peak is at least that of this script, about 15 MB: the kernel
-    counts the time between fork and exec, too.
+    The peak is at least that of this script, about 15 MB, because the kernel
+    also counts the time between fork and exec.
     """
     began = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -78,7 +78,7 @@ def run_pairs(name: str, path: Path, events: int, options: argparse.Namespace) -
     row = Row(name, events, path.stat().st_size, [], [])
     read_once(path)
     for pair in range(options.pairs):
-        # Each program goes first in turn, so that neither always finds the machine warmer.
+        # The programs alternate in going first, so that neither always finds a warmer machine.
         for is_ours in (True, False) if pair % 2 == 0 else (False, True):
             run = measure(ours if is_ours else theirs)
             (row.ours if is_ours else row.theirs).append(run)

@@ -1,8 +1,8 @@
-"""What an input costs by its size: python bench/scaling.py [CASE...] [--to N].
+"""The cost of an input by its size: python bench/scaling.py [CASE...] [--to N].
 
-Each case makes inputs of doubling size that are as awkward as a file can be, and runs the command
-on them. The slope is that of the logarithms of processor time and size, over the largest sizes: 1
-is linear, 2 quadratic. With --most S the program fails if a slope is larger.
+Each case makes inputs of doubling size, the most awkward ones possible, and runs the command on
+them. The slope is that of the logarithms of CPU time and size, over the largest sizes: 1 is linear,
+2 is quadratic. With --most S, the program fails if a slope is larger.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import BinaryIO
 
 from scaling_recordings import nvidia_smi, recorded, text_log
 
-FLOOR_S = 0.05  # shorter runs are the start of the process
+FLOOR_S = 0.05  # shorter runs mostly measure the start of the process
 
 
 # ---- snapshots of PyTorch ------------------------------------------------------------------------
@@ -90,13 +90,13 @@ def nested_annotations(path: Path, count: int) -> None:
 
 
 def strange_annotations(path: Path, count: int) -> None:
-    """Half begin, and others end."""
+    """Half of the annotations begin; the others end, but none that has begun."""
     half = count // 2
     annotations(path, count, lambda i: "START" if i < half else "END", lambda i: f"step {i}")
 
 
 def crossed_annotations(path: Path, count: int) -> None:
-    """The first that begins is the first that ends."""
+    """Annotations end in the order in which they begin."""
     half = count // 2
     annotations(path, count, lambda i: "START" if i < half else "END", lambda i: f"step {i % half}")
 
@@ -106,7 +106,7 @@ def live_allocations(path: Path, count: int) -> None:
 
 
 def native_stacks(path: Path, count: int) -> None:
-    """Stacks of one Python line, which differ in native code alone."""
+    """Stacks of one Python line that differ only in native frames."""
     line = {"filename": "/src/train.py", "name": "train", "line": 1}
     stacks = ([{"filename": "??", "name": f"f{i}", "line": 0}, line] for i in range(count))
     allocations = (event("alloc", i, frames=stack) for i, stack in enumerate(stacks))
@@ -124,7 +124,7 @@ def waiting_frees(path: Path, count: int) -> None:
 
 
 def one_address(path: Path, count: int) -> None:
-    """Allocated again and again, and never freed."""
+    """One address is allocated repeatedly and never freed."""
     snapshot(path, device_traces=[(event("alloc", i, addr=4096) for i in range(count))])
 
 
@@ -163,7 +163,7 @@ def settings(path: Path, count: int) -> None:
 
 
 def long_bytes(path: Path, count: int) -> None:
-    """Values that nobody asks for, in gzip."""
+    """Values that are never used, in gzip."""
     piece = b"C\xff" + bytes(255) + b"0"  # SHORT_BINBYTES, POP
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b"\x80\x04}(")
@@ -173,7 +173,7 @@ def long_bytes(path: Path, count: int) -> None:
 
 
 def page(path: Path, count: int) -> None:
-    """A snapshot in a page, as torch's memory_viz writes it."""
+    """A snapshot inside a page, as torch's memory_viz writes it."""
     content = path.with_name("content")
     live_allocations(content, count)
     with open(content, "rb") as pickled, open(path, "wb") as file:
@@ -206,7 +206,7 @@ def kineto_allocations(path: Path, count: int) -> None:
 
 
 def kineto_nested(path: Path, count: int) -> None:
-    """Operators in operators, and allocations in all of them."""
+    """Nested operators, with allocations in all of them."""
     spans = (
         {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i}
         | {"dur": 2 * count - 2 * i, "args": {}}
@@ -216,7 +216,7 @@ def kineto_nested(path: Path, count: int) -> None:
 
 
 def kineto_overlapping(path: Path, count: int) -> None:
-    """As no program runs: each ends after the next has begun."""
+    """Overlapping operators, as in no real program: each ends after the next has begun."""
     spans = (
         {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i}
         | {"dur": count, "args": {}}
@@ -229,7 +229,7 @@ def kineto_overlapping(path: Path, count: int) -> None:
 
 
 def oom_messages(path: Path, count: int) -> None:
-    """A loop that catches the error and tries again, with a traceback each time."""
+    """The output of a loop that catches the error and tries again, with a traceback each time."""
     text = (
         "Traceback (most recent call last):\n"
         '  File "/src/train.py", line 30, in step\n'
@@ -297,8 +297,8 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "nvidia-smi": (["analyze", "--json"], nvidia_smi),
 }
 
-# A case that is large in what each folder of src/readers, src/analysis and src/exporters works on;
-# a report runs all passes on every input. tests/e2e/test_scaling.py compares the folders.
+# A large case for each folder of src/readers, src/analysis and src/exporters; a report runs all
+# passes on every input. tests/e2e/test_scaling.py checks that every folder has one.
 CASE_OF = {
     "readers/kineto": "profiler, allocations",
     "readers/native": "recording, names",
@@ -329,12 +329,12 @@ CASE_OF = {
 
 
 def seconds(command: list[str], folder: Path) -> float:
-    """Processor time: waiting for other programs does not count."""
+    """Return the CPU time, which excludes waiting for other programs."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ran = subprocess.run(
         command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
     )
-    if ran.returncode not in (0, 3):  # 3: what it refuses, it must refuse quickly
+    if ran.returncode not in (0, 3):  # 3: refused, which must be quick too
         raise SystemExit(f"{' '.join(command)}: {ran.stderr.decode(errors='replace')}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -353,7 +353,7 @@ def measured(name: str, sizes: list[int], plimsoll: str) -> list[float]:
 
 
 def slope(sizes: list[int], times: list[float]) -> float:
-    """By least squares over the sizes that take long enough; 0: none does."""
+    """Return the slope by least squares over the sizes that take long enough; 0 if none does."""
     points = [
         (math.log(size), math.log(time))
         for size, time in zip(sizes, times, strict=True)

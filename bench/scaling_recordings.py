@@ -1,4 +1,4 @@
-"""Recordings and logs of Plimsoll that are as awkward as they can be, for scaling.py."""
+"""Recordings and logs of Plimsoll in their most awkward forms, for scaling.py."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def recorded(kind: str) -> Callable[[Path, int], None]:
 
 
 def text_log(path: Path, count: int) -> None:
-    """A log of the monitor with its last snapshot again and again."""
+    """A log of the monitor in which the last snapshot is repeated."""
     head, body = text_log_parts()
     with open(path, "w") as file:
         file.write(head)
@@ -103,8 +103,8 @@ sys.stdout.write(head + "\\0" + body)
 
 
 def text_log_parts() -> tuple[str, str]:
-    # In a process of its own: the context would stay with this thread, and so with the tests that
-    # measure this.
+    # A separate process, because the context would stay with this thread, and therefore with the
+    # tests that measure this.
     words = [sys.executable, "-c", LOGGED]
     ran = subprocess.run(words, check=True, capture_output=True, text=True)
     head, body = ran.stdout.split("\0")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What MemoryTracer costs: a block by itself, and a model traced in it.
+"""The cost of MemoryTracer: of a block by itself, and of a model traced in it.
 
-First the CPU time of entering and of leaving an empty block, and that of reading it afterwards.
-Then the time of a forward, not traced and traced (each in a block of its own, and all in one
-block), in full and in lite mode, in turns. The clock runs inside the block, as a program that
-measures its own step would have it; the block's own cost stands in the first table.
+First the CPU time of entering and leaving an empty block, and of reading it afterwards. Then the
+time of a forward, untraced and traced (each in a separate block, and all in one block), in full and
+in lite mode, in turns. The clock runs inside the block, as in a program that measures its own step;
+the first table has the cost of the block itself.
 
     pip install . && python bench/tracer_cost.py
 """
@@ -109,7 +109,7 @@ def overhead(blocks: int, times: int, batch: int) -> None:
         took[name] = []
         tracer = plimsoll.MemoryTracer(mode=mode)
         plain: list[float] = []
-        for _ in range(10):  # of N forwards each, alternating, so that both see the same machine
+        for _ in range(10):  # alternating, so that both run under the same conditions
             with tracer.trace(model):
                 took[name] += [forward() for _ in range(times // 10)]
             plain += [forward() for _ in range(times // 10)]

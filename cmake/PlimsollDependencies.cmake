@@ -1,4 +1,4 @@
-# The one list of what we build on. Every entry is a Debian/Ubuntu package (packages.apt); nothing is downloaded here.
+# All libraries that Plimsoll needs. Each is a Debian/Ubuntu package (packages.apt); nothing is downloaded here.
 #
 #   target                who uses it                      without it
 #   rapidjson             readers, exporters (SAX)         no build

@@ -1,8 +1,8 @@
 # plimsoll_fuzz(<name> DEPS <modules…>)
 #
-# One fuzz target: tests/fuzz/fuzz_<name>.cc, seeds in tests/fuzz/corpus/<name>/. Under the preset `asan` it is a libFuzzer program that
-# scripts/test fuzz runs for 30 seconds; in every other preset it is a test that replays the seeds once, so that a seed which
-# once broke a reader stays a regression test on every compiler and sanitizer.
+# One fuzz target: tests/fuzz/fuzz_<name>.cc, with seeds in tests/fuzz/corpus/<name>/. With the preset `asan` it is a libFuzzer
+# program, which scripts/test fuzz runs for 30 seconds. In every other preset it is a test that replays the seeds once, so that a
+# seed that once broke a reader stays a regression test on every compiler and sanitizer.
 
 add_custom_target(fuzzers COMMENT "Fuzz targets")
 

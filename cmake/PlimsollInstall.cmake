@@ -1,4 +1,4 @@
-# What `cmake --install` puts into a prefix for C++ programs: headers, libraries, the CMake package and pkg-config files, the command.
+# Installs headers, libraries, the CMake package, pkg-config files and the command into a prefix, for C++ programs.
 #
 #   target                   library                  needs                    component of find_package(plimsoll)
 #   plimsoll::record         libplimsoll_record.a     threads                  record
@@ -8,7 +8,7 @@
 #   plimsoll::config         libplimsoll_config.a     monitor, yaml-cpp        config
 #   plimsoll::engine         libplimsoll_engine.a     record, zlib             engine
 #
-# A library holds the objects of several modules. Everything is relocatable: no installed file names the prefix.
+# A library contains the objects of several modules. Everything is relocatable: no installed file names the prefix.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

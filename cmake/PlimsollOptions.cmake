@@ -1,5 +1,5 @@
-# Language level, warnings, sanitizers and build tools. Warnings are for our code alone and travel in plimsoll_options; what must
-# be the same in every object (language, visibility, sanitizers) is set for the whole build.
+# Language level, warnings, sanitizers and build tools. Warnings apply only to our code, through plimsoll_options; what must be the
+# same in every object (language, visibility, sanitizers) is set for the whole build.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -17,15 +17,15 @@ add_library(plimsoll_options INTERFACE)
 target_compile_options(
   plimsoll_options
   INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow $<$<BOOL:${PLIMSOLL_WERROR}>:-Werror>
-  # libstdc++ 12's own std::stable_sort calls a function it deprecates, and Clang blames us.
+  # In libstdc++ 12, std::stable_sort calls a deprecated function, and Clang reports that in our code.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
 )
 
-# Error messages and debug information name files from the root of the repository, whoever built it.
+# Error messages and debug information name files relative to the root of the repository.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 if(PLIMSOLL_SANITIZE)
-  # A sanitizer's finding ends the program, so that a test cannot pass over it.
+  # A sanitizer's finding ends the program, so that no test can ignore it.
   add_compile_options(-fsanitize=${PLIMSOLL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PLIMSOLL_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -50,8 +50,8 @@ endif()
 
 find_program(PLIMSOLL_CCACHE ccache)
 if(PLIMSOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # With a base directory, two checkouts of the same source share their objects; without the hash of the build folder, two builds with
-  # the same flags do (the everyday build and the wheel that scripts/test makes).
+  # With a base directory, two checkouts of the same source share their objects. Without the hash of the build folder, so do two
+  # builds with the same flags (the everyday build and the wheel that scripts/test makes).
   set(CMAKE_CXX_COMPILER_LAUNCHER
     ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros ${PLIMSOLL_CCACHE}
@@ -59,6 +59,6 @@ if(PLIMSOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_program(PLIMSOLL_MOLD mold)
-if(PLIMSOLL_MOLD AND NOT PLIMSOLL_LTO) # mold's gain is linking speed; under LTO the compiler's own linker is the safe choice
+if(PLIMSOLL_MOLD AND NOT PLIMSOLL_LTO) # mold links faster; with LTO the compiler's own linker is safer
   add_link_options(-fuse-ld=mold)
 endif()

@@ -1,5 +1,5 @@
-# PLIMSOLL_PRECOMPILED: the headers of the standard library and GoogleTest are compiled once. The preset dev
-# does not use it, so that it finds missing #include lines.
+# PLIMSOLL_PRECOMPILED: the headers of the standard library and GoogleTest are compiled only once. The preset dev
+# does not use it, so that it detects missing #include lines.
 #
 # plimsoll_precompiled(<target> LIBRARY|TEST)
 option(PLIMSOLL_PRECOMPILED "Precompile the standard library's headers" OFF)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """A U-Net that learns to advance the viscous Burgers equation, u_t + (u^2 / 2)_x = nu u_xx.
 
-The data come from a pseudo-spectral solver below, which is checked against the exact solution of
-Cole and Hopf before it is trusted. Training unrolls the network over several time steps and
-differentiates through all of them, so the activations of every unrolled step are alive when
-backward starts: memory grows with --unroll, --batch-size, --grid and --width. Simulations lie in
-files and are loaded when a batch needs them; the --max-cached-sims last ones stay in memory.
+The data come from a pseudo-spectral solver below, which is first checked against the exact solution
+of Cole and Hopf. Training unrolls the network over several time steps and differentiates through
+all of them, so the activations of every unrolled step are live when backward starts: memory grows
+with --unroll, --batch-size, --grid and --width. Simulations are stored in files and loaded when a
+batch needs them; the --max-cached-sims most recent ones stay in memory.
 
-    python examples/burgers_unet.py                      # some 25 s on two slow cores
+    python examples/burgers_unet.py                      # about 25 s on two slow cores
     python examples/burgers_unet.py --config examples/burgers_unet.yaml  # with memory monitoring
     plimsoll run examples/burgers_unet.py                # the same, recorded
     python examples/burgers_unet.py --device cuda --use-amp --grid 4096 --width 64 --batch-size 64
@@ -110,7 +110,7 @@ def simulate(count: int, args: argparse.Namespace, generator: torch.Generator) -
 
 
 class Simulations:
-    """Trajectories in files, one each. The ones used last stay in memory, `most` of them.
+    """Trajectories, each in a file. The last `most` ones that were used stay in memory.
 
     Each worker of a DataLoader keeps its own.
     """
@@ -119,7 +119,7 @@ class Simulations:
         self.folder = folder
         self.most = most
         self.count = 0
-        self.loads = 0  # from files
+        self.loads = 0  # number of files loaded
         self._cached: OrderedDict[int, torch.Tensor] = OrderedDict()
 
     def _path(self, which: int) -> Path:
@@ -142,7 +142,7 @@ class Simulations:
 
 
 class Windows(Dataset):
-    """All runs of `length` successive frames of all simulations."""
+    """All sequences of `length` successive frames in all simulations."""
 
     def __init__(self, simulations: Simulations, frames: int, length: int) -> None:
         self.simulations = simulations
@@ -178,7 +178,7 @@ class Block(nn.Module):
 
 
 class UNet(nn.Module):
-    """Halves the grid and doubles the channels `depth` times, and back, with skips."""
+    """Halves the grid and doubles the channels `depth` times, then reverses that, with skips."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class UNet(nn.Module):
         )
         self.up = nn.ModuleList(Block(2 * a, a) for a in widths[:-1])
         self.head = nn.Conv1d(width, 1, 1)
-        nn.init.zeros_(self.head.weight)  # at first, nothing changes from frame to frame
+        nn.init.zeros_(self.head.weight)  # initially, nothing changes from frame to frame
         nn.init.zeros_(self.head.bias)
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
@@ -228,7 +228,7 @@ def relative_error(predicted: torch.Tensor, wanted: torch.Tensor) -> torch.Tenso
 
 
 class Trainer:
-    """The model, its optimizer, and what is done with them in an epoch."""
+    """Trains and evaluates a model with its optimizer."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -263,7 +263,7 @@ class Trainer:
             )
 
     def backward(self, frames: torch.Tensor) -> float:
-        """The loss of one batch; its gradients are added to those of the batches before."""
+        """Return the loss of one batch; its gradients are added to those of earlier batches."""
         frames = frames.to(self.device, non_blocking=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.args.use_amp):
             predicted = rollout(self.model, frames[:, 0], self.args.unroll)
@@ -272,14 +272,14 @@ class Trainer:
         return loss.item()
 
     def update(self) -> None:
-        """One optimizer step with the gradients that have accumulated."""
+        """Make an optimizer step with the accumulated gradients."""
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.schedule.step()
         self.step += 1
 
     def train_epoch(self) -> float:
-        """The mean loss of one pass over the data, cut short at --steps."""
+        """Return the mean loss of one pass over the data, which ends early at --steps."""
         losses: list[float] = []
         every = self.args.gradient_accumulation_steps
         if hasattr(self, "memory_monitor"):
@@ -300,7 +300,7 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self) -> tuple[float, float]:
-        """Error of one frame ahead, and of the whole rollout from the first frame."""
+        """Return the error one frame ahead, and that of the whole rollout from the first frame."""
         frames = self.held_out
         one = self.model(frames[:, :-1].flatten(0, 1)).view_as(frames[:, 1:])
         whole = rollout(self.model, frames[:, 0], frames.shape[1] - 1)

@@ -2,11 +2,11 @@
 
     python examples/run.py --config-name=burgers_experiment trainer_params.batch_size=8
 
-A file's `defaults` list names the files it builds on: `- trainer: synthetic` is
-trainer/synthetic.yaml, whose settings join at the top level (the `_global_` package of Hydra), and
-`- _self_` is the file itself. On the command line `trainer=…` chooses another file of the group,
-`name.name=value` sets a value that exists, and `+name.name=value` adds one. Only this part of Hydra
-is implemented; the tree itself also composes with Hydra.
+A file's `defaults` list names the files on which it builds: `- trainer: synthetic` means
+trainer/synthetic.yaml, whose settings join at the top level (Hydra's package `_global_`), and
+`- _self_` means the file itself. On the command line, `trainer=…` chooses another file of a group,
+`name.name=value` sets an existing value, and `+name.name=value` adds one. Only this part of Hydra
+is implemented; Hydra itself can compose the same tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MONITORING = ("enable_memory_monitoring", "memory_monitor_batches")  # read by p
 
 
 class ConfigurationError(Exception):
-    """A file or an override that cannot be used; the message says where and why."""
+    """A file or an override is invalid; the message says where and why."""
 
 
 def compose(folder: Path, name: str, overrides: Sequence[str] = ()) -> Config:
@@ -102,14 +102,14 @@ def parse(
 ) -> argparse.Namespace:
     """The arguments of an example; `args.config` is the whole configuration.
 
-    The settings of its blocks (`trainer_params`, `data`, …) are the defaults of the flags of that
-    name. Overrides may follow the flags.
+    The settings of its blocks (`trainer_params`, `data`, …) are the defaults of the flags with the
+    same names. Overrides may follow the flags.
 
     Args:
-        parser: Has the example's own flags.
+        parser: A parser with the example's own flags.
         argv: The command line.
-        config: Takes the place of the file that ``--config`` names.
-        unused: Settings without a flag here; the program says that they have no effect.
+        config: Used instead of the file that ``--config`` names.
+        unused: Settings without a flag here; the program prints that they have no effect.
     """
     parser.add_argument("--enable-memory-monitoring", action="store_true", default=None)
     parser.add_argument("--memory-monitor-batches", type=int, help="lines per epoch (5)")
@@ -139,7 +139,7 @@ def parse(
 
 
 def settings_of(config: Config) -> Iterator[tuple[str, str, Any]]:
-    """The settings of all blocks but Plimsoll's own, with the name of their block."""
+    """The settings of all blocks except Plimsoll's, with the name of their block."""
     for place, block in config.items():
         if isinstance(block, dict) and place != "plimsoll":
             yield from ((place, str(name), value) for name, value in block.items())

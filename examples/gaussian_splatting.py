@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fits an image by 2-D Gaussians, which are cloned, split and pruned as in splatting trainers.
+"""Fits an image with 2-D Gaussians, which are cloned, split and pruned as in splatting trainers.
 
-The picture is drawn by this program. Gaussians are blended front to back, tile by tile, in plain
-torch. Every --densification_interval iterations those whose position still has a large gradient are
-cloned or split and the faint ones removed, which replaces each Parameter and its Adam state: memory
-grows and moves while it trains, as it does in the trainers for scenes. --profile_tensors True
-writes a text log to output/NAME/profiles and TensorBoard files to output/NAME/tensorboard.
+This program draws the picture. Gaussians are blended front to back, tile by tile, in plain torch.
+Every --densification_interval iterations, those whose position still has a large gradient are
+cloned or split, and faint ones are removed. This replaces each Parameter and its Adam state, so
+memory grows and moves during training, as in trainers for scenes. --profile_tensors True writes a
+text log to output/NAME/profiles and TensorBoard files to output/NAME/tensorboard.
 
     python examples/gaussian_splatting.py                  # about 25 s on two slow cores
     python examples/gaussian_splatting.py --profile_tensors True --eval True
@@ -40,11 +40,11 @@ from splatting_images import (
     similarity,
 )
 
-TILE = 16  # pixels, each way
+TILE = 16  # side length in pixels
 
 
 class Gaussians(nn.Module):
-    """The Gaussians, as the numbers that are optimised: all of them before their activations."""
+    """The Gaussians as optimized numbers, all of them before their activations."""
 
     names = ("xy", "scaling", "rotation", "colour", "opacity")
 
@@ -78,7 +78,7 @@ class Gaussians(nn.Module):
 
 
 class Renderer(nn.Module):
-    """Blends Gaussians front to back, for each tile those that touch it, some tiles at a time."""
+    """Blends, front to back, the Gaussians that touch each tile; several tiles at a time."""
 
     def __init__(self, size: int, tiles_at_once: int) -> None:
         super().__init__()
@@ -117,10 +117,10 @@ class Renderer(nn.Module):
         xy: torch.Tensor,
         looks: tuple[torch.Tensor, ...],
     ) -> torch.Tensor:
-        """The colours of these places, (tiles, TILE * TILE, 3)."""
+        """The colours of these pixels, (tiles, TILE * TILE, 3)."""
         shape, colour, opacity = looks
         most = max(1, int(touches.sum(-1).max()))
-        # The Gaussians of each tile in their order, filled up with ones that do not touch.
+        # The Gaussians of each tile in their order, padded with ones that do not touch it.
         present, which = torch.sort(touches.to(torch.int8), dim=-1, descending=True, stable=True)
         present, which = present[:, :most], which[:, :most]
         dx, dy = (places.unsqueeze(1) - xy[which].unsqueeze(2)).unbind(-1)
@@ -134,10 +134,10 @@ class Renderer(nn.Module):
 
 
 class Densifier:
-    """Adds Gaussians where the image is not yet right and removes those that do nothing.
+    """Adds Gaussians where the image is still wrong, and removes those without effect.
 
-    Parameters change their number of rows, so each is replaced in the model and in the optimizer,
-    and its Adam state with it.
+    The number of rows of the parameters changes, so each is replaced in the model and in the
+    optimizer, together with its Adam state.
     """
 
     def __init__(
@@ -154,13 +154,13 @@ class Densifier:
         self.seen = 0
 
     def observe(self) -> None:
-        """After backward: remembers how strongly each position is pulled."""
+        """After backward: adds up how strongly the loss pulls each position."""
         self.gradient += self.gaussians.xy.grad.norm(dim=-1)
         self.seen += 1
 
     @torch.no_grad()
     def densify_and_prune(self) -> tuple[int, int, int]:
-        """How many were cloned, split and removed."""
+        """Return how many Gaussians were cloned, split and removed."""
         gaussians, args = self.gaussians, self.args
         pulled = self.gradient / max(1, self.seen) > args.densify_grad_threshold
         strongest = torch.zeros_like(pulled)
@@ -181,7 +181,7 @@ class Densifier:
         return int(clone.sum()), int(split.sum()), removed
 
     def _halves(self, split: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Two smaller Gaussians for each large one, placed at random inside it."""
+        """Two smaller Gaussians for each large one, at random positions inside it."""
         gaussians = self.gaussians
         rows = {
             name: getattr(gaussians, name)[split].repeat_interleave(2, 0)
@@ -197,7 +197,7 @@ class Densifier:
         return rows
 
     def _replace(self, group: dict, kept: torch.Tensor, fresh: torch.Tensor) -> None:
-        """The parameter of this group becomes its kept rows and the fresh ones."""
+        """Replaces the parameter of this group by its kept rows and the new ones."""
         old = group["params"][0]
         new = nn.Parameter(torch.cat([old[kept], fresh]))
         state = self.optimizer.state.pop(old, None)
@@ -210,7 +210,7 @@ class Densifier:
 
     @torch.no_grad()
     def reset_opacity(self) -> None:
-        """Makes all of them faint, so that those nobody needs stay so and are pruned."""
+        """Makes all of them faint, so that those without use stay faint and are pruned."""
         for group in self.optimizer.param_groups:
             if group["name"] == "opacity":
                 old = group["params"][0]
@@ -221,7 +221,7 @@ class Densifier:
 
 
 def optimizer_of(gaussians: Gaussians, args: argparse.Namespace) -> torch.optim.Adam:
-    """One group a parameter, named, so that densification can find it."""
+    """One named group for each parameter, so that densification can find it."""
     rates = {
         "xy": args.position_lr,
         "scaling": args.scaling_lr,
@@ -249,7 +249,7 @@ def save(folder: Path, iteration: int, gaussians: Gaussians, optimizer: torch.op
 
 
 def load(args: argparse.Namespace) -> tuple[Gaussians, torch.optim.Adam, int]:
-    """The Gaussians and their optimizer, new or from a checkpoint (-c), and the last iteration."""
+    """The Gaussians, their optimizer (new or from a checkpoint, -c), and the last iteration."""
     device = torch.device(args.device)
     if args.checkpoint_path is None:
         count = args.gaussians * (4 if args.high_poly else 1)
@@ -282,7 +282,7 @@ def regularizer(gaussians: Gaussians, args: argparse.Namespace) -> torch.Tensor 
 
 
 def train(args: argparse.Namespace, monitor: plimsoll.TrainingMonitor) -> float:
-    """Fits the picture and returns the PSNR reached."""
+    """Fits the picture and returns the PSNR that it reaches."""
     device = torch.device(args.device)
     target = picture(args.scene_path, args.size).to(device)
     gaussians, optimizer, done = load(args)
@@ -330,7 +330,7 @@ def train(args: argparse.Namespace, monitor: plimsoll.TrainingMonitor) -> float:
 
 
 def boolean(text: str) -> bool:
-    """True or False, as the trainers' flags have it."""
+    """Parses True or False, as flags of splatting trainers do."""
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if text.lower() not in words:
         raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
@@ -377,7 +377,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("-o", "--output_dir", type=Path, help="folder for all files (output/NAME of the picture)")
     add("--device", default="cpu", help="cpu, cuda or cuda:1 (cpu)")
     add("--seed", type=int, default=0)
-    plimsoll.add_arguments(parser)  # --profile_tensors and its like
+    plimsoll.add_arguments(parser)  # --profile_tensors and similar flags
     args = parser.parse_args(argv)
     if args.size % TILE:
         parser.error(f"--size {args.size} is no multiple of {TILE}")

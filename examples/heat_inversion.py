@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Finds how well a plate conducts heat from a noisy picture of its temperature, with PhiFlow.
 
-PhiFlow (pip install phiflow) simulates the heat equation, u_t = kappa (u_xx + u_yy), with torch
-below, and minimises by L-BFGS the distance to a measurement that this program makes up. Each loss
+PhiFlow (pip install phiflow) simulates the heat equation, u_t = kappa (u_xx + u_yy), based on
+torch. L-BFGS minimizes the distance to a measurement that this program invents. Each loss
 evaluation unrolls the whole simulation and differentiates through it: memory grows with --grid and
---steps, and comes and goes with the evaluations, of which the optimizer makes as many as it likes.
+--steps, and rises and falls with the evaluations, whose number the optimizer chooses.
 
-    python examples/heat_inversion.py                    # some 5 s on two slow cores
+    python examples/heat_inversion.py                    # about 5 s on two slow cores
     python examples/heat_inversion.py --config examples/heat_inversion.yaml  # memory monitoring
     plimsoll run examples/heat_inversion.py              # recorded
 """
@@ -35,13 +35,13 @@ from phi.torch.flow import (
 import plimsoll
 from plimsoll.integrations import phiflow
 
-# Settings of the other example that a shared configuration may hold.
+# Settings of the other example that a shared configuration may contain.
 UNUSED = ("batch_size", "gradient_accumulation_steps", "use_amp", "max_cached_sims", "pin_memory")
-KAPPA_MOST = 0.1  # what the search keeps below, and the time step is made for
+KAPPA_MOST = 0.1  # upper limit of the search; determines the time step
 
 
 class Plate:
-    """A square plate, insulated, with two hot spots at first."""
+    """A square, insulated plate, initially with two hot spots."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.steps = args.steps
@@ -61,7 +61,7 @@ class Plate:
         return spot(0.3, 0.35) + 0.7 * spot(0.65, 0.7)
 
     def temperature(self, kappa: Tensor) -> Tensor:
-        """At the end."""
+        """The temperature at the end."""
         u = self.start
         for _ in range(self.steps):
             u = diffuse.explicit(u, kappa, self.time_step, substeps=self.substeps)
@@ -82,7 +82,7 @@ def check_plate(args: argparse.Namespace) -> float:
 
 
 def misfit(plate: Plate, measured: Tensor) -> Callable[[Tensor], Tensor]:
-    """The loss of one unknown, from which kappa follows: any number will do."""
+    """The loss as a function of one unbounded unknown, from which kappa follows."""
 
     def loss(unknown: Tensor) -> Tensor:
         kappa = KAPPA_MOST * math.sigmoid(unknown)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A transformer language model that learns to write a ship's log, letter by letter.
 
-The text, data/ships_log.txt, was made for this repository. The model is the usual one: pre-norm
+The text, data/ships_log.txt, was written for this repository. The model is the usual one: pre-norm
 blocks of causal attention and an MLP, AdamW with a cosine schedule, clipped gradients. The flags
-are those that trade memory: --batch-size and --accumulate, --checkpoint, --tied, --amp, --context.
+are those that affect memory: --batch-size and --accumulate, --checkpoint, --tied, --amp, --context.
 
-    python examples/language_model.py                    # some 25 s on two slow cores
+    python examples/language_model.py                    # about 25 s on two slow cores
     plimsoll run examples/language_model.py --checkpoint # with activation checkpointing, recorded
     python examples/language_model.py --device cuda --amp --width 768 --layers 12 --heads 12
 """
@@ -40,7 +40,7 @@ class Text:
     def batch(
         self, numbers: torch.Tensor, size: int, context: int, generator: torch.Generator
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """`size` random pieces of the text, and the letter that follows each letter of them."""
+        """`size` random pieces of the text, and the letter that follows each of their letters."""
         starts = torch.randint(len(numbers) - context - 1, (size, 1), generator=generator)
         places = (starts + torch.arange(context + 1)).to(numbers.device)
         pieces = numbers[places]
@@ -72,7 +72,7 @@ class Attention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Four times as wide inside."""
+    """Two linear layers; the inner width is four times the outer one."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each behind a norm and beside a shortcut."""
+    """Attention and MLP, each with a norm before it and a shortcut around it."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Letters in, the odds of the next letter out."""
+    """Predicts the probability of each next letter."""
 
     def __init__(self, letters: int, args: argparse.Namespace) -> None:
         super().__init__()
@@ -155,11 +155,11 @@ def held_out_loss(model: nn.Module, text: Text, args: argparse.Namespace) -> flo
 
 @torch.no_grad()
 def sample(model: LanguageModel, text: Text, prompt: str, length: int, seed: int) -> str:
-    """The prompt and what the model writes after it."""
+    """The prompt and the model's continuation."""
     device = text.train.device
     generator = torch.Generator(device).manual_seed(seed)
     numbers = torch.tensor([[text.number[letter] for letter in prompt]], device=device)
-    window = max(1, model.context // 2)  # after short training the last places are the weakest
+    window = max(1, model.context // 2)  # after short training, the last positions are the weakest
     model.eval()
     for _ in range(length):
         odds = F.softmax(model(numbers[:, -window:])[:, -1].float() / 0.7, dim=-1)
@@ -169,7 +169,7 @@ def sample(model: LanguageModel, text: Text, prompt: str, length: int, seed: int
 
 
 def optimizer_of(model: nn.Module, args: argparse.Namespace) -> torch.optim.AdamW:
-    """Decays matrices, and neither biases nor norms."""
+    """Creates AdamW with weight decay for matrices, not for biases and norms."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     return torch.optim.AdamW(
@@ -183,7 +183,7 @@ def optimizer_of(model: nn.Module, args: argparse.Namespace) -> torch.optim.Adam
 
 
 def learning_rate(step: int, args: argparse.Namespace) -> float:
-    """Share of --lr: up over the first tenth, then down a cosine to a tenth."""
+    """Share of --lr: rises in the first tenth, then falls to a tenth along a cosine."""
     warmup = max(1, args.steps // 10)
     if step < warmup:
         return (step + 1) / warmup
@@ -192,7 +192,7 @@ def learning_rate(step: int, args: argparse.Namespace) -> float:
 
 
 def train(model: LanguageModel, text: Text, args: argparse.Namespace) -> None:
-    """--steps optimizer steps of --accumulate batches each."""
+    """Makes --steps optimizer steps of --accumulate batches each."""
     generator = torch.Generator().manual_seed(args.seed)
     optimizer = optimizer_of(model, args)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: learning_rate(s, args))

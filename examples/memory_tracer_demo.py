@@ -44,7 +44,7 @@ class ConvNet(nn.Module):
 
 
 def basic_tracing(device: str) -> None:
-    """Which layers hold memory in a training step, and how long their forward takes."""
+    """The memory of each layer in a training step, and the duration of its forward."""
     print("== 1. Basic tracing")
     model = ConvNet().to(device)
     images = torch.randn(16, 3, 32, 32, device=device)
@@ -79,7 +79,7 @@ def fragmentation(device: str) -> None:
 
 
 def transformer(device: str) -> None:
-    """The five layers of a transformer that hold most."""
+    """The five layers of a transformer with the most memory."""
     print("\n== 3. Transformer")
     layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
     model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).to(device)
@@ -108,7 +108,7 @@ def flame_graph_export(device: str) -> None:
 
 
 def overhead(device: str) -> None:
-    """What a traced forward costs, against one that is not traced, in pairs."""
+    """The cost of a traced forward, compared in pairs with an untraced one."""
     print("\n== 5. Overhead")
     model = ConvNet().to(device)
     images = torch.randn(16, 3, 32, 32, device=device)

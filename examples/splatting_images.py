@@ -1,4 +1,4 @@
-"""What gaussian_splatting.py reads: pictures and checkpoints; and how it compares two pictures."""
+"""Pictures and checkpoints for gaussian_splatting.py, and measures of how pictures differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 
 def draw(size: int) -> torch.Tensor:
-    """The picture, (3, size, size) in 0..1: a ship on the sea, soft and sharp things in it."""
+    """The picture, (3, size, size) in 0..1: a ship on the sea, with soft and sharp parts."""
     axis = (torch.arange(size) + 0.5) / size
     y, x = torch.meshgrid(axis, axis, indexing="ij")
 
@@ -39,7 +39,7 @@ def draw(size: int) -> torch.Tensor:
     ring = 0.006 - (((x - 0.5) ** 2 + (y - 0.71) ** 2).sqrt() - 0.03).abs()
     image = paint(image, ring, (0.95, 0.95, 0.95))
     line = torch.minimum(0.004 - (y - 0.71).abs(), 0.055 - (x - 0.5).abs())
-    image = paint(image, line, (0.95, 0.95, 0.95))  # the mark
+    image = paint(image, line, (0.95, 0.95, 0.95))  # the load line
     waves = 0.015 * torch.sin(40 * x + 6 * torch.sin(7 * x)) + 0.008 * torch.sin(90 * x - 20 * y)
     water = torch.stack([0.1 + 0.1 * y, 0.25 + 0.25 * y, 0.35 + 0.3 * y]) + 4 * waves * (y - 0.7)
     mask = cover(y - 0.76 - waves)
@@ -91,14 +91,14 @@ def psnr(image: torch.Tensor, target: torch.Tensor) -> float:
 
 
 def held_out_pixels(size: int, share: float, seed: int) -> torch.Tensor:
-    """A mask, (1, size, size), of this share of the pixels, which training must not see."""
+    """A mask, (1, size, size), with this share of the pixels, which training must not use."""
     return torch.rand(1, size, size, generator=torch.Generator().manual_seed(seed)) < share
 
 
 def held_out_metrics(
     image: torch.Tensor, target: torch.Tensor, held_out: torch.Tensor
 ) -> dict[str, float]:
-    """PSNR and L1 over the pixels that training did not see."""
+    """PSNR and L1 over the pixels that training did not use."""
     mask = held_out.expand_as(target)
     return {
         "pixels": int(held_out.sum()),

@@ -1,4 +1,4 @@
-"""The package as a C++ user gets it: built, installed into a prefix, and linked."""
+"""The package as C++ users get it: built, installed into a prefix, and linked."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ def must_run(*words) -> str:
 
 @pytest.fixture(scope="session")
 def installed_package(built, tmp_path_factory) -> Path:
-    """The prefix of an installation that was moved afterwards: no file may have the old path."""
+    """The prefix of an installation that was moved: no file may contain the old path."""
     build = built("CMakeCache.txt").parent
     first = tmp_path_factory.mktemp("install") / "first"
     must_run("cmake", "--install", build, "--component", "cpp", "--prefix", first)
@@ -31,7 +31,7 @@ def installed_package(built, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def pkg_config(installed_package) -> list[str]:
-    """pkg-config that sees the package, if pkg-config is installed."""
+    """The pkg-config command with the package in its search path; skips without pkg-config."""
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
     folders = [str(path) for path in installed_package.rglob("pkgconfig")]

@@ -28,7 +28,7 @@ SHORT_LIVED = {
 
 
 class Score(NamedTuple):
-    """Shares of the bytes that were allocated, from 0 to 1."""
+    """Shares of the allocated bytes, from 0 to 1."""
 
     right: float  # the same category
     unknown: float  # unknown

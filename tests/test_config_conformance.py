@@ -1,4 +1,4 @@
-"""Configurations in C++ (src/config) and in Python (config.py): two readers, one outcome."""
+"""Configurations read in C++ (src/config) and in Python (config.py): both give the same result."""
 
 import subprocess
 from pathlib import Path
@@ -157,7 +157,7 @@ def in_python(path: Path) -> tuple[str, list[str]]:
 
 
 def compare(reader: Reader, path: Path) -> str:
-    """Both outcomes are the same: the options, or the kind of error. Gives it."""
+    """Check that both results are equal: the options, or the kind of error. Return the result."""
     ours, theirs = reader.read(path), in_python(path)
     assert ours[0] == theirs[0], (ours, theirs)
     if ours[0] == "ok":

@@ -1,5 +1,5 @@
-"""Recordings and snapshots of deep models from packages, made on a GPU: equal layers count
-together, and the advice is what the package has."""
+"""Recordings and snapshots of deep models from packages, made on a GPU: equal layers are summed,
+and the advice is one that the package supports."""
 
 import json
 import re

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-WORKSPACES = (33_554_432, 1_048_576)  # of cuBLAS and cuBLASLt on an H100
-# The expected categories count the loss, one float32, as "other" in snapshots of the forward pass.
+WORKSPACES = (33_554_432, 1_048_576)  # bytes of cuBLAS and cuBLASLt on an H100
+# In snapshots of the forward pass, the expected categories count the float32 loss as "other".
 LOSS_BYTES = 4
 
 SNAPSHOTS = [
@@ -89,7 +89,7 @@ def test_workspaces_are_found_in_recordings_that_do_not_name_them(
         assert sum(found.values()) == allocated["allocated"]
 
 
-# By truth.md: the ids of the first finding that are right, and the lines one of which it names.
+# From truth.md: the correct ids of the first finding; it must name one of the lines.
 PLANTED = {
     "g01_losses_with_graph": ({"memory_growth"}, (17, 9, 10, 15)),
     "g03_val_without_no_grad": (

@@ -32,7 +32,7 @@ def test_a_batch_that_leaves_too_little_room_is_not_fragmentation(reported, name
     details, finding = reported(name)
     assert details["cause"] == "too_big"
     assert "because the batch leaves too little room" in finding["title"]
-    # Measured on the same card: with expandable_segments, the step finishes. Its peak is this.
+    # The measured peak on the same card, where the step succeeds with expandable_segments.
     assert details["need"]["bytes"] == pytest.approx(82_633_056_768, rel=0.001)
     assert details["need"]["basis"] == "earlier_step"
     assert details["need"]["ratio"] == 2
@@ -76,7 +76,7 @@ def test_the_first_step_of_adam_is_named(reported):
     assert "in the optimizer's first step" in finding["title"]
     need = details["need"]
     assert need["basis"] == "optimizer_state"
-    # Of the two states of 134,283,264 bytes each, one block of 16 MiB exists.
+    # The step needs two states of 134,283,264 bytes each; a block of 16 MiB exists already.
     assert need["state_bytes"] == 2 * 134_283_264 - 16 * MIB
     assert need["scratch_bytes"] == 134_283_264
 

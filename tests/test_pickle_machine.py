@@ -116,7 +116,7 @@ leaves = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=20))
 
 @st.composite
 def plain_data(draw):
-    """A value whose parts are shared: each container takes items from all earlier ones."""
+    """A value with shared parts: each container takes items from all earlier ones."""
     pool = draw(st.lists(leaves, min_size=1, max_size=6))
     pool += [[], {}, ()]
     for kind in draw(st.lists(st.sampled_from([list, tuple, dict]), min_size=1, max_size=10)):
@@ -267,7 +267,7 @@ def test_opcodes_that_reach_outside_are_refused_by_name(machine, name, protocol)
 
 
 def test_every_opcode_of_python_is_read_or_refused(machine):
-    """No opcode is missed: a byte that Python knows never gives 'no opcode'."""
+    """No opcode is missing: a byte that Python knows never gives 'no opcode'."""
     for opcode in pickletools.opcodes:
         data = b"\x80\x04N" + opcode.code.encode("latin-1") + b"\0" * 20 + b"."
         kind, *rest = machine.answer(data, 64)

@@ -1,4 +1,4 @@
-"""One opened recording answers a series of questions as if it were opened for each of them."""
+"""One opened recording answers a series of questions as if it had been opened for each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The references, on snapshots small enough to check by hand, and compared with each other."""
+"""The references, on snapshots small enough to check by hand, and compared with one another."""
 
 import pickle
 

@@ -1,6 +1,6 @@
-"""Programs and files made after public bug reports: what `plimsoll report` says first.
+"""Programs and files made after public bug reports: what `plimsoll report` finds first.
 
-`samples/reports/*/expected.md` has what is true of each.
+`samples/reports/*/expected.md` states the facts about each.
 """
 
 import json

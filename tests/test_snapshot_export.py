@@ -1,5 +1,5 @@
-"""What `export --to snapshot` writes of a snapshot, CPython's own pickle.load finds as it was:
-field by field, for every field that the schema knows."""
+"""CPython's pickle.load reads a snapshot that `export --to snapshot` has written back unchanged,
+for every field that the schema has."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def segment_facts(segment: Json) -> Json:
 def facts(snapshot: Json) -> Json:
     segments = [segment_facts(segment) for segment in snapshot["segments"]]
     traces = [[event_facts(e) for e in trace] for trace in snapshot.get("device_traces", [])]
-    while traces and not traces[-1]:  # a device without events need not be listed
+    while traces and not traces[-1]:  # trailing devices without events may be omitted
         traces.pop()
     return {
         "segments": sorted(segments, key=lambda s: (s["device"], s["address"])),

@@ -1,4 +1,4 @@
-"""The generator's files are as PyTorch writes them, are consistent and show what they claim."""
+"""The generator's files are like PyTorch's, are consistent, and show what they claim."""
 
 import io
 import pickle

@@ -46,7 +46,7 @@ def reported_devices(command, path):
 
 
 def known_part(reported, expected):
-    """The report without the fields that the reference does not compute, such as a row's cause."""
+    """The report without fields that the reference does not compute, such as a row's cause."""
     if isinstance(expected, dict):
         return {key: known_part(reported.get(key, "missing"), expected[key]) for key in expected}
     if isinstance(expected, list) and len(expected) == len(reported):

@@ -1,4 +1,4 @@
-"""Snapshots as torch may write them: options that leave out events, values of later versions."""
+"""Variants of snapshots: options of torch that omit events, and values of later versions."""
 
 import copy
 import json

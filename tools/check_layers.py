@@ -66,7 +66,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "sample", "probes", "alerts", "text_log", "tensorboard", "live", "nvtx",
         "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
         "plimsoll/recorder_c.h", "plimsoll/tensor_breakdown.h", "plimsoll/training_monitor.h",
-        "plimsoll/recorder.h",  # only in tests: the scopes of a program
+        "plimsoll/recorder.h",  # only for tests, which use the scopes of a program
         "plimsoll/last_failure_c.h",  # the recorder's last step: part of its C interface
     },
     "logs": {"base", "sample", "alerts", "text_log"},
@@ -96,13 +96,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "examples": {"include/plimsoll"},
 }  # fmt: skip
 
-# Public headers with only names, values and rules; every module may include them.
+# Public headers that contain only names, values and rules. Every module may include them.
 FOR_ALL = {
     "plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h",
     "plimsoll/caching_allocator.h", "plimsoll/finding.h",
 }  # fmt: skip
 
-# Not yet there; nothing else in the tables may be unused.
+# Modules that do not exist yet. All other entries of the tables must be used.
 PLANNED = {"simulator", "server"}
 
 # Third-party headers, and the modules that may include them. The recorder runs in users' processes,
@@ -149,9 +149,9 @@ def matches(module: str, patterns: set[str]) -> bool:
 
 
 def is_allowed(module: str, header: str, is_test: bool) -> bool:
-    if "/" not in header:  # in the folder of the including file
+    if "/" not in header:  # in the same folder as the including file
         return True
-    if module.startswith("adapters/") and header.startswith("python/"):  # a folder of the adapter
+    if module.startswith("adapters/") and header.startswith("python/"):  # the adapter's own folder
         return True
     if header in FOR_ALL or (is_test and header.startswith("tests/")):
         return True
@@ -179,7 +179,7 @@ def check_file(root: Path, path: Path) -> Iterator[str]:
 
 
 def fenced_files(root: Path) -> list[Path]:
-    """Return the files with rules, from the root."""
+    """Return the files to check, relative to the root."""
     fenced = ("src", "include/plimsoll", "adapters", "python/bindings", "examples")
     files = [p for top in fenced for p in sorted((root / top).rglob("*"))]
     return [p.relative_to(root) for p in files if p.suffix in SOURCES]

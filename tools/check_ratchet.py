@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts undesired things in the code; the counts below may only fall. Tests run this file.
+"""Counts undesired things in the code; the counts below may only decrease. Tests run this file.
 
 More than allowed: fix the code. Fewer: lower the number here, in the same commit. Raising a number
 is a decision that the reviewer must see, with its reason in the commit message.
@@ -31,7 +31,7 @@ PATTERNS = {
     "type: ignore or noqa": re.compile(r"#\s*(type:\s*ignore|noqa)"),
     "TypeScript any": re.compile(r"(:|\bas)\s+any\b"),
 }
-SPEAKS_OF = {  # the kinds of files in which a pattern has a meaning
+SPEAKS_OF = {  # the file types in which each pattern is counted
     "TODO or FIXME": {".h", ".cc", ".def", ".ts", ".py", ".cmake"},
     "NOLINT": {".h", ".cc", ".def"},
     "type: ignore or noqa": {".py"},

@@ -17,7 +17,7 @@ def tests_in(folder: Path) -> list[tuple[float, str, bool]]:
         try:
             cases = list(ElementTree.parse(path).iter("testcase"))
         except ElementTree.ParseError:
-            print(f"{path} is incomplete")  # its program was ended
+            print(f"{path} is incomplete")  # the test program was killed
             continue
         for case in cases:
             name = f"{case.get('classname')}.{case.get('name')}"

@@ -1,5 +1,5 @@
-// The live CUDA memory by address, because CUDA's frees have only an address. Never locked during a
-// call of the driver.
+// Finds a live CUDA allocation by its address, which is all that CUDA's free functions receive.
+// Never locked while the driver is called.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@ namespace plimsoll::cuda_driver {
 
 class AllocationBook {
  public:
-  // False: out of memory.
+  // Returns false if memory runs out.
   bool add(std::uint64_t address, const Allocation& allocation) noexcept;
-  // False: the allocation was not recorded.
+  // Removes the allocation at an address. Returns false if the allocation was not recorded.
   bool take(std::uint64_t address, Allocation& allocation) noexcept;
-  // Every allocation that ends when a device is reset.
+  // Removes and returns every allocation that ends when a device is reset.
   std::vector<std::pair<std::uint64_t, Allocation>> take_all_of(int ordinal);
 
-  // Around fork.
+  // Called around fork().
   void lock() noexcept;
   void unlock() noexcept;
   void forget() noexcept;  // in the child, whose other threads are gone

@@ -4,7 +4,7 @@ namespace plimsoll::cuda_driver {
 
 void report_taken(const Request& request, const Taken& taken) noexcept {
   if (taken.address == 0 || taken.size_bytes == 0 || !begin_reporting()) return;
-  // A pool may belong to another device than the current one.
+  // A pool may belong to a device other than the current one.
   const int current = current_device();
   const bool is_pooled = request.kind == Request::Kind::kPooled;
   const int ordinal = is_pooled ? device_of(taken.address, current) : current;

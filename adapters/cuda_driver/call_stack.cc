@@ -49,8 +49,8 @@ std::uint64_t hash_of(std::span<const std::uintptr_t> addresses) {
   return hash | 1;  // 0 is a free slot
 }
 
-// Stacks by their hash. A slot is filled once and never freed. A reader that finds a hash whose id
-// is not written yet defines the stack again, which gives the same id.
+// Stacks by their hash. A slot is filled once and never freed. A reader that finds a hash without
+// its id defines the stack again, which gives the same id.
 struct Slot {
   std::atomic<std::uint64_t> hash{0};
   std::atomic<std::uint32_t> id{0};

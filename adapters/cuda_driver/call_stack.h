@@ -5,9 +5,9 @@
 
 namespace plimsoll::cuda_driver {
 
-// Innermost first, without our own frames, at most 64. Each frame has the shared library as its
-// file, and the function, or "+0x" and the offset in the library if it has no name. 0: no stack.
-// For a stack seen before, only the unwinding is paid again.
+// Returns the id of at most 64 frames, innermost first, without those of this library; 0 if there
+// is no stack. A frame's file is its shared library; its function is the symbol or, without one,
+// "+0x" and the offset in the library. A stack that has been seen before costs only the unwinding.
 std::uint32_t call_stack() noexcept;
 
 }  // namespace plimsoll::cuda_driver

@@ -1,4 +1,4 @@
-// Wrappers of physical memory and its mappings.
+// The wrappers of physical memory and its mappings.
 #include "cuda_functions.h"
 
 #include <vector>
@@ -13,7 +13,7 @@ Place place_of(const AllocationProperties* properties) {
                                                                          : Place::kPinnedHost;
 }
 
-// Allocations that cannot be stored for lack of memory are not reported; the program continues.
+// If there is no memory to store an allocation, it is not reported; the program continues.
 template <typename Do>
 void try_to(Do&& act) noexcept {
   const KeptErrno kept;

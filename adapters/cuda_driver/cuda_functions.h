@@ -1,5 +1,5 @@
-// The wrapped CUDA functions: their parameters, from NVIDIA's public documentation, and what a call
-// means. Declared by hand, so that building this library needs no header of CUDA.
+// The wrapped CUDA functions: their parameters, from NVIDIA's public documentation, and the effect
+// of a call. Declared by hand, so that building this library needs no CUDA header.
 //
 // Each has a Type and a call() that wraps the real function. Functions whose names end in _ptsz
 // (the stream of the calling thread instead of the default one) have the same types.
@@ -22,7 +22,7 @@ inline std::uint64_t number_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-// Functions that differ only in their names share a type; `Name` is the operator's name.
+// Functions that differ only in their names share a type; `kName` is the operator's name.
 template <const char* kName, typename Address, Place kPlace = Place::kDevice>
 struct AllocOf {  // (address*, size)
   using Type = int(Address*, std::size_t);
@@ -157,9 +157,9 @@ struct DevicePrimaryCtxReset {
   }
 };
 
-// Functions that the driver returns are wrapped too. The first version has no `status`. Which of
-// the two a driver returns depends on the driver, so the argument is passed on unread: the calling
-// conventions we support ignore an extra argument.
+// Functions that the driver returns are wrapped too. The first version of this function has no
+// `status`, and which version a driver returns depends on the driver. The argument is therefore
+// passed on unread: the supported calling conventions ignore an extra argument.
 struct GetProcAddress {
   using Type = int(const char*, void**, int, std::uint64_t, int*);
   static int call(Type* real, const char* symbol, void** function, int version, std::uint64_t flags,

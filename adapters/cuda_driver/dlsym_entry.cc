@@ -1,6 +1,6 @@
 // The dlsym() of a program into which this library is preloaded. Names that do not begin with "cu"
-// reach the real one by a jump, not a call: dlsym(RTLD_NEXT, ...) identifies its caller by the
-// return address. Works before any constructor of ours has run.
+// reach the real dlsym() by a jump, not a call, because dlsym(RTLD_NEXT, ...) identifies its caller
+// by the return address. Works even before this library's constructors have run.
 
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@
 
 extern "C" {
 
-// Read by the assembly below.
+// The address of the real dlsym(), read by the assembly below.
 [[gnu::visibility("hidden"), gnu::used]] void* plimsoll_dlsym = nullptr;
 
 [[gnu::visibility("hidden"), gnu::used]] void* plimsoll_find_dlsym() {

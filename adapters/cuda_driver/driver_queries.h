@@ -1,5 +1,5 @@
-// Queries to the driver about devices. Only a driver that the program has already loaded is asked,
-// and only after one of its calls has returned.
+// Queries to the driver about devices. They go only to a driver that the program has already
+// loaded, and only after one of its calls has returned.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The CUDA functions that this library exports. The dynamic linker finds them before CUDA's own;
-// each calls the function that its caller would have found without us.
+// The CUDA functions that this library exports. The dynamic linker finds them before CUDA's own.
+// Each calls the function that its caller would have found without this library.
 
 #include <array>
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace plimsoll::cuda_driver {
 namespace {
 
-// Functions found, by the calling code. Thread-local, so that no two threads write it.
+// Functions found before, by the calling code. Thread-local, so that no two threads write it.
 struct Found {
   const void* caller = nullptr;
   const char* symbol = nullptr;
@@ -30,8 +30,8 @@ void* real_for(const char* symbol, void* caller) {
   return real;
 }
 
-// The program calls a function that this CUDA does not have, because it found our export: return an
-// error.
+// Calls the real function. Returns an error if CUDA does not have this function: the program found
+// only our export.
 template <typename Function, typename... Arguments>
 int call_real(const char* symbol, void* caller, Arguments... arguments) {
   void* const real = real_for(symbol, caller);
@@ -51,7 +51,7 @@ using Argument = std::tuple_element_t<kIndex, typename ArgumentsOf<typename Func
 }  // namespace
 }  // namespace plimsoll::cuda_driver
 
-// Their return addresses identify the caller.
+// The exports. Their return addresses identify the caller.
 #define PARAMETERS_0(function)
 #define PARAMETERS_1(function) Argument<function, 0> a
 #define PARAMETERS_2(function) PARAMETERS_1(function), Argument<function, 1> b

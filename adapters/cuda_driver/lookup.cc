@@ -20,8 +20,8 @@ void* plimsoll_find_dlsym();
 namespace plimsoll::cuda_driver {
 namespace {
 
-// Names for which cuGetProcAddress() returns the second version of a function, and since which CUDA
-// version.
+// Base names for which cuGetProcAddress() returns the second version of a function, and the first
+// CUDA version that does so.
 struct BaseName {
   std::string_view name;
   std::string_view symbol;
@@ -43,9 +43,8 @@ bool is_cuda_itself(void* function) {
   return name.starts_with("libcuda");  // libcuda.so.1 or libcudart.so.12, libcudart-abcd.so
 }
 
-// What the calling library finds among its own dependencies. The main program has only the global
-// ones.
-// only the global ones.
+// Finds a symbol among the dependencies of the calling library. The main program has only the
+// global ones.
 void* find_in_scope_of(void* caller, const char* symbol) {
   Dl_info info{};
   link_map* map = nullptr;
@@ -59,7 +58,7 @@ void* find_in_scope_of(void* caller, const char* symbol) {
   return found != nullptr && is_our_code(found) ? nullptr : found;
 }
 
-// Prevents unloading while a wrapper calls it.
+// Prevents the function's library from being unloaded while a wrapper calls the function.
 void keep_loaded(void* function) {
   Dl_info info{};
   if (dladdr(function, &info) != 0 && info.dli_fname != nullptr) {
@@ -81,9 +80,9 @@ bool is_our_code(const void* address) {
          at < reinterpret_cast<std::uintptr_t>(_end);
 }
 
-// Two runtimes in one process have functions of the same name: the caller's own dependencies
-// determine which one it means. Another interposer loaded before both takes precedence, as it would
-// without us.
+// Two runtimes in one process have functions of the same name. The caller's own dependencies
+// determine which one it means. Another interposer that was loaded before both takes precedence, as
+// it would without this library.
 void* real_behind_export(const char* symbol, void* caller) {
   void* const next = real_dlsym()(RTLD_NEXT, symbol);
   if (next != nullptr && !is_cuda_itself(next)) return next;

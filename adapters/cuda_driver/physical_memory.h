@@ -37,13 +37,14 @@ class PhysicalMemory {
   void retained(std::uint64_t handle, std::uint64_t address);
   void mapped(std::uint64_t handle, std::uint64_t address, std::uint64_t size_bytes);
 
-  // Null: a handle whose creation was not seen, such as one of another process's memory.
+  // Returns null for a handle whose creation was not seen, such as that of another process's
+  // memory.
   MemoryRef release(std::uint64_t handle);
   void undo_release(std::uint64_t handle, const MemoryRef& memory);
   std::vector<Mapping> unmap(std::uint64_t address, std::uint64_t size_bytes);
   void undo_unmap(const std::vector<Mapping>& mappings);
 
-  // Around fork.
+  // Called around fork().
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
   void forget() noexcept;

@@ -69,7 +69,7 @@ TEST_F(PhysicalMemoryTest, a_handle_got_back_from_an_address_counts) {
   memory_.mapped(kHandle, kAddress, 4096);
   memory_.retained(kHandle, kAddress + 100);  // the same number
   memory_.retained(8, kAddress);              // another one
-  memory_.retained(9, kAddress + 4096);       // nothing of ours
+  memory_.retained(9, kAddress + 4096);       // no recorded memory
   memory_.unmap(kAddress, 4096);
   memory_.release(kHandle);
   memory_.release(kHandle);
@@ -142,7 +142,7 @@ TEST(AllocationBook, threads_do_not_lose_each_others_rows) {
 
 }  // namespace
 
-// Replaces the recorder.
+// Replaces the recorder's function.
 void report_alloc(std::uint64_t address, const Allocation&) noexcept {
   reported_alive().push_back(address);
 }

@@ -75,7 +75,7 @@ void announce_process() noexcept try {
   const ProcessList list;
   if (list.is_there() && list.is_empty()) list.write_line("loaded", "");
 } catch (...) {
-  // Without memory for two paths nothing else would work either; the program continues.
+  // If there is no memory for two paths, the program continues unrecorded.
 }
 
 std::string wanted_path() {

@@ -47,7 +47,7 @@ State start() {
   options.path = path.c_str();
   options.meta = meta.data();
   const char* why = nullptr;
-  // Ended by the recorder at exit, so the handle is not needed.
+  // The recorder ends it at exit, so the handle is not needed.
   const plimsoll_recording* const recording = plimsoll_recording_start(&options, &why);
   if (recording == nullptr) {
     report_failure(why);
@@ -57,7 +57,7 @@ State start() {
   return State::kOn;
 }
 
-// The context belongs to the parent: the driver does not survive a fork.
+// The context belongs to the parent, because the driver does not survive a fork.
 void forget_after_fork() {
   ::new (static_cast<void*>(&starting)) std::mutex;
   state.store(State::kIdle, std::memory_order_relaxed);
@@ -65,7 +65,7 @@ void forget_after_fork() {
   physical_memory().forget();
 }
 
-// Sets the thread's context for one event.
+// Sets the thread's context for the duration of one event.
 class ThreadActivity {
  public:
   ThreadActivity(std::uint32_t operation, std::uint32_t stack) : context_(api().context()) {
@@ -86,8 +86,8 @@ class ThreadActivity {
 
 }  // namespace
 
-// The recorder is created now so that it is destroyed last: the program's destructors free memory
-// too.
+// Creates the recorder now, so that it outlives the program's static objects, whose destructors
+// free memory too.
 void prepare_reporting() noexcept {
   plimsoll_recorder();
   allocation_book();

@@ -21,7 +21,7 @@ enum class Place : std::uint8_t { kDevice, kPinnedHost };
 // Called by the library's constructor.
 void prepare_reporting() noexcept;
 
-// False: nothing is recorded.
+// Starts the recording at the first call. Returns false if nothing is recorded.
 bool begin_reporting() noexcept;
 
 // Fills in operation, stack and device.

@@ -11,8 +11,8 @@
 namespace plimsoll::cuda_driver {
 namespace {
 
-// The real functions of one meaning that a process may have: several runtime versions, the driver,
-// and their per-thread-stream variants.
+// How many real functions of one kind a process may have: those of several runtime versions, of the
+// driver, and their per-thread-stream variants.
 constexpr std::size_t kWrappers = 8;
 
 template <typename Function, std::size_t kIndex, typename Type = typename Function::Type>

@@ -11,7 +11,7 @@ struct WrappedFunction {
   void* (*wrap)(void* real);
 };
 
-// Null if there is none of this name.
+// Returns null if no wrapped function has this name.
 const WrappedFunction* find_wrapped(std::string_view symbol);
 
 }  // namespace plimsoll::cuda_driver

@@ -30,8 +30,8 @@ extern "C" plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_cont
   if (state == nullptr) return nullptr;
   ThreadState& thread = *state;
   *before = describe_allocation(thread).context;
-  // Outside an operator a new stack means that this thread has the GIL, so defining it waits for
-  // nobody.
+  // Outside an operator, a new stack means that this thread has the GIL, so defining the stack does
+  // not wait.
   if (before->op_instance == 0 && thread.context->stack != before->stack) define_new_stacks(thread);
   return thread.context;
 }

@@ -21,7 +21,7 @@ inline std::uint32_t describe_running_operator(ThreadState& thread) {
   return context.stack;
 }
 
-// Fills in the thread's context; returns what to restore after the allocation was reported.
+// Fills in the thread's context. Returns what to restore after the allocation has been reported.
 SavedContext describe_allocation(ThreadState& thread);
 
 }  // namespace plimsoll::libtorch

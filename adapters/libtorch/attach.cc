@@ -1,4 +1,4 @@
-// Attaching and detaching the hooks that need no Python, in the order that leaves no gap.
+// Attaches and detaches the hooks that need no Python, in an order that leaves no gap.
 #include <pthread.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace {
 // Set by a static initializer of another source file, in unspecified order.
 std::atomic<const plimsoll_libtorch_companion*> g_companion{nullptr};
 
-// Lock order: a thread that has one of these locks takes none listed before it.
+// Takes the locks in lock order: a thread that holds one of them takes none listed before it.
 void before_fork() {
   parameter_layers().mutex().lock();
   parameters().mutex().lock();

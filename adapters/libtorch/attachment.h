@@ -13,7 +13,7 @@ struct ThreadState;
 
 inline constexpr std::uint8_t kCpu = 0;  // the recorder's device number of the CPU
 
-// Python stacks, if the program runs Python.
+// Reads Python stacks, if the program runs Python.
 struct StackSource {
   // This thread's stack now, as an id; 0 if it has none. Needs no GIL.
   std::uint32_t (*capture)(ThreadState& thread) = nullptr;
@@ -22,7 +22,7 @@ struct StackSource {
   // The address of a pointer in this thread's Python state that differs while code called from C++
   // runs; null: this thread has no Python. Valid as long as the thread's Python frames exist.
   const void* const* (*position)() = nullptr;
-  // Defines, in the recorder, the stacks this thread met for the first time. Takes the GIL.
+  // Defines in the recorder the stacks that this thread has seen for the first time. Takes the GIL.
   void (*define)(ThreadState& thread) = nullptr;
 };
 
@@ -51,7 +51,7 @@ struct Attachment {
   std::atomic<bool> has_outputs{false};           // outputs are described
   std::atomic<bool> has_walks{false};             // each step describes the tensors that are new
   std::atomic<bool> reports_cuda_tensors{false};  // the CUDA adapter follows their allocations
-  std::atomic<const StackSource*> stacks{&kNoStacks};  // of a static object
+  std::atomic<const StackSource*> stacks{&kNoStacks};  // a static object
 };
 
 inline Attachment g_attachment;

@@ -42,7 +42,7 @@ LinkTable& LinkTable::claim(std::uint64_t thread_id) {
   made.release();
   table->owner_.store(thread_id, std::memory_order_relaxed);
   table->next_ = g_tables.load(std::memory_order_relaxed);
-  g_tables.store(table, std::memory_order_release);  // with the acquire in of()
+  g_tables.store(table, std::memory_order_release);  // pairs with the acquire in of()
   return *table;
 }
 
@@ -56,7 +56,7 @@ void LinkTable::lock() noexcept { g_retired_mutex.lock(); }
 void LinkTable::unlock() noexcept { g_retired_mutex.unlock(); }
 
 const LinkTable* LinkTable::of(std::uint64_t thread_id) {
-  const LinkTable* table = g_tables.load(std::memory_order_acquire);  // with claim()
+  const LinkTable* table = g_tables.load(std::memory_order_acquire);  // pairs with claim()
   while (table != nullptr && table->owner() != thread_id) table = table->next_;
   return table;
 }

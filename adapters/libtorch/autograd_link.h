@@ -22,12 +22,12 @@ class LinkTable {
   // 6 MiB a thread, of which only touched pages take memory.
   static constexpr std::uint64_t kCapacity = std::uint64_t{1} << 18;
 
-  // Only by the owning thread. The last write for a number wins.
+  // Called only by the owning thread. The last write for a number wins.
   void store(std::uint64_t sequence, const ForwardSite& site) {
     Entry& entry = entries_[sequence & mask_];
-    // Seqlock with find(): invalid first, so that a half-written site is never believed.
+    // Seqlock with find(): invalid first, so that a half-written site is never used.
     entry.key.store(0, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // with the fence in find()
+    std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in find()
     entry.layer.store(site.layer, std::memory_order_relaxed);
     entry.op.store(site.op, std::memory_order_relaxed);
     entry.stack.store(site.stack, std::memory_order_relaxed);
@@ -39,28 +39,29 @@ class LinkTable {
     entry.stack.store(stack, std::memory_order_relaxed);
   }
 
-  // By any thread. False: unknown or overwritten.
+  // Any thread may call this. Returns false if the number is unknown or has been overwritten.
   bool find(std::uint64_t sequence, ForwardSite& site) const {
     const Entry& entry = entries_[sequence & mask_];
     const std::uint64_t key = key_of(sequence);
-    if (entry.key.load(std::memory_order_acquire) != key) return false;  // with store()
+    if (entry.key.load(std::memory_order_acquire) != key) return false;  // pairs with store()
     site = {.layer = entry.layer.load(std::memory_order_relaxed),
             .op = entry.op.load(std::memory_order_relaxed),
             .stack = entry.stack.load(std::memory_order_relaxed)};
-    std::atomic_thread_fence(std::memory_order_acquire);  // with the fence in store()
+    std::atomic_thread_fence(std::memory_order_acquire);  // pairs with the fence in store()
     return entry.key.load(std::memory_order_relaxed) == key;
   }
 
   std::uint64_t owner() const { return owner_.load(std::memory_order_relaxed); }
 
-  // For the thread with torch's id `thread_id`. Tables are never freed but reused.
+  // Returns a table for the thread with torch's id `thread_id`. Tables are reused, never freed.
   static LinkTable& claim(std::uint64_t thread_id);
-  // The owner has ended. Its nodes may still run backward, so the table is retained for a while.
+  // Call this when the owner ends. Its nodes may still run backward, so the table is retained for a
+  // while.
   static void retire(LinkTable& table) noexcept;
   // The table of a thread, or null.
   static const LinkTable* of(std::uint64_t thread_id);
 
-  // Around fork.
+  // Called around fork().
   static void lock() noexcept;
   static void unlock() noexcept;
 

@@ -8,11 +8,12 @@
 
 namespace plimsoll::libtorch {
 
-// Of the node this thread runs; zeros if unknown. A node that accumulates a gradient has the layer
-// of its parameter.
+// Returns the site of the node that this thread runs; zeros if unknown. A node that accumulates a
+// gradient has the layer of its parameter.
 ForwardSite site_of_running_node(ThreadState& thread);
 
-// At a node's end: if it accumulated a gradient, tags the parameter's .grad as a gradient.
+// Call this at a node's end: if it accumulated a gradient, tags the parameter's .grad as a
+// gradient.
 void tag_accumulated_gradient(ThreadState& thread);
 
 }  // namespace plimsoll::libtorch

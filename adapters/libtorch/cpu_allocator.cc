@@ -27,8 +27,8 @@ struct Base {
   std::atomic<c10::DeleterFnPtr> deleter = nullptr;
 };
 
-// A block is freed by the allocator that made it, also after the program has set another one: each
-// base keeps its number, and each number has a deleter of its own.
+// A block is freed by the allocator that made it, even after the program has set another one. So
+// each base keeps its number, and each number has its own deleter.
 constexpr std::size_t kMostBases = 8;
 std::array<Base, kMostBases> g_bases;
 std::atomic<std::size_t> g_current_base = 0;
@@ -52,7 +52,7 @@ void record_in_operator(ThreadState& thread, std::uint64_t address, std::size_t 
   thread.context->stack = stack;
 }
 
-// Without operators, only a backward differs from the context.
+// Without observed operators, the context may lack only the backward phase.
 void record_in_phase(ThreadState& thread, std::uint64_t address, std::size_t size_bytes,
                      std::uint8_t phase) {
   plimsoll_context& context = *thread.context;
@@ -112,8 +112,8 @@ constexpr auto kDeleters = []<std::size_t... kBase>(std::index_sequence<kBase...
   return std::array<c10::DeleterFnPtr, kMostBases>{&recorded_delete<kBase>...};
 }(std::make_index_sequence<kMostBases>());
 
-// The number of this base: the one that it had before, or the next free one. None if the program
-// has set more allocators than there are numbers.
+// Returns the number of this base: its earlier number, or else the next free one. nullopt if the
+// program has set more allocators than there are numbers.
 std::optional<std::size_t> number_of_base(const c10::Allocator* allocator,
                                           c10::DeleterFnPtr deleter) {
   for (std::size_t number = 0; number < kMostBases; ++number) {
@@ -136,10 +136,10 @@ c10::DataPtr allocate_below(std::size_t number, std::size_t size_bytes) try {
 class RecordingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t size_bytes) override {
-    // Read once: the next recording may begin on another allocator meanwhile.
+    // Read only once: the next recording may meanwhile begin on another allocator.
     const std::size_t number = g_current_base.load(std::memory_order_acquire);
     c10::DataPtr block = allocate_below(number, size_bytes);
-    // The promise of raw_deleter() must hold also while nothing is recorded.
+    // raw_deleter() promises this deleter even while nothing is recorded.
     const bool is_ours = block.compare_exchange_deleter(
         g_bases[number].deleter.load(std::memory_order_acquire), kDeleters[number]);
     if (is_ours && block.get() != nullptr) {
@@ -169,7 +169,7 @@ RecordingAllocator& recording() {
   return allocator.get();
 }
 
-// With the lowest sufficient priority, so that allocators set later are not shut out.
+// Uses the lowest sufficient priority, so that allocators set later are not shut out.
 void put_in_front(c10::Allocator* allocator) {
   for (int priority = 0; priority <= 255; ++priority) {
     c10::SetAllocator(c10::DeviceType::CPU, allocator, static_cast<std::uint8_t>(priority));
@@ -193,7 +193,8 @@ void set_table(c10::Allocator* allocator, void* table) {
   __atomic_store_n(reinterpret_cast<void**>(allocator), table, __ATOMIC_RELEASE);
 }
 
-// Its functions must not use members that we do not know.
+// Whether it is torch's default allocator, whose functions use no members that this file does not
+// know.
 bool is_default(c10::Allocator* allocator) {
   return allocator == c10::GetDefaultCPUAllocator() &&
          std::string_view(typeid(*allocator).name()).find("DefaultCPUAllocator") !=
@@ -233,7 +234,7 @@ void remove_cpu_allocator() {
     g_replaced = nullptr;
     return;
   }
-  // Another allocator may have been set after ours: then it stays, with ours below it, inactive.
+  // If another allocator has been set after ours, it stays, and ours remains below it, inactive.
   if (c10::GetAllocator(c10::DeviceType::CPU) == &recording()) put_in_front(&base());
 }
 

@@ -1,19 +1,18 @@
-// Records every block of torch's CPU allocator. The original allocator stays below and does the
-// work.
+// Records every block of torch's CPU allocator. The original allocator still does the work.
 //
 // SetAllocator() alone would miss code that uses torch's default allocator by its address:
 // torch.UntypedStorage(n), and thus copy.deepcopy() of tensors and the loading of old files, and
-// older storages that grow. The default allocator is one static object without members, so its
-// vtable pointer is its whole state: it is replaced by ours, and restored later. If torch has
-// another allocator than its default one, ours is set in front of it.
+// older storages that grow. The default allocator is a static object whose only state is its vtable
+// pointer: that pointer is replaced, and restored later. If the program has set another allocator,
+// ours is set in front of it.
 #pragma once
 
 #include <c10/core/Allocator.h>
 
 namespace plimsoll::libtorch {
 
-// Installs our allocator; false if the program has replaced torch's allocator too often. Restores
-// the original one.
+// Install our allocator, and restore the original one. Installing returns false if the program has
+// replaced torch's allocator too often.
 bool install_cpu_allocator();
 void remove_cpu_allocator();
 

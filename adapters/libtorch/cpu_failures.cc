@@ -16,7 +16,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// Of the machine; 0: unknown.
+// The machine's memory; 0: unknown.
 struct MachineMemory {
   std::uint64_t available_bytes = 0;
   std::uint64_t total_bytes = 0;
@@ -45,7 +45,7 @@ MachineMemory read_machine_memory() {
           .total_bytes = entry_of(read, "MemTotal:")};
 }
 
-// The limit of the process's address space; 0: none.
+// The limit of the process's address space; 0 if there is none.
 std::uint64_t address_limit() {
   ::rlimit limit{};
   const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;

@@ -1,5 +1,5 @@
 // Full parameters that FSDP gathers from shards. FSDP frees their memory after use and allocates it
-// again at the next use, for the same storage: this is how they are recognized, without calling
+// again for the same storage at the next use. This is how they are recognized, without calling
 // Python.
 #pragma once
 
@@ -25,7 +25,7 @@ class GatheredParameters {
     if (are_there_.load(std::memory_order_relaxed)) tag_all(thread);
   }
   void clear();
-  // Around a fork, so that the lock is free in the child.
+  // Locked around fork(), so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:

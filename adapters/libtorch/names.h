@@ -39,7 +39,7 @@ class NameCache {
     return slot;
   }
 
-  // Without memory for the cache, the recorder is asked again at the next call.
+  // If there is no memory for the cache, the recorder is queried again at the next call.
   const Name& find_text(std::string_view text) noexcept {
     const auto found = by_text_.find(text);
     return found != by_text_.end() ? found->second : add(text);

@@ -19,7 +19,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-using Observed = std::unique_ptr<at::ObserverContext>;  // we keep ours in ThreadState
+using Observed = std::unique_ptr<at::ObserverContext>;  // unused: the state is in ThreadState
 
 // ---- operators --------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ void begin_outermost(ThreadState& thread, const Name& name, std::int64_t sequenc
   }
 }
 
-// The nodes that this operator built remember its line.
+// Gives this operator's stack to the autograd nodes that it built.
 void give_stack_to_nodes(ThreadState& thread, std::uint64_t begin, std::uint64_t end) {
   plimsoll_context& context = *thread.context;
   const auto capture = stack_source().capture;
@@ -69,8 +69,8 @@ void end_outermost(ThreadState& thread) {
 // ---- autograd nodes ---------------------------------------------------------------------------
 
 // The engine's frame around a node is also an operator. Its own work outside the node (sums over
-// broadcast dimensions, accumulated gradients) belongs to the node. False if there is no memory:
-// then it counts as an operator.
+// broadcast dimensions, accumulated gradients) belongs to the node. Returns false if there is no
+// memory; the frame then counts as an operator.
 bool node_began(ThreadState& thread, const Name& name) {
   observe_backward(thread);
   try {
@@ -141,8 +141,8 @@ void leave_parameter_layer(ThreadState& thread) {
 
 // ---- both, as callbacks of torch --------------------------------------------------------------
 
-// torch calls the end even if the beginning has thrown, so each must keep the nesting balanced
-// whatever memory there is. Only a thread without state is skipped until it has one.
+// torch calls the end even if the beginning has thrown, so both keep the nesting balanced even
+// without memory. Only a thread without state is skipped, until it has one.
 Observed operator_began(const at::RecordFunction& record) {
   ThreadState* const state = thread_state_or_null();
   if (state == nullptr) return nullptr;
@@ -196,7 +196,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
   // the range a call of the layer (record/range_listeners.cc).
   if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);
   if (is_outermost) return;
-  // Called by a hook, whose frames may end before the node does.
+  // The operator was called by a hook, whose frames may end before the node does.
   if (thread.has_new_stacks && thread.runs_python_in_node() &&
       thread.depth == thread.nodes.back().depth + 1) {
     define_new_stacks(thread);
@@ -215,7 +215,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
 
 // ---- user scopes ------------------------------------------------------------------------------
 
-// The phase that a scope of this name means; PLIMSOLL_PHASE_OTHER: none.
+// Returns the phase that a scope of this name means, or PLIMSOLL_PHASE_OTHER for none.
 std::uint8_t phase_of(std::string_view name) {
   if (name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#")) {
     return PLIMSOLL_PHASE_OPTIMIZER;

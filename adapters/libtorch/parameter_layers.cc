@@ -77,7 +77,8 @@ class ParameterLayers::Search {
 
   bool is_first_an_owner() const { return is_first_; }
   const Owner* owner() const { return owner_; }
-  // True if there are several; then owner() is one of them.
+  // The path of the owner. If there are several, the innermost module around all of them; owner()
+  // is then any of them.
   std::string_view common_path() const { return path_; }
   bool has_own_gradient() const {
     return std::ranges::any_of(gradients_, [this](const c10::StorageImpl* gradient) {

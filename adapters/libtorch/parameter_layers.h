@@ -3,10 +3,11 @@
 // of a torch::nn::Module are found.
 //
 //   one owner                 its path
-//   several owners            the innermost module that holds them all
+//   several owners            the innermost module that contains them all
 //   none (ReLU, a loss)       no layer: which module ran cannot be known
-//   an update of a parameter  no layer: an operator in place on a parameter, or of a parameter and
-//                             its own gradient, is an optimizer's or an initialization's
+//   an update of a parameter  no layer: an operator that changes a parameter in place, or takes a
+//                             parameter and its own gradient, belongs to an optimizer or to an
+//                             initialization
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,7 +36,7 @@ class ParameterLayers {
   // The name id of the operator's layer; 0: none. The record must have its inputs.
   std::uint32_t layer_of(const at::RecordFunction& record);
   void clear();
-  // Around a fork, so that the lock is free in the child.
+  // Locked around fork(), so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:

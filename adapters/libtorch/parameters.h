@@ -18,7 +18,7 @@ namespace plimsoll::libtorch {
 struct Parameter {
   std::uint32_t name = 0;   // "UNet.down.0.conv.weight"
   std::uint32_t layer = 0;  // "UNet.down.0.conv"
-  std::string text = {};    // of the name
+  std::string text = {};    // the text of `name`
 };
 
 // Thread-safe; entries of dead parameters are removed by forget_dead().
@@ -40,7 +40,7 @@ class Parameters {
   const c10::StorageImpl* gradient_of(const TensorIdentity& tensor);
   void forget_dead();
   void clear();
-  // Around a fork, so that the lock is free in the child.
+  // Locked around fork(), so that the lock is free in the child.
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -49,7 +49,7 @@ class Parameters {
     c10::weak_intrusive_ptr<c10::StorageImpl> gradient;  // prevents reuse of the address
     Parameter parameter;
   };
-  // Null if the tensor is unknown. Call with the lock.
+  // Returns null if the tensor is unknown. The caller must hold the lock.
   Entry* find_entry(const at::Tensor& tensor);
   std::mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;

@@ -1,4 +1,5 @@
-// The adapter's entry points for a C++ program: given the recorder, torch's memory is recorded.
+// The adapter's entry points for a C++ program. They take the recorder's interface and record
+// torch's memory.
 //
 // The adapter is compiled against the installed torch by one command and includes only recorder_c.h
 // of Plimsoll. Python programs enter through python/module.cc.
@@ -11,9 +12,9 @@
 extern "C" {
 
 enum plimsoll_libtorch_mode : std::uint8_t {
-  // Operators, the forward operator of each autograd node, temporaries, shapes of outputs.
+  // Records operators, the forward operator of each autograd node, temporaries, shapes of outputs.
   PLIMSOLL_LIBTORCH_FULL = 0,
-  // Allocations, layers and phases only.
+  // Records allocations, layers and phases only.
   PLIMSOLL_LIBTORCH_LITE = 1,
   // Like lite, but all tensors except gradients are described before a sample, not at each step.
   PLIMSOLL_LIBTORCH_WATCH = 2
@@ -46,12 +47,12 @@ struct plimsoll_libtorch_companion {
   void (*end)(void);                                // before the hooks are removed
 };
 
-// Before or after attaching; for the life of the process.
+// May be called before or after attaching; applies for the life of the process.
 void plimsoll_libtorch_set_companion(const plimsoll_libtorch_companion* companion);
 
-// To be called regularly, with no lock taken: starts recording CUDA devices once the program uses
-// CUDA, and checks doubtful sums. Returns null, or one sentence with the reason why CUDA devices
-// are not recorded.
+// Call this regularly, holding no lock. It starts recording CUDA devices once the program uses
+// CUDA, and compares doubtful block sizes with a snapshot. Returns null, or one sentence with the
+// reason why CUDA devices are not recorded.
 const char* plimsoll_libtorch_renew(void);
 
 // Whether tensors on CUDA devices are tagged too, because their allocations are recorded.

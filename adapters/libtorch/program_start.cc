@@ -1,5 +1,5 @@
-// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1), records a LibTorch program that compiles the
-// adapter from before main().
+// Under `plimsoll run -- PROGRAM` (PLIMSOLL=1), starts recording before main() in LibTorch programs
+// that contain the adapter.
 #include <cstdlib>
 #include <string_view>
 

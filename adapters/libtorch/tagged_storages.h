@@ -12,8 +12,8 @@ namespace plimsoll::libtorch {
 class TaggedStorages {
  public:
   void begin_walk() { next_ = 0; }
-  // False if this tensor was at this position at the last walk, with its current storage. A tensor
-  // without memory of its own is compared by its parts.
+  // Returns false if this tensor was at this position at the last walk, with its current storage. A
+  // tensor without memory of its own is compared by its parts.
   bool has_news(const at::Tensor& tensor) {
     const TensorParts parts = parts_of(tensor);
     if (parts.empty()) return is_news(tensor);

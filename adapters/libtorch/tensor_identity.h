@@ -1,8 +1,8 @@
 // Recognizes a tensor again without a reference to it.
 //
-// torch.utils.swap_tensors refuses tensors with any reference, even a weak one. A tensor keeps its
-// version counter for life, whatever happens to its data, and only views and detached copies share
-// it. So the counter is retained instead: meanwhile no other tensor gets a counter at its address,
+// torch.utils.swap_tensors refuses tensors with any reference, even a weak one. But a tensor keeps
+// its version counter for life, whatever happens to its data, and only views and detached copies
+// share it. So this retains the counter: meanwhile no other tensor gets a counter at its address,
 // and a new tensor at the old one's address has another counter.
 #pragma once
 
@@ -27,7 +27,7 @@ class TensorIdentity {
   bool operator==(const TensorIdentity& other) const {
     return is_same(other.address_, other.version_);
   }
-  // The tensor has died, and so have its views and detached copies.
+  // Whether the tensor has died, along with its views and detached copies.
   bool is_gone() const { return version_.unique(); }
 
  private:

@@ -10,8 +10,8 @@ namespace plimsoll::libtorch {
 
 using TensorParts = c10::SmallVector<at::Tensor, 4>;
 
-// Empty for tensors with memory of their own. Takes the GIL for a wrapper: the caller must hold no
-// lock that another thread waits for with the GIL.
+// Returns nothing for tensors with memory of their own. Takes the GIL for a wrapper, so the caller
+// must hold no lock that a thread with the GIL waits for.
 TensorParts parts_of(const at::Tensor& tensor);
 
 // Adds the parts of a wrapper; null in programs without Python. Set before anything is attached.

@@ -78,8 +78,8 @@ std::uint32_t describe(const at::Tensor& tensor, plimsoll_role role, std::uint32
 
 // ---- foreign storages -------------------------------------------------------------------------
 
-// Storages whose deleter cannot be replaced. By address: two storages may share their memory
-// (from_numpy twice), and the last one frees it.
+// Storages whose deleter cannot be replaced. They are listed by address, because two storages may
+// share their memory (from_numpy twice), and the last one frees it.
 std::mutex g_foreign_mutex;
 
 std::unordered_map<std::uint64_t, std::vector<WeakStorage>>& foreign() {
@@ -122,10 +122,10 @@ std::uint8_t cuda_device(c10::DeviceIndex index) {
   return number.load(std::memory_order_relaxed);
 }
 
-// A block whose free we cannot observe yet.
+// Takes over a block whose free cannot be observed yet.
 [[gnu::noinline]] void take_over(c10::StorageImpl& storage) {
   c10::DataPtr& block = storage._mutable_data_ptr_no_checks();
-  // torch's own block, from before attaching: from now on its free and its growth are seen.
+  // torch's own block, from before attaching. From now on its free and its growth are observed.
   if (block.get() == block.get_context() &&
       block.compare_exchange_deleter(base_deleter(), recorded_deleter())) {
     if (storage.allocator() == base_allocator()) storage.set_allocator(recording_allocator());
@@ -171,7 +171,7 @@ void record_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl
              is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
 }
 
-// Inside an exception handler.
+// Call this only inside an exception handler.
 void count_if_no_memory() {
   try {
     throw;

@@ -1,5 +1,5 @@
-// Reports to the recorder what each tensor is, and storages that did not come from our allocator:
-// made before the recording, from numpy, in shared memory, or from a file.
+// Reports to the recorder what each tensor is. Also reports storages that did not come from our
+// allocator: created before the recording, from numpy, in shared memory, or from a file.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace plimsoll::libtorch {
 
-// The tensor's storage if its memory is recorded: on the CPU, and on CUDA devices while their
-// allocations are recorded. Else null. Never throws.
+// Returns the tensor's storage if its memory is recorded: on the CPU, and on CUDA devices while
+// their allocations are recorded. Else returns null. Never throws.
 c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 
 // Tags the tensor's memory with this role, or its parts' memory (tensor_parts.h) if it has none
@@ -22,7 +22,8 @@ c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name);
 
-// Returns its id for the recorder. The second function tags by a known id.
+// tensor_id() returns the tensor's id in the recorder; tag_storage() tags its memory with a known
+// id.
 std::uint32_t tensor_id(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                         std::uint32_t name);
 void tag_storage(ThreadState& thread, const at::Tensor& tensor, std::uint32_t id);
@@ -35,8 +36,8 @@ c10::IntArrayRef sizes_of(const at::Tensor& tensor);
 // Records the dtype and shape of a module's output.
 void tag_output(ThreadState& thread, const at::Tensor& tensor);
 
-// Reports the free of foreign memory that has died. Cheap; call it at boundaries: steps, root
-// modules.
+// Reports the frees of foreign storages that have been destroyed. Cheap; call it at boundaries,
+// such as steps and calls of root modules.
 void poll_foreign_storages(ThreadState& thread);
 void forget_foreign_storages();
 std::mutex& foreign_mutex();  // for fork

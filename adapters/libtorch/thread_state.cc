@@ -22,7 +22,7 @@ void free_thread_state(void* thread) noexcept {
   delete state;
 }
 
-// Frees the state when the thread ends. Tensors that die later still create a new one, which the
+// Frees the state when the thread ends. Tensors that die later still create a new state, which the
 // key frees as well. A thread_local object with a destructor would end the program if there is no
 // memory to register it.
 struct ThreadEnd {
@@ -59,7 +59,7 @@ ThreadState* try_make_thread_state() noexcept {
 
 namespace {
 
-// Retained by the backward itself, so it dies when the backward ends, also by an exception.
+// The backward itself retains this object, so it dies when the backward ends, even by an exception.
 class BackwardEnd {
  public:
   explicit BackwardEnd(int task) : task_(task) {}
@@ -75,7 +75,7 @@ class BackwardEnd {
     thread->graph_task = -1;
     recorder().mark(thread->context, PLIMSOLL_MARK_BACKWARD_END, 0);
   }
-  // A timeline needs this immediately. The engine calls it unless an exception ends the backward.
+  // A timeline needs this immediately. The engine calls it, unless an exception ends the backward.
   void end_range() const {
     if (!is_attached()) return;
     if (const auto* listener = range_listener()) {

@@ -112,12 +112,13 @@ struct ThreadState {
   const void* python_position() const {
     return python_position_slot == nullptr ? nullptr : *python_position_slot;
   }
-  // Enters the context of a node's hook, or of the backward of an autograd.Function.
+  // Whether Python code runs inside the innermost node: a hook, or the backward of an
+  // autograd.Function.
   bool runs_python_in_node() const {
     return !nodes.empty() && nodes.back().depth == outermost_depth &&
            nodes.back().python_position != python_position();
   }
-  // A fresh context: same layer and phase, no operator.
+  // Sets a fresh context: the same layer and phase, and no operator.
   void leave_operator() {
     context->outer_op = context->inner_op = context->forward_op = context->stack = 0;
     context->op_instance = 0;
@@ -128,7 +129,7 @@ struct ThreadState {
 
 // Throws std::bad_alloc.
 ThreadState& make_thread_state();
-// Null if there is no memory, which is counted.
+// Returns null if there is no memory, and counts that.
 ThreadState* try_make_thread_state() noexcept;
 
 // One pointer in static TLS: a plain load instead of a call into the dynamic linker.
@@ -157,7 +158,7 @@ inline void define_new_stacks(ThreadState& thread) {
 // How many backward passes have ended, on all threads, and how often hooks were attached.
 extern std::atomic<std::uint32_t> g_backward_ends;
 
-// Detects the begin or end of a backward on this thread, and returns whether one runs.
+// Detects the beginning or end of a backward on this thread, and returns whether one runs.
 bool observe_backward(ThreadState& thread);
 
 // The check at each allocation. Inside a known backward pass it does not query torch, which would
@@ -173,12 +174,12 @@ inline bool is_in_backward(ThreadState& thread) {
   return observe_backward(thread);
 }
 
-// The forward operator of a node, by its number and the thread that built it.
+// Finds the forward operator of a node, by its number and the thread that built it.
 bool find_forward(ThreadState& thread, std::uint64_t forward_thread, std::uint64_t sequence,
                   ForwardSite& site);
 
-// Lite mode: nodes built since the last call belong to the current layer. Call it before the layer
-// changes.
+// Lite mode: assigns the nodes built since the last call to the current layer. Call it before the
+// layer changes.
 void fill_links(ThreadState& thread);
 
 }  // namespace plimsoll::libtorch

@@ -1,5 +1,5 @@
-// The events of torch's caching allocator, independent of torch's version: torch_allocator.cc
-// translates them, and everything else uses these.
+// The events of torch's caching allocator, independent of torch's version. torch_allocator.cc
+// creates them; everything else uses them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Attaches and detaches the hooks in the order that leaves no gap: events first, then the snapshot
-// that they are added to.
+// Attaches and detaches the hooks in an order that leaves no gap: first the events, then the
+// snapshot that they are added to.
 #include <pthread.h>
 
 #include <atomic>
@@ -20,7 +20,8 @@ namespace {
 const plimsoll_recorder_api* g_api = nullptr;
 DescribeAllocation g_describe = nullptr;
 
-// The CPU adapter may be detached and attached again, or be absent.
+// Returns the CPU adapter's description; that adapter may be detached and attached again, or be
+// absent.
 plimsoll_context* describe_allocation(plimsoll_context* before) {
   if (g_describe != nullptr) {
     if (plimsoll_context* context = g_describe(before)) return context;

@@ -66,14 +66,14 @@ void CudaRecording::prepare(const plimsoll_recorder_api& api, int device_count,
     if (is_same && tracker(i) != nullptr) continue;
     trackers_[static_cast<std::size_t>(i)].store(
         new DeviceTracker(api, api.device(PLIMSOLL_DEVICE_CUDA, i), describe),
-        std::memory_order_release);  // with tracker()
+        std::memory_order_release);  // pairs with tracker()
   }
   device_count_.store(wanted, std::memory_order_relaxed);
 }
 
 DeviceTracker* CudaRecording::tracker(int ordinal) const {
   if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
-  // with prepare()
+  // Pairs with prepare().
   return trackers_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
 }
 
@@ -92,7 +92,7 @@ void CudaRecording::end_snapshot() { t_seen = kNoSnapshot; }
 
 void CudaRecording::handle(int ordinal, const AllocatorEvent& event) noexcept {
   if (event.action == Action::kSnapshot) {
-    if (t_seen == kNoSnapshot) return;  // a snapshot of the program
+    if (t_seen == kNoSnapshot) return;  // the program's own snapshot
     ordinal = t_seen++;
   }
   DeviceTracker* each = tracker(ordinal);
@@ -115,8 +115,7 @@ void CudaRecording::gauge_moved(Gauge gauge, std::int64_t value) noexcept {
     pairing.allocated = bytes;
     return;
   }
-  // If the value does not fit the released segment, it may belong to an event that is still to
-  // come.
+  // A value that does not fit the released segment may belong to an event that is still to come.
   if (reported != nullptr && pairing.follows == Gauge::kReserved && reported->has_reserved(bytes)) {
     pairing.reported = nullptr;
     reported->prove_reserved(bytes);

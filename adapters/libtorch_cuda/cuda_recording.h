@@ -31,22 +31,23 @@ class CudaRecording {
   int device_count() const { return device_count_.load(std::memory_order_relaxed); }
   DeviceTracker* tracker(int ordinal) const;
 
-  // Events count from here on. Each tracker still waits for its snapshot.
+  // Records events from here on. Each tracker still waits for its snapshot.
   void start();
   void stop();
-  // Around a snapshot, on the thread that takes it: torch reports one snapshot event per device,
-  // each as if for device 0.
+  // Call these before and after a snapshot, on the thread that takes it: torch reports one snapshot
+  // event per device, each as if for device 0.
   void begin_snapshot();
   void end_snapshot();
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   void leave_to_parent() { is_on_.store(false, std::memory_order_relaxed); }  // in a forked child
 
-  // Callbacks of torch: on any thread, under the device's lock.
+  // torch calls these on any thread, under the device's lock.
   void handle(int ordinal, const AllocatorEvent& event) noexcept;
   void gauge_moved(Gauge gauge, std::int64_t value) noexcept;
 
-  // On the failing thread, with no lock taken, after the event of the failed request: only that
-  // event has the requested bytes. Observers get the segment that would have been allocated for it.
+  // Called on the failing thread, with no lock held, after the event of the failed request. Only
+  // that event has the requested bytes: torch passes the size of the segment that it would have
+  // allocated.
   Failure out_of_memory(int ordinal, Failure failure) noexcept;
 
  private:

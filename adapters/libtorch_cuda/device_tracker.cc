@@ -250,7 +250,8 @@ void DeviceTracker::prove_reserved(std::uint64_t bytes) noexcept {
   doubt();
 }
 
-// Reported once for each time that the device is compared with a snapshot afterwards.
+// Requests a comparison with a snapshot. Further doubts before that comparison are not reported
+// again.
 void DeviceTracker::doubt() {
   if (std::exchange(needs_seed_, true)) return;
   api_.notice(PLIMSOLL_NOTICE_SUMS_UNEXPLAINED, device_, ++counts_.disproved, 0);
@@ -309,7 +310,7 @@ bool DeviceTracker::report_held(plimsoll_context* context, std::size_t at) {
   return false;
 }
 
-// Updates the recorder's view of the device to the snapshot's. The first time, that is everything.
+// Updates the recorder's view of the device to the snapshot. The first time, it reports everything.
 void DeviceTracker::report_difference(plimsoll_context* context, const SeenDevice& seen,
                                       Batches& batches) {
   std::unordered_map<std::uint64_t, std::uint64_t> blocks;

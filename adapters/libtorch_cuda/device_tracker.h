@@ -24,13 +24,14 @@
 
 namespace plimsoll::libtorch_cuda {
 
-// Fills in this thread's context for an allocation that happens now; `before` gets the context to
-// restore afterwards. Takes no lock that a thread with the GIL or the allocator's lock waits for.
+// Fills in this thread's context for an allocation that happens now, and sets `before` to the
+// context to restore afterwards. Takes no lock that a thread with the GIL or the allocator's lock
+// waits for.
 using DescribeAllocation = plimsoll_context* (*)(plimsoll_context* before);
 
 struct TrackerCounts {
   std::uint64_t events = 0;
-  std::uint64_t allocs = 0;     // of these
+  std::uint64_t allocs = 0;     // allocations among the events
   std::uint64_t proofs = 0;     // gauge values that agreed with the shadow heap
   std::uint64_t corrected = 0;  // blocks whose size the gauge corrected
   std::uint64_t disproved = 0;  // gauge values that no single block explains
@@ -42,14 +43,14 @@ class DeviceTracker {
   DeviceTracker(const plimsoll_recorder_api& api, std::uint8_t device, DescribeAllocation describe);
 
   // ---- by the thread that attaches ------------------------------------------------------------
-  // From here to seed(): this thread takes a snapshot.
+  // Between this call and seed(), this thread takes a snapshot.
   void await_snapshot();
   void seed(const SeenDevice& seen);
   void stop();
 
   // ---- by any thread, with the allocator's lock of the device held -----------------------------
   void handle(const AllocatorEvent& event) noexcept;
-  // The gauge's value after the last event, or before the next one.
+  // Compares our sum with the gauge's value after the last event, or before the next one.
   void prove_allocated(std::uint64_t bytes) noexcept;
   void prove_reserved(std::uint64_t bytes) noexcept;
   bool has_reserved(std::uint64_t bytes) const noexcept;
@@ -58,7 +59,7 @@ class DeviceTracker {
   bool needs_seed() const;
   std::uint32_t name_of(const HeapPool& pool);
   TrackerCounts counts() const;
-  // Our sums differ from the allocator's, with no event in between.
+  // Reports that our sums differ from the allocator's although no event came in between.
   void differs();
   // Reports the state of the sizes as notices; each doubt is reported when it arises.
   void report_unproved();
@@ -84,7 +85,8 @@ class DeviceTracker {
   void report_last(plimsoll_context* context);
   void report_segment(plimsoll_context* context, const AllocatorEvent& event);
   void report_difference(plimsoll_context* context, const SeenDevice& seen, Batches& batches);
-  // False: the queue is empty, and the device is live from here on.
+  // Reports the queued event at this position. Returns false at the end of the queue; the device is
+  // then live.
   bool report_held(plimsoll_context* context, std::size_t at);
   std::uint32_t pool_name(const HeapPool& pool);
   void doubt();
@@ -94,7 +96,7 @@ class DeviceTracker {
   const std::uint8_t device_;
   const DescribeAllocation describe_;
 
-  // A leaf lock: its owner calls the recorder and nothing else.
+  // A leaf lock: its holder calls the recorder and nothing else.
   mutable std::mutex mutex_;
   State state_ = State::kOff;
   bool needs_seed_ = false;

@@ -128,8 +128,8 @@ Library taker(std::string_view function) {
   return Library::kNone;
 }
 
-// From the allocator's caller outwards, as far as torch's CUDA code goes and one function further.
-// The first exported function decides.
+// Decides from the allocator's caller outwards, as far as torch's CUDA code goes and one function
+// further. The first exported function decides.
 Library library_of(const std::uintptr_t* callers, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::uintptr_t call = callers[i] - 1;
@@ -169,10 +169,10 @@ class LibraryWorkspaces::Walk {
   std::size_t count() const { return count_; }
   std::uintptr_t address(std::size_t at) const { return addresses_[at]; }
   const std::uintptr_t* addresses_from(std::size_t at) const { return addresses_.data() + at; }
-  // Of the return address on the stack, from the frame; 0: unknown.
+  // The position of a return address on the stack, in bytes from the frame; 0: unknown.
   std::ptrdiff_t offset(std::size_t at) const { return offsets_[at]; }
 
-  // Index of the allocator's caller; count(): none.
+  // The index of the allocator's caller, or count() if there is none.
   std::size_t find_caller(const Range& own, const Range& allocator) {
     std::size_t at = 0;
     while (at < count_ && own.has(addresses_[at]) && !allocator.has(addresses_[at])) ++at;
@@ -194,7 +194,7 @@ class LibraryWorkspaces::Walk {
     walk.offsets_[walk.count_] = walk.find(address, std::max(inner, frame), stack);
     return ++walk.count_ == kMostFrames ? _URC_END_OF_STACK : _URC_NO_REASON;
   }
-  // The called function's frame is [inner, outer).
+  // Searches the frame of the called function, [inner, outer), for a return address.
   std::ptrdiff_t find(std::uintptr_t address, std::uintptr_t inner, std::uintptr_t outer) const {
     const auto frame = reinterpret_cast<std::uintptr_t>(frame_);
 #if defined(__x86_64__)
@@ -269,7 +269,7 @@ void LibraryWorkspaces::add_layout(const Walk& walk) {
                   });
   if (is_known || count == layouts_.size()) return;
   layouts_[count] = layout;
-  layout_count_.store(count + 1, std::memory_order_release);  // with of_caller()
+  layout_count_.store(count + 1, std::memory_order_release);  // pairs with of_caller()
 }
 
 const LibraryWorkspaces::Place* LibraryWorkspaces::find(std::uintptr_t address) const noexcept {
@@ -289,7 +289,7 @@ void LibraryWorkspaces::add_place(std::uintptr_t address, Library library) {
   while (places_[at % places_.size()].address.load(std::memory_order_relaxed) != 0) ++at;
   Place& place = places_[at % places_.size()];
   place.library = library;
-  place.address.store(address, std::memory_order_release);  // with find()
+  place.address.store(address, std::memory_order_release);  // pairs with find()
 }
 
 LibraryWorkspaces& library_workspaces() {

@@ -2,10 +2,11 @@
 // allocator for cuBLAS, cuDNN, cuSOLVER or cuSPARSE, and not for a tensor. The proof is the return
 // address in the function that called the allocator (docs/decisions/0021-library-workspaces.md).
 //
-// Unwinding the stack takes microseconds, so it is done once for each place that allocates. From
-// then on, the return address is read where it lies on the stack: between this library's frame and
-// the allocator's caller are always the same functions, whose frames have constant sizes. Each of
-// their return addresses is compared, innermost first, so a different path is never misread.
+// Unwinding the stack takes microseconds, so it is done only once for each place that allocates.
+// From then on, the return address is read at its position on the stack: the functions between this
+// library's frame and the allocator's caller are always the same, and their frames have constant
+// sizes. Each of their return addresses is compared, innermost first, so a different path is never
+// misread.
 #pragma once
 
 #include <array>
@@ -21,17 +22,19 @@ namespace plimsoll::libtorch_cuda {
 // "cuBLAS"; "" for kNone
 const char* library_name(Library library);
 
-// Any thread may call these; only the unwinding takes a lock, and its owner allocates nothing.
+// Any thread may call these functions. Only the unwinding takes a lock, and its holder allocates
+// nothing.
 class LibraryWorkspaces {
  public:
-  // More places than torch has. Beyond it, and after this many walks, nothing new is recognized.
+  // More places than torch has. After this many places, or walks, nothing new is recognized.
   static constexpr std::size_t kMostPlaces = 1024;
 
-  // `allocator` lies within the shared library of the allocator. Keeps what is known already.
+  // `allocator` is an address in the allocator's shared library. Keeps the places that are already
+  // known.
   void begin(const void* allocator) noexcept;
 
-  // Called by the allocator's callback, with that function's __builtin_frame_address(0): the
-  // library that the current allocation is a workspace of.
+  // Returns the library that the current allocation is a workspace of. Called by the allocator's
+  // callback, with the callback's __builtin_frame_address(0).
   Library of_caller(const void* frame) noexcept;
 
   // How often the stack was unwound.
@@ -43,7 +46,7 @@ class LibraryWorkspaces {
     std::uintptr_t end = 0;
     bool has(std::uintptr_t address) const { return address >= begin && address < end; }
   };
-  // Where return addresses lie, in bytes from the callback's frame, innermost first.
+  // The positions of return addresses, in bytes from the callback's frame, innermost first.
   struct Layout {
     static constexpr std::size_t kMostFrames = 16;
     std::array<std::uintptr_t, kMostFrames> addresses{};  // in the callback's and the allocator's
@@ -62,7 +65,7 @@ class LibraryWorkspaces {
   void add_layout(const Walk& walk);
   void add_place(std::uintptr_t address, Library library);
 
-  std::mutex mutex_;  // for changes
+  std::mutex mutex_;  // locked for changes
   Range allocator_, own_;
   std::array<Layout, 16> layouts_;
   std::atomic<std::size_t> layout_count_{0};

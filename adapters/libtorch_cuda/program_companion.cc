@@ -1,7 +1,7 @@
 // Records CUDA in a C++ program whenever the CPU adapter is attached.
 //
-// CUDA must be initialized first, and torch has no callback for that. Until then each operator and
-// each plimsoll_libtorch_renew() checks; earlier allocations are in the snapshot.
+// CUDA must be initialized first, and torch has no callback for that. Until then, each operator and
+// each plimsoll_libtorch_renew() checks for it. Earlier allocations are in the snapshot.
 #include <ATen/Context.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -24,7 +24,8 @@ namespace {
 
 constexpr c10::DeviceType kCuda = c10::DeviceType::CUDA;
 
-// Taken while attaching, renewing and detaching. Usable until the process ends, and without memory.
+// Locked while attaching, renewing and detaching. Usable until the process ends, and without
+// memory.
 std::mutex g_mutex;
 static_assert(std::is_trivially_destructible_v<std::mutex>);
 // Guarded by g_mutex.

@@ -345,7 +345,7 @@ void ShadowHeap::index(std::uint64_t address, std::uint32_t block) noexcept {
   slots_[i] = {address, block};
 }
 
-// Entries after it move up, so that no search ends at a hole.
+// Entries after the erased one move up, so that no search ends at a hole.
 void ShadowHeap::forget(std::uint64_t address) noexcept {
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = home(address);

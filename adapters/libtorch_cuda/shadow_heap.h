@@ -4,9 +4,9 @@
 // exact to the byte. The rule is in round_size() and should_split() of torch's
 // c10/cuda/CUDACachingAllocator.cpp.
 //
-// Called by the allocating thread, under the device's lock: it does not throw, allocates only when
-// it grows, and an event costs a few lookups. An event that does not fit its state is counted and
-// changes nothing; then the owner seeds it again from a snapshot.
+// Called by the allocating thread, under the device's lock. It does not throw, allocates only when
+// it grows, and costs a few lookups per event. An event that does not fit its state is counted and
+// changes nothing; the owner then seeds it again from a snapshot.
 #pragma once
 
 #include <cstddef>
@@ -23,23 +23,24 @@ class ShadowHeap {
   explicit ShadowHeap(const HeapSettings& settings = {}) noexcept;
   void clear(const HeapSettings& settings) noexcept;
 
-  // Seeding from a snapshot: segments in any order (of an expandable one each mapped range), the
-  // blocks of a segment in the order of their addresses right after it.
+  // Seeding from a snapshot. Add the segments in any order (for an expandable one, each mapped
+  // range), and right after each segment its blocks in the order of their addresses.
   void add_segment(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t stream,
                    HeapPool pool, bool is_expandable) noexcept;
   void add_block(std::uint64_t address, std::uint64_t size_bytes, std::uint64_t requested_bytes,
                  BlockState state) noexcept;
 
-  // Applies an event of the allocator. Returns the block's bytes, or 0 if the event does not fit.
+  // These apply an event of the allocator. They return the block's bytes, or 0 if the event does
+  // not fit.
   std::uint64_t alloc(std::uint64_t address, std::uint64_t requested_bytes,
                       std::uint64_t stream) noexcept;
   std::uint64_t free_requested(std::uint64_t address) noexcept;
   std::uint64_t free_completed(std::uint64_t address) noexcept;
-  // `action` is a plimsoll_segment_action. False if it does not fit.
+  // `action` is a plimsoll_segment_action. Returns false if the event does not fit.
   bool segment(std::uint8_t action, std::uint64_t address, std::uint64_t size_bytes,
                std::uint64_t stream, HeapPool pool) noexcept;
-  // Corrects the size of this allocated block after the allocator's total: the free memory behind
-  // it grows or shrinks by the difference. False: impossible.
+  // Corrects the size of this allocated block so that the sum agrees with the allocator's. The free
+  // memory behind it grows or shrinks by the difference. Returns false if that is impossible.
   bool correct(std::uint64_t address, std::uint64_t size_bytes) noexcept;
 
   std::uint64_t allocated_bytes() const noexcept { return allocated_bytes_; }
@@ -48,14 +49,14 @@ class ShadowHeap {
   std::uint64_t unexplained() const noexcept { return unexplained_; }  // events that did not fit
   HeapPool pool_of(std::uint64_t address) const noexcept;              // of the segment around it
 
-  // By address. f(address, size_bytes, stream, is_expandable)
+  // In the order of addresses: f(address, size_bytes, stream, is_expandable)
   template <typename F>
   void for_each_segment(F&& f) const {
     for (const Range& range : ranges_) {
       f(range.address, range.end - range.address, range.stream, range.is_expandable);
     }
   }
-  // By address. f(address, size_bytes, requested_bytes, stream, pool, state)
+  // In the order of addresses: f(address, size_bytes, requested_bytes, stream, pool, state)
   template <typename F>
   void for_each_block(F&& f) const {
     for (const Range& range : ranges_) {
@@ -107,7 +108,7 @@ class ShadowHeap {
   const Range* range_around(std::uint64_t address) const noexcept;
   std::uint32_t last_block(const Range& range) const noexcept;
 
-  // Blocks. There must be capacity for a new one: make_room().
+  // Changes to blocks. Before a block is added, make_room() must have succeeded.
   bool make_room() noexcept;
   std::uint32_t add_after(std::uint32_t previous, std::uint32_t next, const Block& block) noexcept;
   void remove(std::uint32_t at) noexcept;

@@ -169,7 +169,8 @@ HeapSettings settings_from(const torch_cuda::AllocatorConfigInfo& config) {
   return settings;
 }
 
-// The names in torch's snapshots. Names and types of the fields have changed between versions.
+// The settings by their names in torch's snapshots. Names and types of the fields have changed
+// between torch's versions.
 template <typename Config>
 std::vector<SeenSetting> settings_reported(const Config& config) {
   std::vector<SeenSetting> all;
@@ -232,7 +233,7 @@ const char* allocator_problem() {
   }
   if (name != "native") return "the program has replaced torch's CUDA allocator";
   const char* is_off = std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
-  if (is_off != nullptr && std::string_view(is_off) == "1") {  // as torch asks for it
+  if (is_off != nullptr && std::string_view(is_off) == "1") {  // as torch reads it
     return "PYTORCH_NO_CUDA_MEMORY_CACHING is set, and without its cache torch's allocator reports "
            "no events";
   }
@@ -255,7 +256,7 @@ void attach_to_allocator() {
 }
 
 void set_out_of_memory_callback(OutOfMemoryCallback callback) {
-  g_out_of_memory.store(callback, std::memory_order_release);  // with ran_out_of_memory()
+  g_out_of_memory.store(callback, std::memory_order_release);  // pairs with ran_out_of_memory()
 }
 
 SeenAllocator see_allocator(int device_count) {

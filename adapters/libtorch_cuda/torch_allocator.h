@@ -10,11 +10,11 @@
 
 namespace plimsoll::libtorch_cuda {
 
-// Returns why torch's current allocator cannot be followed, as one static sentence; null if it can.
+// Returns one static sentence on why torch's current allocator cannot be followed; null if it can.
 const char* allocator_problem();
 
-// Makes torch call cuda_recording() from now on, permanently: torch cannot remove a tracker. CUDA
-// must be initialized; later calls do nothing.
+// Makes torch call cuda_recording() from now on. This is permanent, because torch cannot remove a
+// tracker. CUDA must be initialized. Later calls do nothing.
 void attach_to_allocator();
 
 // Called on the failing thread after the failure was recorded, with no lock taken.
@@ -22,7 +22,7 @@ using OutOfMemoryCallback = void (*)(int device, const Failure& failure);
 void set_out_of_memory_callback(OutOfMemoryCallback callback);
 
 // The current state of each device, and the allocator's settings. Takes the allocator's locks, so
-// none of its trackers may call this.
+// its trackers must not call this.
 struct SeenAllocator {
   std::vector<SeenDevice> devices;
   std::vector<SeenSetting> settings;

@@ -114,7 +114,7 @@ Block* CachingAllocator::take_new_segment(PoolKind pool, uint64_t size_bytes, ui
   return segment.first;
 }
 
-// One reservation per pool and stream, which only ever grows at its end.
+// One reservation for each pool and stream. It grows only at its end.
 Block* CachingAllocator::take_expanded(PoolKind pool, uint64_t size_bytes, uint64_t stream,
                                        const Context& context) {
   Segment* segment = nullptr;

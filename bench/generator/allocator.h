@@ -1,7 +1,7 @@
 // A miniature of PyTorch's CUDA caching allocator: rounding, small and large pools, best fit,
-// splitting, merging, segments from the driver, release of unsplit segments before giving up, and a
-// simple form of expandable segments. It exists so that a made-up trace and its final segments
-// agree to the byte. One device, deterministic addresses.
+// splitting, merging, segments from the driver, release of unsplit segments before a failure, and a
+// simple form of expandable segments. It makes a synthetic trace and its final segments agree to
+// the byte. One device, deterministic addresses.
 //
 // Not modelled: private pools, garbage collection, max_split_size, unmapping of expandable
 // segments.
@@ -49,7 +49,7 @@ enum class SegmentStyle : uint8_t { kFixed, kExpandable };
 
 struct AllocatorOptions {
   uint64_t device_bytes = 80ull << 30;    // total memory of the device
-  uint64_t foreign_bytes = 600ull << 20;  // used by others: the driver's context, libraries
+  uint64_t foreign_bytes = 600ull << 20;  // used by the driver's context and libraries
   SegmentStyle style = SegmentStyle::kFixed;
 };
 
@@ -57,11 +57,11 @@ class CachingAllocator {
  public:
   CachingAllocator(const AllocatorOptions& options, EventSink& sink);
 
-  /// Returns null when the device is full, after an out-of-memory event.
+  /// Returns null if the device is full, after an out-of-memory event.
   Block* allocate(uint64_t requested_bytes, uint64_t stream, const Context& context);
-  /// The program frees a block ...
+  /// Requests a free, as the program does.
   void request_free(Block* block);
-  /// ... and the allocator may allocate it again.
+  /// Completes a free: the allocator may use the block again.
   void complete_free(Block* block);
 
   void set_time_us(int64_t time_us) { time_us_ = time_us; }

@@ -1,5 +1,5 @@
-// The words that the parts of the generator share: what the allocator says happened, and from
-// where. Stand-alone on purpose: the generator judges the engine, so it includes nothing of it.
+// The events of the allocator, which all parts of the generator share. Includes nothing of the
+// engine, because the generator is used to check the engine.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,10 @@ enum class Action : uint8_t {
   kOutOfMemory,
 };
 
-/// Names one stack of a StackTable.
+/// Identifies a stack of a StackTable.
 using SiteId = uint32_t;
 
-/// One captured traceback. Each allocation has its own, however often its stack has been seen; id 0
-/// is "none".
+/// One captured traceback. Each allocation has its own, even if its stack is known. Id 0 is none.
 struct Context {
   uint64_t id = 0;
   SiteId site = 0;
@@ -29,7 +28,7 @@ struct Context {
 
 struct Event {
   Action action;
-  uint64_t address;  // of an out-of-memory event: the free bytes of the device
+  uint64_t address;  // for an out-of-memory event: free bytes of the device
   uint64_t size_bytes;
   uint64_t stream;
   int64_t time_us;
@@ -42,7 +41,7 @@ struct Annotation {
   int64_t time_us;
 };
 
-/// Hears everything that happens, in order.
+/// Receives all events and annotations, in order.
 class EventSink {
  public:
   virtual ~EventSink() = default;

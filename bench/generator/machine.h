@@ -1,6 +1,6 @@
-// What a workload plays on: the allocator, a clock, a source of chance and the switch of the
-// recorder. Running the same workload twice with the same seed gives the same events, which is how
-// the generator can write the final segments first and still hold nothing but live memory.
+// The machine on which a workload runs: the allocator, a clock, a source of random numbers, and the
+// switch of the recorder. The same workload with the same seed gives the same events, so the
+// generator can write the final segments first while keeping only live memory.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace generator {
 
-/// splitmix64: the same numbers on every platform, unlike the standard distributions.
+/// splitmix64, which gives the same numbers on every platform, unlike the standard distributions.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
   uint64_t next();
-  /// In [0, limit).
+  /// Returns a number in [0, limit).
   uint64_t below(uint64_t limit) { return next() % limit; }
 
  private:
@@ -30,20 +30,19 @@ class Machine {
  public:
   Machine(const AllocatorOptions& options, uint64_t seed, StackTable& stacks, EventSink& sink);
 
-  /// From here on allocations remember their stack and events are heard.
+  /// From now on, allocations store their stack and events are passed on.
   void start_recording();
-  /// The program ends once that many events have been heard. It also ends when the device is full,
-  /// as it does for a user who dumps the snapshot from an out-of-memory observer. Nothing happens
-  /// on a machine that has stopped.
+  /// The program ends after that many events. It also ends when the device is full, like the
+  /// program of a user who dumps the snapshot from an out-of-memory observer. A stopped machine
+  /// ignores all calls.
   void stop_after(uint64_t events) { last_event_ = events; }
   bool is_stopped() const { return is_full_ || filter_.count >= last_event_; }
 
-  /// Null once the machine has stopped.
+  /// Allocates a block. Returns null once the machine has stopped.
   Block* take(uint64_t size_bytes, SiteId site, uint64_t stream = 0);
-  /// Frees a block, which is reusable immediately. Null, which a stopped machine returns, is
-  /// ignored.
+  /// Frees a block, which is reusable immediately. Ignores null, which a stopped machine returns.
   void give(Block* block);
-  /// Freed while another stream still uses it: reusable a few allocations later.
+  /// Frees a block that another stream still uses: it is reusable a few allocations later.
   void give_deferred(Block* block);
   void annotate_start(const std::string& name);
   void annotate_end(const std::string& name);
@@ -54,7 +53,7 @@ class Machine {
   uint64_t events() const { return filter_.count; }
 
  private:
-  /// Passes events on while the recorder is on, and counts them.
+  /// Counts events and passes them on while the recorder is on.
   struct Filter : EventSink {
     explicit Filter(EventSink& sink) : next(sink) {}
     void on_event(const Event& event) override;

@@ -1,8 +1,8 @@
-// plimsoll_snapshot_generator: writes a made-up PyTorch memory snapshot.
+// plimsoll_snapshot_generator: writes a synthetic PyTorch memory snapshot.
 //
-// The final segments stand before the trace in the file, so the workload runs twice with the same
-// seed: once to learn how it ends, once to write each event as it happens. Memory is bounded by
-// what is alive, not by the events.
+// The final segments precede the trace in the file, so the workload runs twice with the same seed:
+// once to learn how it ends, and once to write each event when it happens. Memory depends on the
+// live blocks, not on the number of events.
 
 #include <charconv>
 #include <cstdio>
@@ -88,7 +88,7 @@ std::optional<Arguments> read_arguments(const std::vector<std::string_view>& wor
   return arguments;
 }
 
-/// The first run: how many events there are, and all annotations.
+/// The first run: counts the events and collects all annotations.
 struct Rehearsal : EventSink {
   void on_event(const Event&) override { ++events; }
   void on_annotation(const Annotation& annotation) override { annotations.push_back(annotation); }
@@ -96,7 +96,7 @@ struct Rehearsal : EventSink {
   std::vector<Annotation> annotations;
 };
 
-/// The second run: writes the events that the ring would still hold.
+/// The second run: writes the events that the ring still has at the end.
 struct Performance : EventSink {
   Performance(SnapshotWriter& writer, uint64_t skipped) : out(writer), to_skip(skipped) {}
   void on_event(const Event& event) override {

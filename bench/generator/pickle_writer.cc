@@ -35,7 +35,7 @@ void PickleWriter::flush_frame() {
   frame_.clear();
 }
 
-// CPython looks whether the frame is full each time it starts to save an object, and nowhere else.
+// CPython checks whether the frame is full only when it starts to save an object.
 void PickleWriter::object_starts() {
   if (frame_.size() >= kFrameTargetBytes) flush_frame();
 }
@@ -123,7 +123,7 @@ void PickleWriter::put(int64_t value) {
     code('J');
     little_endian(static_cast<uint64_t>(value), 4);
   } else {
-    // LONG1 is two's complement of the fewest bytes that keep the sign; the JIT pickler always
+    // LONG1 is two's complement in the fewest bytes that keep the sign; the JIT pickler always
     // takes eight.
     int bytes = 8;
     if (dialect_ == Dialect::kPython) {
@@ -138,7 +138,7 @@ void PickleWriter::put(int64_t value) {
 
 void PickleWriter::put_unsigned(uint64_t value) {
   if (value <= INT64_MAX ||
-      dialect_ == Dialect::kJit) {  // C++ stores an address as int64_t, whatever its sign
+      dialect_ == Dialect::kJit) {  // C++ stores an address as int64_t, negative or not
     put(static_cast<int64_t>(value));
     return;
   }

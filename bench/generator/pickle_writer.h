@@ -1,11 +1,9 @@
-// Writes pickles of plain data to a file, byte for byte as one of PyTorch's two picklers does:
+// Writes pickles of plain data to a file, byte for byte as one of PyTorch's two picklers:
 //   kPython  CPython's C pickler, protocol 4: frames of about 64 KiB, MEMOIZE after every string,
-//   list, dict and
-//            tuple, containers filled in batches of 1000.
+//            list, dict and tuple, containers filled in batches of 1000.
 //   kJit     torch::jit::Pickler, protocol 2: strings memoised by value with BINPUT, containers in
-//   one batch and
-//            memoised only where shared, after their contents.
-// Memory is bounded by one frame plus the distinct interned strings. Not for several threads.
+//            one batch and memoised only if shared, after their contents.
+// Memory is bounded by one frame plus the distinct interned strings. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +17,13 @@ namespace generator {
 
 enum class Dialect : uint8_t { kPython, kJit };
 
-/// Says whether a container will be referred to again: the JIT pickler memoises only those.
+/// Whether the pickle refers to a container again: the JIT pickler memoises only those.
 enum class Sharing : uint8_t { kUnique, kShared };
 
 using MemoId = uint32_t;
 inline constexpr MemoId kNoMemo = 0xFFFFFFFF;
 
-/// A string object that is written once and referred to afterwards, as a key is.
+/// A string object, such as a key, that is written once and then referred to.
 struct Interned {
   std::string text;
   MemoId memo = kNoMemo;
@@ -35,11 +33,11 @@ class PickleWriter {
  public:
   PickleWriter(std::FILE* file, Dialect dialect);
 
-  /// Writes STOP and hands the last bytes to the file. Returns how many bytes the pickle has.
+  /// Writes STOP and the remaining bytes to the file. Returns the size of the pickle in bytes.
   uint64_t finish();
 
   void put(Interned& text);
-  /// A string object nobody else refers to (the JIT pickler shares equal ones all the same).
+  /// A new string object (the JIT pickler shares equal strings nevertheless).
   void put_fresh(std::string_view text);
   void put(int64_t value);
   void put_unsigned(uint64_t value);
@@ -49,8 +47,8 @@ class PickleWriter {
   void put_reference(MemoId memo);
   void put_pair(int64_t first, int64_t second);
 
-  /// Containers nest: begin, then for each of `count` items (or key and value pairs) next_item and
-  /// its puts, then end.
+  /// Containers nest: call begin, then for each of `count` items (or key and value pairs) next_item
+  /// and its puts, then end.
   void begin_list(uint64_t count) { begin(']', count); }
   void begin_dict(uint64_t count) { begin('}', count); }
   void next_item();

@@ -4,7 +4,7 @@ namespace generator {
 
 SnapshotWriter::SnapshotWriter(PickleWriter& out, const StackTable& stacks, TorchVersion version)
     : out_(out), stacks_(stacks), version_(version) {
-  // In the order of Action.
+  // In the order of the values of Action.
   for (const char* name : {"alloc", "free_requested", "free_completed", "segment_alloc",
                            "segment_free", "segment_map", "oom"}) {
     actions_.push_back(Interned{name});
@@ -199,7 +199,7 @@ void SnapshotWriter::write_event(const Event& event) {
     write_frames(event.context);
   }
   out_.end_dict(Sharing::kUnique);
-  if (event.action == Action::kFreeCompleted) {  // nobody will refer to it again
+  if (event.action == Action::kFreeCompleted) {  // the last reference to the list
     const auto known = lists_.find(event.context.id);
     if (known != lists_.end() && !known->second.is_kept) lists_.erase(known);
   }

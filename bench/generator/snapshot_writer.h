@@ -1,7 +1,6 @@
 // Writes one snapshot in the layout of torch.cuda.memory._dump_snapshot, piece by piece and in
-// PyTorch's order: segments, trace, settings, annotations. Frames are written once each, the list
-// of frames once per allocation; the only memory this needs is the memo ids of the frames and of
-// the allocations that are alive.
+// PyTorch's order: segments, trace, settings, annotations. Frames are written once each, and the
+// list of frames once per allocation. Memory holds only memo ids of frames and live allocations.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@
 
 namespace generator {
 
-/// Which keys there are: 2.11 adds compile_context and user_metadata to each event.
+/// Decides which keys are written: 2.11 adds compile_context and user_metadata to each event.
 enum class TorchVersion : uint8_t { k2_6, k2_11 };
 
 struct SettingsText {
@@ -38,7 +37,7 @@ class SnapshotWriter {
   void end();
 
  private:
-  /// A list of frames that has been written; those in the segments are kept to the end.
+  /// A list of frames that has been written. Those of the segments are kept until the end.
   struct WrittenList {
     MemoId memo;
     bool is_kept;

@@ -85,8 +85,7 @@ std::vector<Frame> engine_frames() {
   };
 }
 
-// Three interpreter frames between two Python frames unless a depth is asked for; then as many as
-// fit.
+// Distributes `fillers` interpreter frames evenly among the Python frames.
 std::vector<Frame> interleave(const std::vector<Frame>& python, size_t fillers) {
   std::vector<Frame> result;
   for (size_t i = 0; i < python.size(); ++i) {

@@ -1,5 +1,5 @@
-// The stacks of the pretended program: which C++ and Python frames an allocation comes from.
-// Frames and stacks are kept once; a SiteId names a stack. Innermost frame first, as PyTorch writes
+// The stacks of the simulated program: the C++ and Python frames from which it allocates. Frames
+// and stacks are stored once; a SiteId identifies a stack. Innermost frame first, as PyTorch writes
 // them.
 #pragma once
 
@@ -24,13 +24,13 @@ using FrameId = uint32_t;
 
 class StackTable {
  public:
-  /// Every stack is cut or filled to `depth` frames; 0 keeps its natural depth.
+  /// Every stack is cut or filled to `depth` frames; with 0 it keeps its natural depth.
   explicit StackTable(size_t depth) : depth_(depth) {}
 
   /// An allocation by operator `op` ("addmm") under the given Python frames, innermost first.
   SiteId python_site(const std::string& op, const std::vector<Frame>& python);
-  /// An allocation by an autograd node ("AddmmBackward0") on an engine thread: no Python frames at
-  /// all.
+  /// An allocation by an autograd node ("AddmmBackward0") on an engine thread, without Python
+  /// frames.
   SiteId backward_site(const std::string& node, const std::string& op);
 
   size_t size() const { return stacks_.size(); }

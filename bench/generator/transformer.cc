@@ -20,7 +20,7 @@ void append(std::vector<Frame>& stack, const std::vector<Frame>& more) {
 struct OpText {
   const char* op;
   const char* node;
-  Frame leaf;  // where torch's Python calls the operator; an empty name if the user's line does
+  Frame leaf;  // torch's Python frame that calls the operator; no name: the user's line calls it
   Frame user;  // the line in the user's module
   uint64_t output_parts;  // in quarters of an activation
   uint64_t workspace_parts;
@@ -115,7 +115,7 @@ void Transformer::add_weight(uint64_t size_bytes) {
   weights_.push_back(Weight{size_bytes, site});
 }
 
-// Per layer: four matrices with biases, two norms of weight and bias: twelve tensors.
+// Each layer has twelve tensors: four matrices with biases, and two norms with weight and bias.
 void Transformer::load_weights() {
   const uint64_t vector_bytes = 16384;
   for (uint64_t layer = 0; layer < shape_.layers; ++layer) {

@@ -1,6 +1,6 @@
-// The pretended training program: a transformer language model in /home/ada/nanolm, trained with
-// AdamW. It knows which tensors are born where, in which order they die, and from which lines of
-// which files.
+// The simulated training program: a transformer language model in /home/ada/nanolm, trained with
+// AdamW. It determines where each tensor is allocated, in which order they are freed, and from
+// which lines of which files.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TransformerShape {
   uint64_t activation_bytes = 32ull << 20;  // one batch x sequence x d activation
 };
 
-/// Whether each layer has source lines of its own, as in an unrolled model, or all share those of
+/// Whether each layer has separate source lines, as in an unrolled model, or all share the lines of
 /// one class.
 enum class SourceLines : uint8_t { kShared, kPerLayer };
 
@@ -28,7 +28,7 @@ class Transformer {
 
   void load_weights();
   void forward();
-  /// Frees what forward kept, last first, and leaves a gradient for each weight.
+  /// Frees what forward kept, in reverse order, and leaves a gradient for each weight.
   void backward();
   void optimizer_step();
   void zero_grad();
@@ -42,7 +42,7 @@ class Transformer {
     SiteId forward;
     SiteId backward;
     uint64_t output_bytes;
-    uint64_t workspace_bytes;  // freed before the operator returns; 0 is none
+    uint64_t workspace_bytes;  // freed before the operator returns; 0: none
   };
   struct Weight {
     uint64_t size_bytes;

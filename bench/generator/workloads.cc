@@ -7,8 +7,8 @@ namespace {
 
 constexpr uint64_t kGiB = 1 << 30;
 
-// What a framework allocates while it starts, from deep stacks of its own. They take the short memo
-// ids, so that the frames of training are referred to by five bytes each, as in real files.
+// Allocations of a framework at startup, from deep stacks. They take the short memo ids, so that
+// frames of training are referred to by five bytes each, as in real files.
 void start_up(Machine& machine) {
   const std::string launcher = "/home/ada/nanolm/.venv/lib/python3.12/site-packages/launcher/";
   for (const std::string stage : {"plugins", "workspace", "communicator"}) {
@@ -20,8 +20,7 @@ void start_up(Machine& machine) {
   }
 }
 
-// A training run that ends exactly when `events` have been heard: the machine is asked after each
-// step.
+// A training run that ends exactly after `events` events: the machine is checked after each step.
 void train_until(Machine& machine, uint64_t events) {
   machine.stop_after(events);
   machine.start_recording();
@@ -35,8 +34,8 @@ void train_until(Machine& machine, uint64_t events) {
   while (!machine.is_stopped()) model.train_step();
 }
 
-// Allocations of random sizes that die in random order: the adversary of layouts that restack on
-// every free.
+// Allocations of random sizes that are freed in random order: the worst case for layouts that
+// restack on every free.
 void free_at_random(Machine& machine, uint64_t events) {
   constexpr size_t kLive = 20000;
   machine.stop_after(events);
@@ -66,9 +65,9 @@ void train_healthily(Machine& machine, uint64_t) {
   for (int step = 0; step < 10; ++step) model.train_step();
 }
 
-// Evaluation before training holds all outputs simultaneously, then keeps a little of each: every
-// big segment stays pinned by 3 MiB. Sizes fall so that what is left of one segment never fits the
-// next output.
+// Evaluation before training keeps all outputs live, then frees all but a little of each: 3 MiB
+// keep every large segment pinned. Sizes decrease, so that what is left of one segment never fits
+// the next output.
 void keep_a_little_of_each_output(Machine& machine, Transformer& model) {
   const SiteId output_site = model.user_site("_softmax", {"evaluate", "evaluate.py", 52});
   const SiteId keep_site = model.user_site("clone", {"evaluate", "evaluate.py", 57});
@@ -145,7 +144,7 @@ void train_unrecorded(Machine& machine, uint64_t) {
 }
 
 // Enough events to wrap the ring, and frees that wait for a side stream, so that the ring begins in
-// the middle of one.
+// the middle of a free.
 void train_past_the_ring(Machine& machine, uint64_t events) {
   machine.stop_after(events);
   machine.start_recording();

@@ -1,13 +1,13 @@
-// The cost of one event for the thread that makes it: an allocation and its free, reported to the
-// recorder through its C interface, with no stack. The recording writes a real file.
+// The cost of one event in the thread that makes it: an allocation and its free, reported to the
+// recorder through its C interface, without a stack. The recording writes a real file.
 //
-// Blocks of a caching allocator are three events (allocated, freed, reusable), the first of
-// which takes two slots of the ring.
+// A block of a caching allocator has three events (allocated, freed, reusable); the first takes two
+// slots of the ring.
 //
-// Pairs are timed in groups, so that reading the clock does not count; the percentiles are over the
-// groups. Between bursts the program waits until the drain has caught up: a full ring would make
-// events look cheap. Beside it, the same loop with hooks that do nothing, the time-stamp counter
-// alone, and the hooks while no recording runs.
+// Pairs are timed in groups, so that reading the clock does not count; percentiles are over the
+// groups. Between bursts the program waits until the drain has caught up, because a full ring would
+// make events look cheap. For comparison: the same loop with hooks that do nothing, the time-stamp
+// counter alone, and the hooks while nothing is recorded.
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Figures figures_of(std::vector<double>& ns) {
   return figures;
 }
 
-// Nanoseconds per event of `pair(address)`, which makes so many.
+// Nanoseconds per event of `pair(address)`, which makes `events` events.
 template <typename Pair>
 Figures measure(TickSource source, double ns_per_tick, Pair&& pair, int events = 2) {
   std::vector<double> ns;

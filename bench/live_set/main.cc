@@ -1,6 +1,6 @@
-// plimsoll_live_set_bench [EVENTS] [LIVE]: how long it takes to find what is live at a random
-// event, of a recording of EVENTS allocations and frees with about LIVE live allocations. One in a
-// hundred allocations lives long, as parameters and optimizer state do; the others come and go.
+// plimsoll_live_set_bench [EVENTS] [LIVE]: the time to find the live set at a random event, in a
+// recording of EVENTS allocations and frees with about LIVE live allocations. One in a hundred
+// allocations is long-lived, like parameters and optimizer state; the others are freed soon.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // plimsoll_reading_bench [EVENTS]: how quickly a trace file is read, decoding alone and into the
-// model, and how small it is. The recording is made up: training steps of a thousand operators on
-// two threads, as CPU training looks to the recorder. It lies in memory, so no disk is measured.
+// model, and how small it is. The recording is synthetic: training steps of a thousand operators on
+// two threads, like training on the CPU. It is in memory, so no disk is measured.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,8 +32,9 @@ class File final : public format::BlockOutput {
   std::vector<std::byte> bytes_;
 };
 
-// One step: each operator takes a temporary and an output; backward frees the outputs in reverse
-// order and takes gradients; the optimizer frees those. Times are a few microseconds apart.
+// One step: each operator allocates a temporary and an output. Backward frees the outputs in
+// reverse order and allocates gradients, which the optimizer frees. Times are a few microseconds
+// apart.
 class Training {
  public:
   Training(format::Encoder& encoder, std::uint64_t events) : encoder_(encoder) {
@@ -44,7 +45,7 @@ class Training {
 
  private:
   static constexpr std::uint32_t kOperators = 1'000;
-  static constexpr std::uint64_t kBlockNs = 100'000'000;  // how old a block may become
+  static constexpr std::uint64_t kBlockNs = 100'000'000;  // the maximum age of a block
   static constexpr std::uint64_t kForward = 1, kBackward = 2;
 
   void define() {
@@ -68,7 +69,7 @@ class Training {
     return now_ns_;
   }
   std::uint64_t alloc(std::uint32_t thread, std::uint32_t site, std::uint64_t size_bytes) {
-    // An allocator gives again what it was given back, mostly at the same place.
+    // An allocator mostly returns the address that was freed last.
     const std::uint64_t address = 0x7f0000000000 + site * 0x40000 + random_() % 4 * 64;
     encoder_.alloc({tick(), thread, site, serial_, address, size_bytes, false});
     return serial_++;
@@ -107,7 +108,7 @@ struct Sum : format::NoRecords {
   std::uint64_t bytes = 0;
 };
 
-// Of this process's one thread: what else the machine does is not counted.
+// CPU time of this process, which has one thread: other programs do not count.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 double seconds(const std::function<void()>& work) {
@@ -121,7 +122,7 @@ void decode(std::span<const std::byte> bytes) {
   format::Decoder<Sum> decoder(sum);
   decoder.push(bytes);
   decoder.finish();
-  if (sum.bytes == 1) std::puts("");  // used
+  if (sum.bytes == 1) std::puts("");  // so that the sum is used
 }
 
 struct ReadTimes {
@@ -132,7 +133,7 @@ struct ReadTimes {
 std::uint64_t bytes_of(const model::Trace& trace) {
   std::uint64_t bytes = trace.sites.memory_bytes();
   for (const model::DeviceTrace& device : trace.devices) {
-    // Columns grow by doubling; what is not used yet costs no memory.
+    // Columns grow by doubling; the unused part costs no memory.
     const auto used = [](const auto& column) { return column.size() * sizeof(column[0]); };
     const model::Events& events = device.events;
     const model::Lifetimes& lifetimes = device.lifetimes;

@@ -1,8 +1,8 @@
-// What it costs to ask a running program what its memory holds: a sample of all live tensors, by
-// category, dtype and layer, and the peak of a block, while so many tensors are live.
+// The cost of asking a running program what its memory contains: a sample of all live tensors by
+// category, dtype and layer, and the peak of a block, for several numbers of live tensors.
 //
-// Each question is asked many times; between them some tensors die and others are born, so that
-// the recorder has something to drain.
+// Each question is asked many times; between them, some tensors are freed and others allocated, so
+// that the recorder has events to drain.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -22,7 +22,7 @@ const plimsoll_recorder_api& api() { return *plimsoll_recorder(); }
 
 std::uint32_t name(const std::string& text) { return api().name(text.data(), text.size()); }
 
-// Tensors of a model of 500 layers, of some sizes and three dtypes.
+// Tensors of a model with 500 layers, in various sizes and three dtypes.
 class Tensors {
  public:
   Tensors() {
@@ -41,7 +41,7 @@ class Tensors {
       context->phase = static_cast<std::uint8_t>(PLIMSOLL_PHASE_FORWARD + born_ % 2);
       api().alloc(context, 0, address(born_), 4096 * (born_ % 100 + 1));
       api().tag(context, 0, address(born_), kinds_[born_ % kinds_.size()]);
-      if (born_ % 1000 == 999) static_cast<void>(plimsoll::current_usage());  // drained
+      if (born_ % 1000 == 999) static_cast<void>(plimsoll::current_usage());  // drains the ring
     }
   }
   void renew(std::uint64_t count) {

@@ -1,5 +1,5 @@
-// What one event costs the shadow heap, which the CUDA adapter asks in the allocating thread under
-// the device's lock: the events of a random run of a model allocator, replayed again and again.
+// The cost of an event in the shadow heap, which the CUDA adapter updates in the allocating thread
+// under the device's lock. Replays the events of a random run of a model allocator repeatedly.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
-// plimsoll_tiles_bench [EVENTS] [LIVE]: how long the charts of a recording of EVENTS events with
-// about LIVE live allocations take to compute. One in a hundred allocations lives long, as
-// parameters and optimizer state do; the others are freed in random order, the worst case. A line
+// plimsoll_tiles_bench [EVENTS] [LIVE]: the time to compute the charts of a recording of EVENTS
+// events with about LIVE live allocations. One in a hundred allocations is long-lived, like
+// parameters and optimizer state; the others are freed in random order, the worst case. Each line
 // is the median of several runs.
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ using namespace plimsoll;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kColumns = 1'536;
-constexpr std::uint64_t kHeight = 600;  // of a chart, in pixels
+constexpr std::uint64_t kHeight = 600;  // height of a chart in pixels
 constexpr std::uint32_t kSteps = 1'000;
 
 double milliseconds_since(Clock::time_point begin) {
@@ -78,7 +78,7 @@ class Maker {
     if (long_lived_.size() > live_ / 2) return free_one(long_lived_);
     if (short_lived_.size() > live_ / 2) return free_one(short_lived_);
     const bool is_long = random_() % 100 == 0;
-    // Each size is half as frequent as half of it, up to 512 MiB.
+    // Each size is half as frequent as the next smaller power of two, up to 512 MiB.
     const std::uint64_t least = 512u << std::countr_zero(random_() | 1u << 20);
     const Block block{next_address_, least + random_() % least / 512 * 512};
     next_address_ += 64;
@@ -132,7 +132,7 @@ auto measured(const char* what, Run&& run) {
   return result;
 }
 
-// The live set of random points, summed by group.
+// Times the live set at random points, summed by group.
 void measure_live_sets(const model::Trace& trace, const model::DeviceTrace& device,
                        const tiles::Groups& groups) {
   constexpr std::size_t kQueries = 1'000;

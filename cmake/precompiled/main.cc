@@ -1,2 +1,2 @@
-// The precompiled headers need a target that they belong to: PlimsollPrecompiled.cmake.
+// A source for the target that owns the precompiled headers: PlimsollPrecompiled.cmake.
 int main() {}

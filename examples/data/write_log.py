@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes ships_log.txt: the made-up log of a cargo ship, the text that language_model.py learns.
+"""Writes ships_log.txt: the invented log of a cargo ship, a text that language_model.py learns.
 
-It was made for this repository and is dedicated to the public domain (CC0 1.0), like this program.
-The entries agree with each other: the ship sails from port to port, days follow one another, the
-draught falls as stores are eaten and rises when cargo is taken in. The same seed gives the same
-text, on every machine.
+It was written for this repository and, like this program, is dedicated to the public domain (CC0
+1.0). The entries are consistent: the ship sails from port to port, days follow one another, the
+draught falls when stores are eaten and rises when cargo is loaded. The same seed gives the same
+text on every machine.
 
     python examples/data/write_log.py > examples/data/ships_log.txt
 """
@@ -62,7 +62,7 @@ SHIPS = "Ariadne|Blessed Hope|Calypso|Dorothea|Ellen Rodger|Fidelity|Good Intent
 
 @dataclass
 class Voyage:
-    """Where the ship is, what she carries, and what day it is."""
+    """The ship's position and cargo, and the date."""
 
     dice: random.Random
     year: int = 1876
@@ -105,7 +105,7 @@ class Voyage:
         return choices[self.dice.randrange(len(choices))]
 
     def remark(self) -> str:
-        """One thing that the watch wrote down."""
+        """One entry of the watch."""
         text = self.pick(list(WATCHES))
         return text.format(
             inches=self.dice.randrange(3, 15),
@@ -134,7 +134,7 @@ class Voyage:
         )
 
     def passage(self) -> list[str]:
-        """From this port to another, a day an entry."""
+        """A passage from this port to another, with one entry per day."""
         to = self.pick([p for p in PORTS if p != self.port])
         entries = [
             self.load(),
@@ -154,7 +154,7 @@ class Voyage:
 
 
 def write(size: int = BYTES, seed: int = 1876) -> str:
-    """The log, cut after the first whole passage beyond `size` bytes."""
+    """The log, which ends after the first whole passage beyond `size` bytes."""
     voyage = Voyage(random.Random(seed))
     text = ""
     while len(text) < size:

@@ -1,16 +1,15 @@
-// A convolutional network learns, in C++, which way stripes run in noisy pictures, and records or
-// watches its own memory.
+// A convolutional network in C++ that learns the direction of stripes in noisy pictures, and
+// records or monitors its own memory.
 //
 //   plimsoll_libtorch_train [--steps 120] [--batch-size 64] [--width 16] [--size 32] [--lr 0.003]
 //                           [--seed 0] [--threads 0] [--trace train.plim] [--monitor yes]
 //                           [--output-dir folder] [--config config.yaml]
 //   plimsoll report train.plim
 //
-// With --monitor (or PLIMSOLL_MONITOR_ENABLED=1) lines about memory are printed while it trains;
-// with
-// --output-dir too, samples go into a text log there and for TensorBoard.
-// A configuration (--config) says the same in YAML, as for Python: docs/monitoring.md.
-// Without these and without --trace nothing is recorded and no hook is installed.
+// With --monitor (or PLIMSOLL_MONITOR_ENABLED=1), lines about memory are printed during training.
+// With --output-dir, samples are also written there, as a text log and for TensorBoard.
+// --config reads the same options from YAML, as in Python: docs/monitoring.md.
+// Without these options and without --trace, nothing is recorded and no hook is installed.
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -39,7 +38,7 @@ namespace {
 
 constexpr std::int64_t kDirections = 8;
 
-// Halves the picture.
+// A convolution that halves the width and height of a picture.
 struct BlockImpl : torch::nn::Module {
   BlockImpl(std::int64_t channels_in, std::int64_t channels)
       : conv(register_module(
@@ -97,7 +96,7 @@ struct Batch {
   torch::Tensor directions;
 };
 
-// Stripes of a random direction, width and offset, under noise.
+// Stripes of random direction, width and offset, with noise.
 Batch draw(std::int64_t count, std::int64_t size) {
   const plimsoll::DataPhase phase;
   const torch::Tensor directions = torch::randint(kDirections, {count});
@@ -133,10 +132,10 @@ struct Options {
   }
 };
 
-// All printed monitors of plimsoll/monitor.h: a measurement, checkpoints, a block, epochs, a batch.
+// All monitors of plimsoll/monitor.h that print: a point, checkpoints, a block, epochs, a batch.
 class Monitors {
  public:
-  // Watches from now on, if the options say so.
+  // Starts monitoring if the options enable it.
   explicit Monitors(const plimsoll::MonitorOptions& options)
       : on_(options.enabled ? plimsoll::Monitoring::kOn : plimsoll::Monitoring::kOff),
         epoch_(on_, options.verbose_batches),
@@ -161,7 +160,7 @@ class Monitors {
     if ((step - 1) % kStepsAnEpoch == 0) epoch_.on_epoch_start();
     reach("start");
   }
-  // Somewhere within a step; only the first one is looked at so closely.
+  // Marks a place within a step; only the first step has checkpoints.
   void reach(const char* place) { first_batch_.checkpoint(place); }
   void end(std::int64_t step, const torch::Tensor& loss) {
     first_batch_.print_summary();
@@ -183,8 +182,7 @@ class Monitors {
   std::optional<plimsoll::TrainingMonitor> samples_;
 };
 
-// The program's options for monitoring: what the configuration says; without one off, then what the
-// flags say, then the environment.
+// Reads the monitoring options from the configuration or else from the flags and the environment.
 plimsoll::Status read(const Options& options, plimsoll::MonitorOptions& monitoring) {
   if (const std::string& file = options.values.at("--config"); !file.empty()) {
     PLIMSOLL_TRY_ASSIGN(monitoring, plimsoll::load_monitor_options(file));
@@ -200,7 +198,7 @@ plimsoll::Status read(const Options& options, plimsoll::MonitorOptions& monitori
   return monitoring.set_from_environment();
 }
 
-// Hooks for the monitors, where no tracer has installed its own. Why there are none, or nothing.
+// Starts watching, with separate hooks unless a tracer has installed some; returns the problem.
 std::string watch(const plimsoll::MemoryTracer* tracer) {
   if (plimsoll::Status status = plimsoll::start_watching(); !status) return status.error().message;
   if (tracer != nullptr) return "";

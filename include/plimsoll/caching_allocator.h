@@ -1,6 +1,6 @@
-// The rules by which torch's CUDA caching allocator sizes its blocks and segments: c10/cuda/
-// CUDACachingAllocator.cpp. Uses only the standard library, because the CUDA adapter, which is
-// compiled on the user's machine, includes it.
+// The rules by which torch's CUDA caching allocator sizes its blocks and segments, from
+// c10/cuda/CUDACachingAllocator.cpp. Uses only the standard library, because the CUDA adapter,
+// which is compiled on the user's machine, includes it.
 #pragma once
 
 #include <algorithm>
@@ -11,31 +11,33 @@
 
 namespace plimsoll::caching_allocator {
 
-// Each block is a multiple of this.
+// Every block size is a multiple of this.
 inline constexpr std::uint64_t kMinBlockBytes = 512;
 // Requests up to this are served from small segments, all others from large ones.
 inline constexpr std::uint64_t kLargestSmallRequest = std::uint64_t{1} << 20;
 // Small segments have this size, large ones at least 10 MiB.
 inline constexpr std::uint64_t kSmallSegmentBytes = std::uint64_t{2} << 20;
-// Expandable segments consist of pages, which are of the size of a small segment or of this size.
+// Expandable segments consist of pages: those for small requests have kSmallSegmentBytes, all
+// others this size.
 inline constexpr std::uint64_t kLargePageBytes = std::uint64_t{20} << 20;
 
 constexpr bool is_small_request(std::uint64_t requested_bytes) {
   return requested_bytes <= kLargestSmallRequest;
 }
 
-// Whether a segment with this size, not an expandable one, serves small requests.
+// Whether a segment of this size serves small requests. Not for expandable segments.
 constexpr bool is_small_segment(std::uint64_t size_bytes) {
   return size_bytes <= kSmallSegmentBytes;
 }
 
-// The page of an expandable segment for requests of this kind.
+// The page size of an expandable segment for small or for large requests.
 constexpr std::uint64_t page_bytes(bool is_small) {
   return is_small ? kSmallSegmentBytes : kLargePageBytes;
 }
 
-// The size of the block for a request. `divisions` are those of roundup_power2_divisions, for
-// requests from 1 MiB, 2 MiB, 4 MiB and so on; the last one counts for all larger requests.
+// The size of the block for a request. `divisions` are those of roundup_power2_divisions: entry i
+// is for requests from 2^i MiB to below twice that. The first entry also serves smaller requests,
+// the last one larger requests.
 constexpr std::uint64_t block_bytes(std::uint64_t requested_bytes,
                                     std::span<const std::uint32_t> divisions = {}) {
   if (requested_bytes < kMinBlockBytes) return kMinBlockBytes;
@@ -46,7 +48,7 @@ constexpr std::uint64_t block_bytes(std::uint64_t requested_bytes,
         std::min<std::size_t>(log > kFirstLog ? log - kFirstLog : 0, divisions.size() - 1);
     const std::uint32_t count = divisions[entry];
     if (count > 1 && requested_bytes > kMinBlockBytes * count) {
-      // The next of `count` equal steps between two powers of two.
+      // Round up to the next of `count` equal steps between two powers of two.
       if (std::has_single_bit(requested_bytes)) return requested_bytes;
       const std::uint64_t power = std::bit_floor(requested_bytes);
       const std::uint64_t step = power >> (std::bit_width(count) - 1);

@@ -1,5 +1,6 @@
-// Findings of reports, and alerts of monitors, which are findings about a running program: verdict,
-// evidence and next step, with the bytes. The same text in terminal, log, JSON and Python.
+// Findings of reports, and alerts of monitors, which are findings about a running program. Each has
+// a verdict, its evidence and a next step, with bytes. Terminal, log, JSON and Python show the same
+// text.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +28,13 @@ struct Finding {
   FindingSeverity severity = FindingSeverity::kInfo;
   std::string title;                  // the verdict: one sentence with the bytes
   std::vector<std::string> evidence;  // each one sentence with numbers
-  std::string next_step;              // what to change
+  std::string next_step;              // what to change, as an imperative
   std::uint64_t saving_bytes = 0;     // what the next step would save; 0 if nothing or unknown
 
-  static constexpr auto fields();  // for JSON; defined inside of Plimsoll
+  static constexpr auto fields();  // for JSON; base/finding.h defines it
 };
 
-// docs/monitoring.md has the rules.
+// A finding about a running program. docs/monitoring.md has the rules.
 struct MemoryAlert : Finding {
   std::string device;   // "cuda:0", "cpu", "host"
   std::string subject;  // a category, for example; may be empty
@@ -42,8 +43,8 @@ struct MemoryAlert : Finding {
   static constexpr auto fields();  // as above
 };
 
-// Verdict, evidence and next step, one per line, as `plimsoll report` prints its findings. Link
-// plimsoll::monitor.
+// The alert as text: verdict, evidence and next step, one per line, as `plimsoll report` prints its
+// findings. Link plimsoll::monitor.
 std::string alert_text(const MemoryAlert& alert);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
 /* The recorder's own figures about the last failed request, for out-of-memory reports on machines
- * where the engine is not installed. The rules of recorder_c.h (threads, ABI, ids) apply. */
+ * where the engine is not installed. The rules of recorder_c.h for threads, ABI and ids apply. */
 #ifndef PLIMSOLL_LAST_FAILURE_C_H_
 #define PLIMSOLL_LAST_FAILURE_C_H_
 

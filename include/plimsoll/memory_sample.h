@@ -1,5 +1,5 @@
-// The memory of a run at one point in time: values only, created by a probe of the recorder and the
-// system (monitor.h), and read by everything that prints, logs or plots. Sizes are bytes.
+// The memory of a run at one point in time. Holds only values: take_sample() (monitor.h) fills them
+// in, and everything that prints, logs or plots reads them. Sizes are bytes, times are nanoseconds.
 //
 // Unknown values are absent (nullopt, or an empty list), never 0.
 #pragma once
@@ -30,10 +30,10 @@ struct LiveTensor {
 
 // A part of the used memory of a device.
 struct DevicePart {
-  // "tensors", "cached": of PyTorch's allocator; "context", "outside": of this process, outside the
-  // allocator; "process": another one; "driver": reserved by driver and firmware; and the rest:
-  // "not_reported" (outside the allocator, of this process or of others), "others" (of processes
-  // whose bytes the driver does not report) or "unexplained".
+  // "tensors", "cached": memory of PyTorch's allocator. "context", "outside": other memory of this
+  // process. "process": memory of another process. "driver": reserved by driver and firmware. The
+  // last part has the remainder: "not_reported" (outside the allocator, of this process or of
+  // others), "others" (of processes whose bytes the driver does not report) or "unexplained".
   std::string kind = {};
   std::int64_t size_bytes = 0;  // negative: the amount by which the figures disagree
   std::int64_t pid = 0;         // "process": its pid; 0: several processes
@@ -57,26 +57,26 @@ struct DeviceMemory {
   std::uint64_t live_bytes = 0;
   std::uint64_t live_count = 0;
   std::vector<MemoryShare> categories;  // docs/recording.md, "Categories"; largest first
-  std::vector<MemoryShare> dtypes;      // "float32"; "unknown" without a tensor; largest first
-  std::vector<MemoryShare> layers;      // owner or else creator, "" for none; largest first
+  std::vector<MemoryShare> dtypes;      // "float32"; "unknown" if no tensor is known; largest first
+  std::vector<MemoryShare> layers;      // the owner, or else the creator; "" if none; largest first
   // Tensors of at least the sample's large_tensor_bytes: their number and bytes, and the largest
   // ones.
   std::uint64_t large_count = 0;
   std::uint64_t large_bytes = 0;
   std::vector<LiveTensor> large_tensors;
 
-  // Figures of the allocator: reserved bytes of a caching allocator, peaks since the previous
-  // sample.
+  // Figures of the allocator: reserved bytes of a caching allocator, and the peak since the
+  // previous sample.
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
   // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input,
-  // workspace, and everything else as (rest). The shares have no count and sum to peak_bytes;
-  // empty: unknown.
+  // workspace, and (rest) for everything else. The shares have no count and sum to peak_bytes.
+  // Empty if unknown.
   std::vector<MemoryShare> at_peak;
-  // Bytes that each iteration leaves behind, judged by the allocations of earlier ones that are
-  // still live; 0: none. Known after at least 20 samples (docs/monitoring.md, "Growth while it
-  // runs").
+  // Bytes that each iteration leaves behind, judged by the allocations of earlier iterations that
+  // are still live; 0 if there is no growth. Known after at least 20 samples (docs/monitoring.md,
+  // "Growth while it runs").
   std::optional<std::uint64_t> growth_bytes;
   // Figures of the device: bytes used by all processes, and total bytes.
   std::optional<std::uint64_t> used_bytes;
@@ -89,7 +89,7 @@ struct DeviceMemory {
 struct HostMemory {
   std::optional<std::uint64_t> rss_bytes;   // resident set of this process
   std::optional<std::uint64_t> used_bytes;  // of the machine, or of the cgroup where it has a limit
-  std::optional<std::uint64_t> total_bytes;  // the same
+  std::optional<std::uint64_t> total_bytes;  // of the same
   // CPU time of this process since the previous sample; 100 is one core.
   std::optional<double> cpu_percent;
 };
@@ -107,8 +107,7 @@ struct MemorySample {
   std::vector<DeviceMemory> devices;  // the CPU first
 };
 
-// (reserved - allocated) / reserved, as PyTorch's users compute it; nullopt where there is no
-// cache.
+// (reserved - allocated) / reserved, as PyTorch users compute it; nullopt if nothing is reserved.
 inline std::optional<double> fragmentation_ratio(const DeviceMemory& device) {
   if (!device.reserved_bytes || !device.allocated_bytes || *device.reserved_bytes == 0)
     return std::nullopt;

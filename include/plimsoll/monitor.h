@@ -1,4 +1,4 @@
-// Memory monitoring while a program trains: point-in-time measurements, blocks, training loops.
+// Memory monitoring while a program trains: current usage, blocks of code, and training loops.
 //
 //   {
 //     plimsoll::TrackMemory load("loading dataset");  // [Memory] loading dataset: CPU +450.2 MB,
@@ -9,10 +9,11 @@
 //   monitor.on_epoch_end();
 //
 // Tensor figures come from the recorder: exact bytes, and the exact peak of a span, not a sample.
-// They need an adapter (LibTorch: memory_tracer.h) and one call of start_watching(); without these
-// only the process's resident memory is known. Nothing here stops the program: without memory, a
-// line is missing; only constructors and functions that return figures then throw std::bad_alloc.
-// 1 MB is 1024 x 1024 bytes. Link plimsoll::monitor.
+// They need an adapter (LibTorch: memory_tracer.h) and one call of start_watching(); otherwise only
+// the process's resident memory is known. Nothing here stops the program: if memory runs out, a
+// line is missing; only constructors and functions that return figures throw std::bad_alloc. One MB
+// is 1024 x 1024 bytes. Free functions may be called from any thread; an object belongs to one
+// thread at a time. Link plimsoll::monitor.
 #pragma once
 
 #include <chrono>
@@ -32,7 +33,8 @@ namespace plimsoll {
 
 // ---- what is counted --------------------------------------------------------------------------
 
-// Counts live tensors from now on, without a trace file. Does nothing if it already runs.
+// Counts live tensors from now on, without a trace file. Does nothing if the watch already runs.
+// Returns an error if the recorder cannot start it.
 Status start_watching();
 void stop_watching();
 bool is_watching();
@@ -53,18 +55,18 @@ void show_progress(std::int64_t iteration, std::optional<double> loss = {});
 Status start_nvtx();
 void stop_nvtx();
 
-// Queries NVIDIA's driver once a second, on a separate thread, for the use of this process's GPUs,
-// for samples and running recordings. Calls are counted. Without such a driver the thread ends
-// immediately, which is not an error. It does not run in a forked child.
+// Queries NVIDIA's driver once a second, on a separate thread, for the memory use of this process's
+// GPUs; samples and running recordings show it. Calls are counted. Without such a driver the thread
+// ends immediately, which is not an error. It does not run in a forked child.
 void start_device_watch();
 void stop_device_watch();
-// The use of a CUDA device's memory, from the driver's newest answer. If `wait_ns` is not 0,
-// queries the driver now and waits at most that long. nullopt: unknown.
+// The use of a CUDA device's memory, as the driver last reported it. If `wait_ns` is not 0, queries
+// the driver now and waits at most that long. nullopt if unknown.
 std::optional<DeviceBar> current_device_bar(std::int32_t ordinal, std::int64_t wait_ns = 0);
-// "tensors 48.0 GiB, cached 12.0 GiB, CUDA context and modules 0.5 GiB, ..."
+// For example "tensors 48.0 GiB, cached 12.0 GiB, CUDA context and modules 0.5 GiB, ..."
 std::string device_bar_text(const DeviceBar& bar);
 
-// Returns the figures of caching allocators and drivers; called on the thread that takes a sample.
+// Returns the figures of caching allocators and drivers. Called on the thread that takes a sample.
 using DeviceSource = std::function<std::vector<DeviceMemory>()>;
 void set_device_source(DeviceSource source);
 
@@ -73,13 +75,13 @@ struct TensorUsage {
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
   std::optional<std::uint64_t> peak_reserved_bytes;  // known only for recorded memory
-  // An upper bound of the peak, if the exact one is unknown.
+  // An upper bound of the peak if the exact one is unknown.
   std::optional<std::uint64_t> peak_below_bytes;
 };
 struct MemoryUsage {
   std::optional<std::uint64_t> rss_bytes;  // of this process
   TensorUsage cpu;                         // tensors in host memory
-  std::optional<TensorUsage> gpu;          // all accelerators together; absent: there is none
+  std::optional<TensorUsage> gpu;          // all accelerators together; absent without one
 
   // The GPU if there is one, else the CPU.
   const TensorUsage& tensors() const { return gpu ? *gpu : cpu; }
@@ -88,7 +90,7 @@ struct MemoryUsage {
 // The memory used now, without peaks.
 MemoryUsage current_usage();
 
-// A span of time from its construction, with the peaks of all devices.
+// Measures the peaks of all devices from its construction on.
 class PeakSpan {
  public:
   PeakSpan();
@@ -105,7 +107,7 @@ class PeakSpan {
  private:
   friend struct SampleTaker;
   std::uint64_t id_ = 0;
-  std::uint64_t watch_ = 0;             // which start_watching() it belongs to
+  std::uint64_t watch_ = 0;             // number of the start_watching() that it belongs to
   std::vector<DeviceMemory> at_begin_;  // from the device source
 };
 
@@ -114,16 +116,17 @@ struct SampleOptions {
   std::optional<double> loss = {};
   std::uint64_t large_tensor_bytes = 100 << 20;
   std::size_t large_tensors = 10;        // number of large tensors listed
-  const PeakSpan* peak_since = nullptr;  // null: no peaks
+  const PeakSpan* peak_since = nullptr;  // if null, the sample has no peaks
 };
-// The live memory by category, dtype and layer. Takes some milliseconds for 100,000 live tensors.
+// Takes a sample of the live memory by category, dtype and layer. Takes some milliseconds for
+// 100,000 live tensors.
 MemorySample take_sample(const SampleOptions& options = {});
 
 // ---- point-in-time measurements and blocks ----------------------------------------------------
-// docs/monitoring.md shows the printed lines. Without a GPU, "CPU tensors" takes the place of
+// docs/monitoring.md shows the printed lines. Without a GPU they say "CPU tensors" instead of
 // "GPU".
 
-// Receives each line, without a newline.
+// Receives each line without its newline.
 using LinePrinter = std::function<void(const std::string& line)>;
 void print_to_stdout(const std::string& line);
 
@@ -164,7 +167,8 @@ struct BlockMemory {
   MemoryUsage after;                           // with the peaks of the block
   std::map<std::string, std::uint64_t> peaks;  // as PeakSpan::peaks()
 
-  // The peak of tensors inside the block: on accelerators, or in host memory without one.
+  // The peak of tensor memory inside the block: on accelerators, or in host memory if there are
+  // none.
   std::optional<std::uint64_t> peak_bytes() const { return after.tensors().peak_bytes; }
 };
 
@@ -187,7 +191,7 @@ class TrackMemory {
 
 // ---- training loops ---------------------------------------------------------------------------
 
-// A loss, read only when its line is printed: reading a tensor waits for the device.
+// A loss that is read only when its line is printed, because reading a tensor waits for the device.
 using Loss = std::function<std::optional<double>()>;
 inline Loss no_loss() { return {}; }
 inline Loss known_loss(double value) {
@@ -196,8 +200,8 @@ inline Loss known_loss(double value) {
 
 enum class Monitoring : std::uint8_t { kOff, kOn };
 
-// Prints a banner when constructed, a line for each of the first batches of an epoch, and a line
-// with the peak at its end. With kOff it prints nothing.
+// Prints a banner when constructed, a line for each of the first batches of an epoch, and the peak
+// at the end of the epoch. With kOff it prints nothing.
 class EpochMemoryMonitor {
  public:
   explicit EpochMemoryMonitor(Monitoring monitoring = Monitoring::kOn,
@@ -214,8 +218,9 @@ class EpochMemoryMonitor {
   std::optional<PeakSpan> span_;
 };
 
-// For optimizers that evaluate a loss function themselves, such as L-BFGS: lines for the first loss
-// evaluations, then memory and the peak at the end. "Iteration N" is the Nth evaluation.
+// For optimizers that evaluate a loss function themselves, such as L-BFGS. Prints a line for each
+// of the first loss evaluations, and memory and peak at the end. "Iteration N" is the Nth
+// evaluation.
 class OptimizationMemoryMonitor {
  public:
   explicit OptimizationMemoryMonitor(Monitoring monitoring = Monitoring::kOn,
@@ -234,7 +239,7 @@ class OptimizationMemoryMonitor {
   std::optional<PeakSpan> span_;
 };
 
-// Shows where memory goes within a batch: named checkpoints and the change between them.
+// Shows where memory goes within a batch: named checkpoints and the changes between them.
 class BatchMemoryProfiler {
  public:
   explicit BatchMemoryProfiler(Monitoring monitoring = Monitoring::kOn,
@@ -242,7 +247,7 @@ class BatchMemoryProfiler {
   void checkpoint(std::string name);
   void print_summary() const;
   void reset();    // discards the checkpoints
-  void disable();  // from now on every method does nothing
+  void disable();  // afterwards every method does nothing
 
  private:
   void print_changes() const;

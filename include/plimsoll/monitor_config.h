@@ -4,7 +4,7 @@
 //   plimsoll::Result<plimsoll::MonitorOptions> options = plimsoll::load_monitor_options("c.yaml");
 //   if (!options) std::cerr << options.error().message << '\n';  // with file, line and column
 //
-// A file that does not enable monitoring leaves it off.
+// If the file does not enable monitoring, it stays off.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@
 
 namespace plimsoll {
 
-// Reads the options of a file; the environment (PLIMSOLL_MONITOR_*) takes precedence.
+// Reads the options of a file; the environment (PLIMSOLL_MONITOR_*) takes precedence. Errors name
+// the file, line and column.
 Result<MonitorOptions> load_monitor_options(const std::string& path);
 
-// Reads the options from YAML text; `name` is its name in messages.
+// Reads the options from YAML text; error messages call it `name`.
 Result<MonitorOptions> parse_monitor_options(std::string_view yaml, const std::string& name);
 
 }  // namespace plimsoll

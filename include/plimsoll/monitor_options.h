@@ -1,6 +1,6 @@
-// The options of monitoring, the same for C++, Python, YAML files and the environment. The struct
-// has their values; set() knows their names and checks. LibTorch programs fill the struct, then
-// call check(). The environment (PLIMSOLL_MONITOR_<NAME>) is read only by set_from_environment().
+// The options of monitoring, the same for C++, Python, YAML files and the environment. set()
+// accepts them as text, by name. LibTorch programs set the members, then call check(). Only
+// set_from_environment() reads the environment (PLIMSOLL_MONITOR_<NAME>).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll {
 
-// In iterations from <= i < to, a sample is taken every `interval` iterations.
+// A sample is taken every `interval` iterations while from <= iteration < to.
 struct MonitorPhase {
   std::int64_t from = 0;
   std::int64_t to = 0;  // kOpenEnd: to the end of the run
@@ -23,10 +23,10 @@ struct MonitorPhase {
   bool operator==(const MonitorPhase&) const = default;
 };
 
-// A threshold; a sample above it raises an alert. It is a share of the whole device or machine, or
-// a number of bytes.
+// A threshold; a sample above it raises an alert. Either a percentage of the whole device or
+// machine, or a number of bytes.
 struct MemoryThreshold {
-  double percent = 0;  // 0: bytes
+  double percent = 0;  // 0: `bytes` applies
   std::uint64_t bytes = 0;
 
   bool operator==(const MemoryThreshold&) const = default;
@@ -36,14 +36,14 @@ struct MonitorOptions {
   bool enabled = true;
   std::int64_t verbose_batches = 5;
   bool profile_tensors = false;
-  std::int64_t interval = 50;             // 0: samples in phases only
+  std::int64_t interval = 50;             // 0: only `phases` have samples
   std::vector<MonitorPhase> phases;       // ordered by iteration
   std::vector<std::int64_t> snapshot_at;  // ascending
   std::string output_dir = ".";
   bool text_log = true;
   std::string tensorboard = "auto";  // "true", "false", or a folder; see tensorboard_dir()
   std::string section = "auto";      // see tensorboard_section()
-  std::int64_t image_every = 0;      // iterations; 0: a picture of the timeline at the end only
+  std::int64_t image_every = 0;      // iterations between timeline pictures; 0: one at the end only
   double large_tensor_mb = 100;      // MB of 1024 x 1024 bytes, as in all output
   std::int64_t top_layers = 10;
   bool alerts = true;
@@ -59,15 +59,15 @@ struct MonitorOptions {
   std::vector<MemoryThreshold> alert_above;
   bool wandb = false;
 
-  // Sets one option, by name or alias, from text ("yes", "50", "0-500:10,500-:100"). A failure
-  // changes nothing.
+  // Sets one option, by name or alias, from text ("yes", "50", "0-500:10,500-:100"). On failure
+  // nothing changes.
   Status set(std::string_view name, std::string_view value);
   // Sets options from the environment variables PLIMSOLL_MONITOR_<NAME>; a variable that names no
   // option is an error.
   Status set_from_environment();
-  // Checks values that were set directly, by the rules of set().
+  // Checks members that were set directly, by the rules of set().
   Status check() const;
-  // The value of an option, as text that set() accepts; empty for an unknown name.
+  // The value of an option as text that set() accepts; empty for an unknown name.
   std::string text(std::string_view name) const;
 
   std::int64_t interval_at(std::int64_t iteration) const;

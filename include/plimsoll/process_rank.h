@@ -1,5 +1,5 @@
-// The rank of this process in a distributed run. It names the folders of logs and event files, and
-// the lines that monitors print. Safe to call from any thread.
+// The rank of this process in a distributed run. Folders of logs and event files are named after
+// it, and monitors print it before their lines. Any thread may call these functions.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct ProcessRank {
 };
 
 // The rank that was last set, or else the one in the environment variables RANK and WORLD_SIZE,
-// which torchrun sets. nullopt: the run has a single process, or its ranks are unknown.
+// which torchrun sets. nullopt if the run has a single process, or its ranks are unknown.
 std::optional<ProcessRank> process_rank();
 
-// Sets the rank, for launchers that set no RANK, such as MPI. Takes precedence over the
+// Sets the rank, for launchers that do not set RANK, such as MPI. Takes precedence over the
 // environment.
 void set_process_rank(const ProcessRank& rank);
 
@@ -31,10 +31,10 @@ void print_first_rank_only();
 // The folder of this rank: "FOLDER/rank1", or FOLDER itself if there is no rank.
 std::string rank_folder(const std::string& folder);
 
-// The text with the rank before each line, "[rank 1] ..."; unchanged if there is no rank.
+// The text with the rank at the start of each line, "[rank 1] ..."; unchanged if there is no rank.
 std::string with_rank(std::string_view text);
 
-// The same for lines of monitors; nullopt if this rank does not print them.
+// The same for a line that a monitor prints; nullopt if this rank prints none.
 std::optional<std::string> printed_by_rank(std::string_view text);
 
 }  // namespace plimsoll

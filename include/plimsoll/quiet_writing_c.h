@@ -1,5 +1,5 @@
-/* For adapters inside the recorded program: lines on stderr, and writes that send the program no
- * signal. The rules of recorder_c.h apply. */
+/* For adapters, which run inside the recorded program: lines on stderr, and writes that never send
+ * the program a signal. The rules of recorder_c.h apply. */
 #ifndef PLIMSOLL_QUIET_WRITING_C_H_
 #define PLIMSOLL_QUIET_WRITING_C_H_
 

@@ -39,7 +39,7 @@ using RecordingState = plimsoll_recording_state;
 enum class InChildren : std::uint8_t { kNothing, kFileOfTheirOwn };
 
 struct RecordingOptions {
-  std::string path = {};         // empty: record into memory, for Recording::copy()
+  std::string path = {};         // empty: record into memory, for copy() and take()
   bool overwrite = false;        // replace an earlier trace at `path`; else use the next free name
   std::uint64_t max_events = 0;  // keep about the newest N events; 0: all
   InChildren in_children = InChildren::kNothing;
@@ -47,9 +47,10 @@ struct RecordingOptions {
   bool marks_layer_calls = false;  // record when each layer's forward begins and ends
 };
 
-// One recording, from start() to stop() or the end of its scope.
+// One recording, from start() to stop() or the end of its scope. Use it on one thread at a time.
 class Recording {
  public:
+  // Fails with kIo if, for example, the file cannot be created.
   static Result<Recording> start(const RecordingOptions& options) {
     std::vector<const char*> meta;
     for (const auto& [key, value] : options.meta) {
@@ -88,7 +89,8 @@ class Recording {
 
   bool is_running() const noexcept { return handle_ != nullptr; }
 
-  // The path of the trace file, until the recording stops; it may differ from the requested path.
+  // The path of the trace file, which may differ from the requested path; empty once the recording
+  // has stopped.
   std::string path() const { return handle_ != nullptr ? plimsoll_recording_path(handle_) : ""; }
 
   // Waits until every event from before this call is in the file.
@@ -109,12 +111,13 @@ class Recording {
     return last_;
   }
 
-  // The peak of live bytes since the last reset_peak().
+  // The peak of live bytes since the last reset_peak(), which returns the peak and starts a new one
+  // at the current live bytes.
   std::uint64_t peak_bytes() const noexcept { return peak(0); }
   std::uint64_t reset_peak() noexcept { return peak(1); }
 
-  // A recording into memory, as the content of a trace file. Empty for other recordings, and if
-  // there is no memory for the copy.
+  // The recording so far, as the content of a trace file. Empty unless it records into memory, and
+  // if there is no memory for the copy.
   std::vector<std::byte> copy() const {
     std::size_t size_bytes = 0;
     void* data = handle_ != nullptr ? plimsoll_recording_copy(handle_, &size_bytes) : nullptr;
@@ -134,7 +137,7 @@ class Recording {
  private:
   explicit Recording(plimsoll_recording* handle) : handle_(handle) {}
 
-  // Frees `data`.
+  // Takes ownership of `data`, which is from malloc.
   static std::vector<std::byte> bytes_of(void* data, std::size_t size_bytes) {
     const auto* bytes = static_cast<const std::byte*>(data);
     std::vector<std::byte> all;
@@ -168,7 +171,7 @@ inline std::uint32_t name_of(std::string_view text) noexcept {
 
 class LayerPaths {
  public:
-  // The path of `name` inside the layer `around`. Null if there is no memory for it.
+  // The path of `name` inside the layer `around`; null if there is no memory for it.
   const LayerPath* find(const LayerPath* around, const char* name) noexcept {
     const std::uint32_t around_id = around != nullptr ? around->id : 0;
     const LayerPath*& slot = slots_[place_of(around_id, name)];
@@ -220,7 +223,7 @@ inline ThreadLayers& thread_layers() {
   return layers;
 }
 
-// The listener that shows ranges in another tool's timeline; null: none.
+// The listener that shows ranges in another tool's timeline; null if there is none.
 inline const plimsoll_range_listener* range_listener() noexcept {
   return __atomic_load_n(plimsoll_recorder()->range_listener, __ATOMIC_ACQUIRE);
 }
@@ -231,7 +234,7 @@ inline void end_range(plimsoll_range range, std::uint32_t value) noexcept {
   if (const auto* listener = range_listener()) listener->end(range, value);
 }
 
-// The C interface, if a recording runs; else null.
+// The C interface if a recording runs, else null.
 inline const plimsoll_recorder_api* running_recorder() noexcept {
   const plimsoll_recorder_api* api = plimsoll_recorder();
   return api->is_recording() != 0 ? api : nullptr;
@@ -239,10 +242,10 @@ inline const plimsoll_recorder_api* running_recorder() noexcept {
 
 }  // namespace detail
 
-// While it exists, this thread is in the forward of a layer. PLIMSOLL_LAYER creates one.
+// While a LayerScope exists, its thread is in the forward of a layer. PLIMSOLL_LAYER creates one.
 class LayerScope {
  public:
-  // `name` must live as long as the program: a literal.
+  // `name` must live as long as the program, as a literal does.
   explicit LayerScope(const char* name) noexcept {
     const plimsoll_recorder_api* api = detail::running_recorder();
     if (api == nullptr) return;
@@ -298,7 +301,7 @@ class RegionScope {
   std::uint32_t name_ = 0;
 };
 
-// While it exists, this thread is in a phase without layers.
+// While a PhaseScope exists, its thread is in this phase and in no layer.
 template <plimsoll_phase kPhase>
 class PhaseScope {
  public:
@@ -328,7 +331,8 @@ class PhaseScope {
 using OptimizerPhase = PhaseScope<PLIMSOLL_PHASE_OPTIMIZER>;
 using DataPhase = PhaseScope<PLIMSOLL_PHASE_DATA>;
 
-// Ends a step of the training loop. Without a number, steps are counted from 0.
+// Ends a step of the training loop. Without a number, steps are counted from 0. Any thread may call
+// this.
 inline void step(std::uint64_t number) noexcept {
   const plimsoll_recorder_api* api = detail::running_recorder();
   if (api != nullptr) api->mark(api->context(), PLIMSOLL_MARK_STEP, number);

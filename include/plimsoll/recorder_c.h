@@ -1,6 +1,6 @@
 /* The recorder's C interface: the functions that an allocator, a framework adapter or a training
- * loop calls to have its memory recorded. Each may be called from any thread, never throws, never
- * blocks on a file, and does nothing while no recording runs.
+ * loop calls to have its memory recorded. Each function of plimsoll_recorder_api may be called from
+ * any thread, never throws, never waits for a file, and records nothing while no recording runs.
  *
  * An adapter is a separate binary and links no library of Plimsoll: it gets a plimsoll_recorder_api
  * and checks abi_version. Members are only ever appended, and size_bytes gives the size of the
@@ -47,7 +47,7 @@ enum plimsoll_device_type {
   PLIMSOLL_DEVICE_MPS = 9
 };
 
-/* What a tensor is to the program. KNOWN: only its dtype and shape are known. */
+/* What the program uses a tensor for. KNOWN: only its dtype and shape are known. */
 enum plimsoll_role {
   PLIMSOLL_ROLE_KNOWN = 0,
   PLIMSOLL_ROLE_PARAMETER = 1,
@@ -64,7 +64,7 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_REGION_END = 2,     /* value: name id */
   PLIMSOLL_MARK_BACKWARD_BEGIN = 3, /* value: 0 */
   PLIMSOLL_MARK_BACKWARD_END = 4,   /* value: 0 */
-  PLIMSOLL_MARK_OUT_OF_MEMORY = 5,  /* value: requested bytes; out_of_memory() reports more */
+  PLIMSOLL_MARK_OUT_OF_MEMORY = 5,  /* value: requested bytes; out_of_memory() has more */
   /* The context of this thread from here on. Attached events without a context get this one by
    * their time (see plimsoll_recording_attach). */
   PLIMSOLL_MARK_LAYER = 6,    /* value: name id, 0: none */
@@ -73,19 +73,19 @@ enum plimsoll_mark {
   /* A call of a layer's forward, or a LayerScope; only in recordings with marks_layer_calls. */
   PLIMSOLL_MARK_LAYER_BEGIN = 9, /* value: name id */
   PLIMSOLL_MARK_LAYER_END = 10,  /* value: name id */
-  /* value: 0. The program marks its own steps: earlier ones, by optimizers, do not count. */
+  /* value: 0. From here on, the program marks its own steps; earlier steps do not count. */
   PLIMSOLL_MARK_OWN_STEPS = 11,
   /* Python's cyclic garbage collector runs on this thread. */
   PLIMSOLL_MARK_COLLECTION_BEGIN = 12, /* value: the generation; 2: all objects */
   PLIMSOLL_MARK_COLLECTION_END = 13    /* value: the same */
 };
 
-/* The context of a thread: read at each alloc and free. Written only by its own thread; ids are
- * results of name() and stack(), 0: none or unknown. */
+/* The context of a thread, which each alloc and free reads. Only its own thread writes it. Ids are
+ * results of name() and stack(); 0: none or unknown. */
 typedef struct plimsoll_context {
-  uint32_t layer;    /* name of the module whose forward runs; in backward, of that of forward_op */
-  uint32_t outer_op; /* name of the outermost operator running; in backward the autograd node */
-  uint32_t inner_op; /* name of the innermost one */
+  uint32_t layer; /* name of the module whose forward runs; in backward, of forward_op's module */
+  uint32_t outer_op;    /* name of the outermost operator running; in backward the autograd node */
+  uint32_t inner_op;    /* name of the innermost one */
   uint32_t forward_op;  /* in backward: name of the operator that created the autograd node */
   uint32_t stack;       /* Python stack at the start of the outermost operator (in backward: of the
                            forward one) */
@@ -127,7 +127,7 @@ enum plimsoll_figure {
   PLIMSOLL_FIGURE_FREE = 1,
   PLIMSOLL_FIGURE_DRIVER = 2,  /* reserved by driver and firmware: neither used nor free */
   PLIMSOLL_FIGURE_OWN = 3,     /* of this process; 0: it does not use the device */
-  PLIMSOLL_FIGURE_CONTEXT = 4, /* of those, what CUDA itself allocated at its start */
+  PLIMSOLL_FIGURE_CONTEXT = 4, /* part of OWN: what CUDA itself allocated at its start */
   PLIMSOLL_FIGURE_NCCL = 5,    /* value: 0; this process uses NCCL */
   PLIMSOLL_FIGURE_PROCESS = 6, /* of another process */
   PLIMSOLL_FIGURE_PROCESS_UNREPORTED = 7, /* value: 0; another process, whose bytes are unknown */
@@ -165,8 +165,7 @@ enum plimsoll_range {
 };
 
 /* Called on the thread that the range belongs to. Must not call functions that end a recording. An
- * end closes the thread's innermost open range with this value. A begin or an end may be missing.
- */
+ * end closes the thread's innermost open range with this value. A begin or end may be missing. */
 typedef struct plimsoll_range_listener {
   void (*begin)(uint8_t range, uint32_t value);
   void (*end)(uint8_t range, uint32_t value);
@@ -179,10 +178,10 @@ typedef struct plimsoll_recorder_api {
 
   /* Returns this thread's context. Never null; the address is the same while the thread lives. */
   plimsoll_context* (*context)(void);
-  /* Not 0 while at least one recording runs. */
+  /* Returns nonzero while at least one recording runs. */
   int (*is_recording)(void);
 
-  /* Hot. alloc: after the memory was allocated. free: before it is freed. */
+  /* Hot path. Call alloc after the memory has been allocated, and free before it is freed. */
   void (*alloc)(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes);
   void (*free)(plimsoll_context* context, uint8_t device, uint64_t address);
 
@@ -190,14 +189,14 @@ typedef struct plimsoll_recorder_api {
    * `tensor` may be 0. An address that is already live is only tagged. */
   void (*adopt)(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes,
                 uint32_t tensor);
-  /* The live memory at `address` holds this tensor. Roles take precedence in the order of
-   * plimsoll_role, KNOWN last. Unknown addresses are ignored. */
+  /* Reports that the live memory at `address` belongs to this tensor. Roles take precedence in the
+   * order of plimsoll_role, KNOWN last. Unknown addresses are ignored. */
   void (*tag)(plimsoll_context* context, uint8_t device, uint64_t address, uint32_t tensor);
-  /* In hindsight, assigns the allocations of this thread's outermost operator to this phase. */
+  /* Sets the phase of what this thread's outermost operator has allocated so far. */
   void (*set_phase)(plimsoll_context* context, uint8_t phase);
   void (*mark)(plimsoll_context* context, uint8_t mark, uint64_t value);
 
-  /* Interning: not hot, takes a lock and may allocate. The same text has the same id for the
+  /* Interning. Not hot: takes a lock and may allocate. The same text has the same id for the
    * lifetime of the process. */
   uint32_t (*name)(const char* text, size_t size_bytes);
   uint32_t (*stack)(const plimsoll_frame* frames, size_t count); /* innermost first */
@@ -206,55 +205,56 @@ typedef struct plimsoll_recorder_api {
   uint32_t (*reserve_stack)(void);
   void (*define_stack)(uint32_t stack, const plimsoll_frame* frames, size_t count);
   uint32_t (*tensor)(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape); /* name ids */
-  uint8_t (*device)(uint8_t device_type, int32_t ordinal); /* 0 is the CPU */
+  uint8_t (*device)(uint8_t device_type, int32_t ordinal); /* the CPU is 0 */
 
-  /* Caching allocators, hot: size_bytes shows whether the recorder has these functions. Call them
-   * in the order of the allocator's operations, that is, under its lock. When a recording begins,
-   * report the existing segments (ALLOC or MAP), then each block (adopt_block), then free_requested
-   * of the blocks that wait for a stream. */
+  /* For caching allocators; hot path. size_bytes shows whether the recorder has these functions.
+   * Call them in the order of the allocator's operations, that is, under its lock. When a recording
+   * begins, report the existing segments (ALLOC or MAP), then each block (adopt_block), then
+   * free_requested for the blocks that wait for a stream. */
   void (*alloc_block)(plimsoll_context* context, uint8_t device, const plimsoll_block* block);
   void (*adopt_block)(plimsoll_context* context, uint8_t device, const plimsoll_block* block,
                       uint32_t tensor);
   /* The program freed the block: allocated bytes fall, active bytes do not yet. */
   void (*free_requested)(plimsoll_context* context, uint8_t device, uint64_t address);
-  /* The block can be allocated again. Without a free_requested it means both, as free(). */
+  /* The block can be allocated again. Without an earlier free_requested, this counts as both. */
   void (*free_completed)(plimsoll_context* context, uint8_t device, uint64_t address);
   void (*segment)(plimsoll_context* context, uint8_t device, uint8_t action, uint64_t address,
                   uint64_t size_bytes, uint64_t stream,
                   uint32_t pool); /* action: a plimsoll_segment_action; pool: as for a block */
-  /* `request` failed; its requested bytes, stream and pool are read. limit: maximum for the
-   * process; total: bytes of the device; 0: unknown. */
+  /* `request` failed; its requested bytes, stream and pool are read. limit_bytes is the maximum for
+   * this process, device_total_bytes the size of the device; 0: unknown. */
   void (*out_of_memory)(plimsoll_context* context, uint8_t device, const plimsoll_block* request,
                         uint64_t device_free_bytes, uint64_t limit_bytes,
                         uint64_t device_total_bytes);
 
-  /* The listener to ranges; null if there is none. Read it atomically, with acquire ordering.
+  /* The listener for ranges; null if there is none. Read it atomically, with acquire ordering.
    * Adapters report layers and phases to it; mark() itself reports regions, steps and the phase of
    * a backward. */
   const plimsoll_range_listener* const* range_listener;
 
-  /* Empties the rings of all threads, on the calling thread. Not hot. Call it between thousands of
+  /* Drains the rings of all threads, on the calling thread. Not hot. Call it between thousands of
    * events in a row, because events that do not fit into a ring are lost. The caller must hold no
    * lock that a reporting thread may wait for. */
   void (*settle)(void);
 
-  /* Not hot. Reports a figure of the driver for a device (plimsoll_figure). PROCESS and
-   * PROCESS_UNREPORTED have the process's pid and the name id of its command, others 0. */
+  /* Not hot. Reports a figure of the driver for a device (plimsoll_figure). For PROCESS and
+   * PROCESS_UNREPORTED, pid and name identify the process and its command; otherwise both are 0. */
   void (*device_figure)(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
                         uint32_t pid, uint32_t name);
 
-  /* Not hot, as name(). The last value of a setting or notice applies. A nested setting has a
+  /* Not hot, like name(). The last value of a setting or notice applies. A nested setting has a
    * dotted name ("roundup_power2_divisions.1"); type is a plimsoll_setting_type. A notice has a
    * device, the count so far, and the reason (name id, 0: none). */
   void (*setting)(uint32_t name, uint8_t type, uint64_t value);
   void (*notice)(uint8_t notice, uint8_t device, uint64_t count, uint32_t text);
 } plimsoll_recorder_api;
 
-/* The recorder of this process; never destroyed. */
+/* Returns the recorder of this process, which is never destroyed. */
 PLIMSOLL_EXPORT const plimsoll_recorder_api* plimsoll_recorder(void);
 
-/* A recording writes the events. Several may run simultaneously; each begins with everything that
- * is live. */
+/* A recording writes the events to a sink. Several may run simultaneously; each begins with all
+ * live memory. Its functions ignore null and may be called from any thread, but not during or after
+ * stop and take, which destroy it. flush, attach, stop and take may wait for a file. */
 enum plimsoll_sink {
   PLIMSOLL_SINK_FILE = 0,
   PLIMSOLL_SINK_MEMORY = 1,
@@ -300,10 +300,11 @@ typedef struct plimsoll_recording_state {
   uint32_t unrecorded_children; /* forked children that allocated, without in_children */
 } plimsoll_recording_state;
 
-/* Null on failure; *error is then the reason in one sentence (static or thread-local storage). */
+/* Starts a recording. Returns null on failure and sets *error (if not null) to the reason, one
+ * sentence in static or thread-local storage. */
 PLIMSOLL_EXPORT plimsoll_recording* plimsoll_recording_start(
     const plimsoll_recording_options* options, const char** error);
-/* Returns the path of the trace file, or "". Valid until the recording is stopped. */
+/* Returns the path of the trace file, or "" without one. Valid until the recording is stopped. */
 PLIMSOLL_EXPORT const char* plimsoll_recording_path(const plimsoll_recording* recording);
 /* Starts the recording that the environment requests, the first time it is called: with PLIMSOLL=1,
  * which `plimsoll run -- PROGRAM` sets, into $PLIMSOLL_OUT or plimsoll-PROGRAM-PID.plim, until the
@@ -313,25 +314,23 @@ PLIMSOLL_EXPORT const char* plimsoll_recording_path(const plimsoll_recording* re
 PLIMSOLL_EXPORT int plimsoll_record_from_environment(void);
 /* Waits until every event from before this call is in the sink. */
 PLIMSOLL_EXPORT void plimsoll_recording_flush(plimsoll_recording* recording);
+/* Sets `state` to the counts so far. */
 PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
                                                   plimsoll_recording_state* state);
-/* Flushes, ends the file and sets `state` (may be null). The recording is destroyed. */
+/* Flushes, ends the file, sets `state` (may be null) and destroys the recording. */
 PLIMSOLL_EXPORT void plimsoll_recording_stop(plimsoll_recording* recording,
                                              plimsoll_recording_state* state);
-/* The same for a MEMORY recording. Returns the complete trace, which the caller must free(), as for
- * plimsoll_recording_copy. Null if there is no memory for it. */
+/* Stops a MEMORY recording and returns the complete trace, which the caller must free(); null if
+ * memory runs out. */
 PLIMSOLL_EXPORT void* plimsoll_recording_take(plimsoll_recording* recording,
                                               plimsoll_recording_state* state, size_t* size_bytes);
 /* Attaches another tool's file of this run to the trace, unchanged; `format` names its format.
- * Readers support "torch_snapshot" (the result of torch.cuda.memory._snapshot(), pickled,
- * optionally gzipped): the report has its devices next to those of the recording. The last file of
- * a format applies. Returns 0 or an errno: EFBIG above 64 MiB; ECANCELED when the recording has
- * ended.
- */
+ * Readers support "torch_snapshot" (torch.cuda.memory._snapshot(), pickled, optionally gzipped):
+ * the report then includes its devices. The last file of a format applies. Returns 0 or an errno:
+ * EFBIG above 64 MiB, ECANCELED when the recording has ended. */
 PLIMSOLL_EXPORT int plimsoll_recording_attach(plimsoll_recording* recording, const char* format,
                                               const void* data, size_t size_bytes);
-/* MEMORY: returns the bytes of the trace file so far. The caller must free() them. Null if there is
- * no memory for them. */
+/* MEMORY: returns the trace so far, which the caller must free(); null if memory runs out. */
 PLIMSOLL_EXPORT void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes);
 /* Returns the peak of live bytes on all devices since the last reset; exact as of this call. */
 PLIMSOLL_EXPORT uint64_t plimsoll_recording_peak_bytes(plimsoll_recording* recording, int reset);
@@ -352,12 +351,12 @@ typedef struct plimsoll_live {
   uint8_t is_adopted; /* allocated before the recorder first saw it */
 } plimsoll_live;
 
-/* Copies at most `capacity` live allocations, in no order, and returns their total number, or 0 if
+/* Copies at most `capacity` live allocations, in any order, and returns their total number, or 0 if
  * the recording has ended. Memory that only waits for a stream is not included. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_live(plimsoll_recording* recording, plimsoll_live* rows,
                                                size_t capacity);
 
-/* The memory of a device now, and its peaks within a span. */
+/* The current memory of a device, and its peaks within a span. */
 typedef struct plimsoll_usage {
   uint64_t live_bytes; /* allocated bytes */
   uint64_t live_count;
@@ -373,11 +372,11 @@ typedef struct plimsoll_usage {
   uint8_t reserved;
 } plimsoll_usage;
 
-/* Begins a span of time for peaks and returns its id; spans may nest and overlap, on any thread. 0:
- * there is no memory for it, or the recording has ended. */
+/* Begins a span of time for peaks and returns its id; spans may nest and overlap, on any thread.
+ * Returns 0 if there is no memory for it, or the recording has ended. */
 PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recording);
 /* Copies the usage of at most `capacity` devices, ordered by device number, and returns the number
- * of devices. For an unknown span, or 0, the peak is the live bytes now. */
+ * of devices. For an unknown span, or 0, the peak is the current live bytes. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
                                                 plimsoll_usage* rows, size_t capacity);
 /* Copies the bytes that were live on a device at the peak of a span, by plimsoll_role as known now.
@@ -390,7 +389,7 @@ PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, 
  * destroyed. A call in progress may still reach the previous one. */
 PLIMSOLL_EXPORT void plimsoll_listen_to_ranges(const plimsoll_range_listener* listener);
 
-/* The text of a name id, valid for the lifetime of the process; "" for 0 and for unknown ids. */
+/* Returns the text of a name id, valid for the lifetime of the process; "" for an unknown id. */
 PLIMSOLL_EXPORT const char* plimsoll_name_text(uint32_t name, size_t* size_bytes);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // Expected failure as a value: Result<T> and Status. A small subset of std::expected, which the
-// supported compilers lack. An Error is one sentence that a person can act on, with the numbers and
-// the place.
+// supported compilers lack. An Error has one sentence that a person can act on, with the numbers
+// and the place.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class ErrorCode : std::uint8_t {
   kIo,               // reading or writing failed
   kUnsupported,      // an unknown format, or one that this build cannot read
   kCorrupt,          // data that violates its own format
-  kUnsafe,           // data that would run code; it is never run
+  kUnsafe,           // data that would run code; Plimsoll never runs it
   kLimit,            // data that needs more memory than allowed
   kInterrupted,      // stopped by the user
   kInternal,         // a bug in Plimsoll
@@ -40,10 +40,11 @@ inline Error make_error(ErrorCode code, std::string message, const char* file = 
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  // Implicit, so that a function returns a value or an Error as it is.
+  // Implicit, so that a function can return a value or an Error directly.
   explicit(false) Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   explicit(false) Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
+  // value() requires ok(), error() the opposite.
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
   T& value() & { return std::get<0>(state_); }
@@ -89,7 +90,7 @@ class [[nodiscard]] Status {
 #define PLIMSOLL_TRY_CONCAT_(a, b) a##b
 #define PLIMSOLL_TRY_NAME_(line) PLIMSOLL_TRY_CONCAT_(plimsoll_try_, line)
 
-// Declares or assigns `target` from a Result, or returns its error.
+// Assigns the value of a Result to `target`, which may be a declaration, or returns its error.
 #define PLIMSOLL_TRY_ASSIGN(target, expression)                                              \
   auto PLIMSOLL_TRY_NAME_(__LINE__) = (expression);                                          \
   if (!PLIMSOLL_TRY_NAME_(__LINE__)) return std::move(PLIMSOLL_TRY_NAME_(__LINE__)).error(); \

@@ -18,8 +18,8 @@
 
 namespace plimsoll {
 
-// Called regularly while a file is read and analyzed. Return false to stop: open() then fails with
-// kInterrupted. `total` is 0 if unknown.
+// Called regularly while a file is read and analyzed. Return false to stop: the function then fails
+// with kInterrupted. `total` is 0 if unknown.
 using ProgressCallback =
     std::function<bool(std::string_view stage, std::uint64_t done, std::uint64_t total)>;
 
@@ -27,14 +27,14 @@ struct OpenOptions {
   ProgressCallback progress;
 };
 
-// What to analyze. A question does not change what was read from the file.
+// What to analyze. Asking never changes what was read from the file.
 struct Question {
   std::string device;  // "0", "cuda:0", "cpu"; empty: all
   // "peak" (default), "start", "end", "oom" (the last failure), "oom:1" (the first),
   // "failure-or-peak" (the failure that ended the program, else the peak; the default of pages), an
   // event number, or a time since the first event, such as "1.5s"
   std::string at;
-  std::size_t top = 20;  // rows kept in each table
+  std::size_t top = 20;  // rows in each table
   // Names of analyses ("composition", "growth", "findings"...; see `passes` in the JSON): only
   // these run, and those that they depend on. Empty: all.
   std::vector<std::string> analyses;
@@ -44,7 +44,7 @@ struct Question {
 struct TextOptions {
   std::size_t width = 100;          // columns, 60 at least
   std::size_t top = 10;             // rows of each table
-  std::vector<std::string> tables;  // "line", "stack", "layer"...; none: the default for the file
+  std::vector<std::string> tables;  // "line", "stack", "layer"...; empty: the default for the file
   bool has_color = false;
 };
 
@@ -61,7 +61,7 @@ class Report;
 
 class Session {
  public:
-  // Reads `path` and analyzes nothing yet. Errors name the path and the problem.
+  // Reads `path`; nothing is analyzed yet. Errors name the path and the problem.
   static Result<Session> open(const std::string& path, const OpenOptions& options = {});
   // The same for a recording in memory; `name` replaces the path in messages and in the report.
   static Result<Session> open_memory(std::span<const std::byte> bytes, const std::string& name,
@@ -76,11 +76,13 @@ class Session {
   Result<Report> ask(const Question& question = {}, const ProgressCallback& progress = {}) const;
 
   // Writes the recording in another format. `write` returns false when it accepts no more data.
+  // Fails if the format is unknown.
   Status export_to(std::string_view format, const std::function<bool(std::string_view)>& write,
                    const Question& question = {}, const ProgressCallback& progress = {}) const;
   static std::vector<ExportFormat> export_formats();
 
-  // The columns of the recording. The table keeps the recording alive and may outlive the session.
+  // Returns the columns of the recording; fails for an unknown name. The table keeps the recording
+  // alive and may outlive the session.
   Result<Table> table(std::string_view name) const;
   static std::vector<std::string> table_names();  // "events", "lifetimes", ...
 
@@ -95,12 +97,12 @@ class Session {
   std::shared_ptr<const State> state_;
 };
 
-// The answer to a question. Immutable; it may outlive its session.
+// The answer to a question. Immutable. It may outlive its session.
 class Report {
  public:
   // One JSON object (docs/report.schema.json).
   std::string json() const;
-  // As text, findings first.
+  // The report as text, findings first. Fails if `tables` has an unknown name.
   Result<std::string> text(const TextOptions& options = {}) const;
 
   const report::Report& value() const { return *report_; }  // for the engine's own layers

@@ -1,8 +1,8 @@
 // Table: columns of a recording in Apache Arrow's layout, so that pyarrow, polars, DuckDB and
 // others can use them without a copy. Fixed-width values are contiguous; bitmaps have the first row
-// in the lowest bit; lists and texts have offsets, one more than rows. Most columns are the
-// engine's own memory, which the table keeps alive. Pass a Table by pointer: copying it copies its
-// vectors.
+// in the lowest bit; lists and texts have offsets, one more than rows. Most columns point to the
+// engine's own memory, of which the table shares ownership. Pass a Table by pointer: copying it
+// copies its vectors.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ enum class ColumnType : std::uint8_t {
   kUint32List,
 };
 
-// The texts of a column, which refers to them by row. Valid UTF-8.
+// The distinct texts of a column; each value of the column is a row in this list. Valid UTF-8.
 struct Dictionary {
   std::vector<std::int64_t> offsets{0};
   std::string text;
@@ -39,7 +39,7 @@ struct Field {
   std::string name;
   std::string description;
   ColumnType type = ColumnType::kUint64;
-  std::shared_ptr<const Dictionary> dictionary;  // not null: text, and the values are its rows
+  std::shared_ptr<const Dictionary> dictionary;  // not null for text: the values are its rows
   bool may_be_null = false;
 };
 

@@ -30,7 +30,7 @@ inline constexpr const char* kNoLayer = "[no layer]";
 struct LayerMemoryStats {
   std::string layer_name;
   std::uint64_t peak_allocated = 0;     // peak of the bytes that belong to it
-  std::uint64_t peak_reserved = 0;      // by the device's allocator while it ran; CPU: allocated
+  std::uint64_t peak_reserved = 0;      // of the device's allocator while it ran; CPU: allocated
   std::uint64_t total_allocations = 0;  // in every phase
   std::uint64_t total_deallocations = 0;
   double avg_fragmentation = 0;      // mean of MemoryEvent::fragmentation_ratio, 0 to 1
@@ -46,7 +46,7 @@ struct LayerMemoryStats {
   std::uint64_t optimizer_state_bytes = 0;
   std::uint64_t activation_bytes = 0;
   std::uint64_t saved_bytes = 0;  // activations saved for backward, at their largest
-  std::uint64_t peak_bytes = 0;   // peak of the layer itself
+  std::uint64_t peak_bytes = 0;   // peak of the bytes of the layer alone
 };
 
 // An event on the device, and the device's totals after it.
@@ -54,7 +54,7 @@ struct MemoryEvent {
   double timestamp = 0;    // seconds since the first event
   std::string event_type;  // "alloc", "free", "snapshot", "layer_enter", "layer_exit"
   std::uint64_t size_bytes = 0;
-  std::optional<std::string> layer_name;  // owns the memory, or is called
+  std::optional<std::string> layer_name;  // the layer that owns the memory, or is called
   std::uint64_t allocated_bytes = 0;
   std::uint64_t reserved_bytes = 0;
   double fragmentation_ratio = 0;  // (reserved - allocated) / reserved; 0: nothing is reserved
@@ -120,7 +120,8 @@ class TracedBlocks {
 // The results of one device. Immutable; any number of threads may read it.
 class TracerResults {
  public:
-  // Without a device, reads the first CUDA device of the recording, or the CPU.
+  // Without a device, reads the first CUDA device of the recording, or the CPU. Fails if the file
+  // cannot be read, or has no such device.
   static Result<TracerResults> read(const std::string& path, const std::string& device = "");
   static Result<TracerResults> read_memory(std::span<const std::byte> recording,
                                            const std::string& device = "");

@@ -1,11 +1,11 @@
-// Monitors a training loop with one line in it. At the interval of its options, the monitor takes a
-// sample of all memory, writes it to a text log and to TensorBoard, and checks it for problems.
+// Monitors a training loop with one line of code. At the interval of its options, the monitor takes
+// a sample of all memory, writes it to a text log and to TensorBoard, and checks it for problems.
 //
 //   plimsoll::TrainingMonitor monitor(options);
 //   for (...) { ...; monitor.step(plimsoll::known_loss(loss)); }
 //
-// A failure is reported once, and training continues without the failing part. Use a monitor only
-// on the thread that trains.
+// A failure is reported only at its first occurrence, and training continues without the failing
+// part. Use a monitor only on the thread that trains.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,7 @@ namespace plimsoll {
 void print_to_stderr(const std::string& line);
 
 // Records an iteration of the option snapshot_at. `begin` receives the path of a trace file that
-// does not exist yet. If the functions are empty, the recorder of this process is used
-// (recorder_c.h).
+// does not exist yet. If the functions are empty, this process's recorder (recorder_c.h) is used.
 struct SnapshotRecorder {
   std::function<void(const std::string& path)> begin;
   std::function<void()> end;
@@ -51,11 +50,12 @@ class TrainingMonitor {
   void step(std::int64_t iteration, const Loss& loss = no_loss());
   // Sets the number of items in a batch from now on, if it differs from the option; 0: unknown.
   void set_batch_size(std::int64_t items);
-  // Call this when the current iteration ran out of memory. Takes a last sample and reports the
-  // batch that would fit. The text of the error identifies the device, if it is PyTorch's or
+  // Call this when the current iteration ran out of memory. Takes a last sample and reports which
+  // batch size would fit. The text of the error identifies the device if it is PyTorch's, or
   // "MemoryError".
   void ran_out(std::int64_t iteration, const std::string& error = {});
   void ran_out(const std::string& error = {});
+  // Closes the logs; later steps do nothing. The destructor does this too.
   void close();
 
   const MonitorOptions& options() const;
@@ -63,7 +63,7 @@ class TrainingMonitor {
   std::string event_file_path() const;  // empty: none
   std::int64_t samples() const;
   std::int64_t alerts() const;
-  // Whether the program should fail: fail_on_alert is set, and there was an alert.
+  // Whether the program should fail: fail_on_alert is set and an alert was raised.
   bool should_fail() const;
 
  private:

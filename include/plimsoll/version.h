@@ -1,4 +1,4 @@
-// The version of Plimsoll. It is defined only here: CMake and the Python package read this line.
+// The version of Plimsoll, defined only here: CMake and the Python package read this line.
 #pragma once
 
 #define PLIMSOLL_VERSION "0.1.0"

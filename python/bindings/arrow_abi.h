@@ -1,5 +1,6 @@
-// The structs of the Arrow C data interface and C stream interface, as in their specification: they
-// are an ABI, so every library declares them. The guards are also those of the specification.
+// The structs of the Arrow C data interface and C stream interface, as in their specification. They
+// are an ABI, so every library declares them. The include guards are also those of the
+// specification.
 #pragma once
 
 #include <cstdint>

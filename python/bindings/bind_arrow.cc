@@ -1,4 +1,4 @@
-// Tables for Python, through the Arrow PyCapsule interface: pyarrow, polars, DuckDB and others read
+// Tables for Python, through the Arrow PyCapsule interface. pyarrow, polars, DuckDB and others read
 // them directly, and none of these is needed here.
 #include <nanobind/nanobind.h>
 

@@ -25,7 +25,7 @@ namespace {
 // here until the engine has returned, and rethrow() raises it.
 class Caller {
  public:
-  // False if `function` or a signal handler raised.
+  // Returns false if `function` or a signal handler raised an exception.
   template <typename Function>
   bool call(Function&& function) {
     nb::gil_scoped_acquire gil;
@@ -46,7 +46,7 @@ class Caller {
   std::optional<nb::python_error> raised_;
 };
 
-// Taking the GIL may wait for another thread, so this does not happen at every call.
+// Limits how often callbacks run: taking the GIL may wait for another thread.
 class Pace {
  public:
   bool is_due() {

@@ -1,5 +1,6 @@
-// nanobind's casters for types of the standard library. They are noexcept but allocate, so a long
-// name would end the program when memory runs out. Without noexcept, the caller gets a MemoryError.
+// nanobind's casters for types of the standard library, compiled without noexcept. They allocate,
+// so with noexcept a long name would end the program when memory runs out; without it, the caller
+// gets a MemoryError.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,8 +28,8 @@
 
 namespace plimsoll::python {
 
-// A value of ours that nanobind cannot convert, where Python has no error of its own: there was no
-// memory. Without this, the program would get a RuntimeError.
+// Raises MemoryError when nanobind cannot convert one of our values and Python has no error of its
+// own, which happens only if there is no memory. Otherwise the program would get a RuntimeError.
 inline void raise_memory_error_for_failed_casts() {
   nanobind::register_exception_translator([](const std::exception_ptr& error, void* /*payload*/) {
     try {

@@ -1,5 +1,4 @@
-// Converts the engine's error values to Python exceptions. The only place in the bindings that
-// throws. The exceptions are defined in Python: plimsoll.errors.
+// Converts the engine's error values to Python exceptions, which plimsoll.errors defines.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// The values of a table as Python objects, for users without a library that reads Arrow.
+// Converts the values of a table to Python objects, for users without a library that reads Arrow.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::python {
 
-// By column, the values of the rows from `begin` to before `end`: int, bool, str, a list of int, or
-// None.
+// Returns one list per column, with the values of the rows from `begin` to before `end`: int, bool,
+// str, a list of int, or None.
 nanobind::dict values_of(const Table& table, std::size_t begin, std::size_t end);
 
 }  // namespace plimsoll::python

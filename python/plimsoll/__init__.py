@@ -51,7 +51,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "plimsoll._core":
         raise
-    # Built without the engine (PLIMSOLL_ENGINE=OFF): this machine records, another one reports.
+    # Built without the engine (PLIMSOLL_ENGINE=OFF): this machine only records.
 
 __version__ = _record.version()
 

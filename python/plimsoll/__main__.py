@@ -1,4 +1,4 @@
-"""``python -m plimsoll``: runs `run` itself and passes other commands to ``plimsoll``."""
+"""``python -m plimsoll``: handles `run` itself and passes other commands to ``plimsoll``."""
 
 from __future__ import annotations
 

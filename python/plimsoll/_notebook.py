@@ -1,4 +1,4 @@
-"""What notebooks show of traces and recordings."""
+"""How notebooks show traces and recordings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Page:
-    """A page in a frame of its own.
+    """A page in a separate frame.
 
     Its script runs, but the frame's origin is unique: it cannot reach the notebook, its cookies or
     its kernel.
@@ -36,7 +36,7 @@ class Page:
 
 
 class TraceInNotebook:
-    """The part of `Trace` that notebooks use."""
+    """The methods of `Trace` for notebooks."""
 
     _session: _core.Session
     _question: tuple[str, str, int]
@@ -47,9 +47,9 @@ class TraceInNotebook:
         return b"".join(pieces).decode()
 
     def _repr_html_(self) -> str:
-        """Return the findings, the memory over time and what fills the peak.
+        """Return the findings, memory over time and what fills the peak, as HTML.
 
-        It has no script, so that GitHub and notebooks that are not trusted show it.
+        It contains no script, so that GitHub and untrusted notebooks show it.
         """
         return self._exported("notebook")
 
@@ -81,13 +81,13 @@ class _Recorded(Protocol):
 
 
 class RecordingInNotebook:
-    """The part of `Recording` that notebooks use."""
+    """The methods of `Recording` for notebooks."""
 
     def _repr_html_(self: _Recorded) -> str | None:
-        """Return what a notebook shows of the trace; None before the recording has ended."""
+        """Return the HTML of the trace; None before the recording has ended."""
         if not self.state:
             return None
         try:
             return self.report()._repr_html_()
-        except (Error, ImportError):  # the file is gone, or this installation has only the recorder
+        except (Error, ImportError):  # the file was removed, or only the recorder is installed
             return None

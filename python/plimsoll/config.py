@@ -26,7 +26,7 @@ from plimsoll.errors import (
     InvalidArgumentError,
 )
 
-if TYPE_CHECKING:  # slow to import, and not needed by programs without flags
+if TYPE_CHECKING:  # slow to import, and only needed for flags
     import argparse
 
 Source: TypeAlias = (
@@ -35,7 +35,7 @@ Source: TypeAlias = (
 
 OWN_BLOCK = "plimsoll"
 
-_SHORT = reprlib.Repr()  # limit for the content of a file
+_SHORT = reprlib.Repr()  # limits how much of a file is shown
 _SHORT.maxlevel = 2
 
 # The flags of `add_arguments`, with the option that each sets.
@@ -64,7 +64,7 @@ class _Setting:
     name: str
     value: object
     place: str  # where it was found, followed by a colon and a space
-    shown: str = ""  # its name there, if that is not `name`
+    shown: str = ""  # its name there, if that differs from `name`
 
 
 _OWN_BLOCK_IS_THERE = _Setting("", None, "")
@@ -256,7 +256,7 @@ def _is_truth(value: bool | str) -> bool:
 
 
 def _is_omegaconf(source: object) -> bool:
-    module = sys.modules.get("omegaconf")  # without the import there is no object of that type
+    module = sys.modules.get("omegaconf")  # not imported: there are no such objects
     return module is not None and bool(module.OmegaConf.is_config(source))
 
 
@@ -309,7 +309,7 @@ def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
             message = error.message
             canonical = known.get(name, name)
             if message.startswith((f"{canonical} ", f"{canonical}:")):
-                message = shown + message.removeprefix(canonical)  # as the user wrote it
+                message = shown + message.removeprefix(canonical)  # the name that the user wrote
             elif not message.startswith("no option"):
                 message = f"{shown}: {message}"
             raise InvalidArgumentError(error.code, setting.place + message) from None

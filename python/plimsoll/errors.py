@@ -1,6 +1,6 @@
-"""The exceptions of plimsoll: one hierarchy; each is also the matching builtin exception.
+"""The exceptions of plimsoll. Each also derives from the matching builtin exception, if any.
 
-Error                       catch this for everything
+Error                       the base class of all others
 ├── InvalidArgumentError    also ValueError
 ├── NotFoundError           also FileNotFoundError
 ├── NoPermissionError       also PermissionError
@@ -100,7 +100,7 @@ class CancelledError(Error):
 
 
 class AdapterError(Error, RuntimeError):
-    """The adapter for the installed torch could not be compiled, loaded or trusted."""
+    """The adapter for the installed torch could not be compiled or loaded, or is not trusted."""
 
     def __init__(self, message: str) -> None:
         super().__init__("adapter", message)

@@ -1,7 +1,7 @@
 """Six demonstrations of the monitoring tools, on a small model; needs torch.
 
     python -m plimsoll.examples                # all six, in a few seconds
-    python -m plimsoll.examples decorators     # one by name
+    python -m plimsoll.examples decorators     # one, by its name
 
 They use a GPU if torch finds one; otherwise they show host memory.
 """

@@ -246,7 +246,7 @@ class MemoryTracer:
                 raise
 
     def _end(self, block: object) -> None:
-        """End the block. May be interrupted and called again."""
+        """End the block. Can be called again after an interruption."""
         self._blocks.discard(block)
         recording = self._running
         if self._blocks or recording is None:
@@ -325,7 +325,7 @@ class MemoryTracer:
         raise InvalidArgumentError("invalid_argument", problem)
 
     def _totals(self) -> dict[str, Any]:
-        """Return the device's totals in the last block; empty if it has no events."""
+        """Return the totals of the device in the last block; empty if it has no events."""
         trace = self.report()
         devices = [] if trace is None else trace.devices
         return next((each for each in devices if each["device"] == self._ordinal()), {})

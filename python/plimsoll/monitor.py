@@ -39,7 +39,7 @@ _MOST_MB = 2**40  # limit, so that the bytes fit into 64 bits
 
 
 class MemoryMonitor:
-    """Point-in-time measurements."""
+    """Measurements at a point in time."""
 
     @staticmethod
     def get_cpu_memory_mb() -> float:
@@ -123,7 +123,7 @@ class BlockMemory(contextlib.ContextDecorator):
         self.added_peak_bytes: int | None = None
         self.change_bytes: int | None = None
         self.peaks: dict[str, int] = {}
-        # blocks that are running, by thread
+        # the running blocks, each with its thread
         self._open: list[tuple[int, _record.TrackMemory | None, contextlib.ExitStack]] = []
 
     def __repr__(self) -> str:
@@ -341,7 +341,7 @@ def log_tensor_memory_breakdown(
         raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
     if number is None:
         return
-    with Suppressed(MemoryError):  # the sample is missing, but the training continues
+    with Suppressed(MemoryError):  # skip the sample; the training continues
         watch()  # even if no sample is due yet, so that the first one has the earlier tensors
         if number % interval == 0:
             sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))

@@ -1,4 +1,4 @@
-"""Records the memory of a run: `record`, and the marks `step` and `region`."""
+"""`record` records the memory of a run; `step` and `region` mark parts of it."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Recording(RecordingInNotebook):
         atexit.register(self._stop_at_exit)
 
     def _let_go(self) -> None:
-        """Undo what `_begin` did, except the recording. May be interrupted and called again."""
+        """Undo `_begin`, except for the recording. Can be called again after an interruption."""
         atexit.unregister(self._stop_at_exit)
         if self._shows_nvtx:
             self._shows_nvtx = False
@@ -215,12 +215,12 @@ class Recording(RecordingInNotebook):
             try:
                 self._end(self._recording)
             except BaseException as error:
-                self._end(self._recording)  # a signal handler's exception is raised after the end
+                self._end(self._recording)  # exceptions of signal handlers are raised after this
                 if not isinstance(error, MemoryError) or is_of_program(error):
                     raise
 
     def _end(self, recording: _record.Recording | None) -> None:
-        """End the recording. May be interrupted and called again."""
+        """End the recording. Can be called again after an interruption."""
         if recording is not None and not self._is_measured:
             with Suppressed(MemoryError):  # the file also has these figures
                 self._measure(recording)
@@ -348,7 +348,7 @@ class MemoryRecording(Recording):
         """Return None: a recording in memory has no path."""
 
     def _note_process(self) -> None:
-        """Return None: what is traced is the model, not the process."""
+        """Return None: the model is traced, not the process."""
 
     def _open(self, kind: str) -> _record.Recording:
         return _record.Recording(b"", False, self._max_events, False, True, self._meta(kind))
@@ -382,7 +382,7 @@ def region(name: str) -> Iterator[None]:
         ...     pass
     """
     name = name_of(name)
-    with Suppressed(MemoryError):  # an end without a begin has no effect
+    with Suppressed(MemoryError):  # if the begin fails, the end has no effect
         _record.begin_region(name)
     try:
         with profiled_range(name):

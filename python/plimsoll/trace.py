@@ -278,7 +278,7 @@ class Trace(TraceInNotebook):
             if is_made:
                 os.unlink(partial)
             if isinstance(error, OSError) and error.filename == partial:
-                # Name the file that the caller asked for; the partial one is an internal detail.
+                # Name the file that the caller requested, not the temporary one.
                 raise OSError(error.errno, error.strerror, target) from None
             raise
 
@@ -379,13 +379,13 @@ def _question(device: str | int | None, at: str | int | None, top: int) -> tuple
 
 
 def _device_name(device: dict[str, Any]) -> str:
-    """Return the name of a device: ``cuda:0``, ``cpu``."""
+    """Return the name of a device, such as ``cuda:0`` or ``cpu``."""
     kind, ordinal = device["device_type"], device["device"]
     return f"{kind}:{ordinal}" if ordinal >= 0 and kind != "cpu" else str(kind)
 
 
 def _format_of(path: str) -> str:
-    """Return the export format of a file name, by its suffix."""
+    """Return the export format for the suffix of a file name."""
     formats = export_formats()
     chosen = [format for format in formats if path.endswith(format.suffix)]
     chosen = sorted(chosen, key=lambda each: len(each.suffix))[-1:]  # ".layers.folded"

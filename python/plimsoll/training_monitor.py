@@ -1,4 +1,4 @@
-"""One line in the training loop: samples at intervals, into a text log, TensorBoard and alerts."""
+"""`TrainingMonitor`: samples in a training loop, for the text log, TensorBoard and alerts."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class TrainingMonitor:
         self._next = number + 1
         if self._is_open and self._pid == os.getpid() and self.options.is_due(number):
             attachment.describe()
-        with Suppressed(MemoryError):  # the sample is missing, but the training continues
+        with Suppressed(MemoryError):  # skip the sample; the training continues
             self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
         self._prepare_for(number + 1)
@@ -223,7 +223,7 @@ class TrainingMonitor:
         return self._monitor.alerts
 
     def _exit_with_failure(self) -> None:
-        """Change the exit code at exit; Python has no other way to do this."""
+        """Change the exit code at exit. Python offers no other way."""
         if self._pid != os.getpid() or not self._monitor.should_fail:
             return
         self.close()
@@ -248,7 +248,7 @@ class TrainingMonitor:
     ) -> None:
         if is_out_of_memory(error):
             self._attempt(lambda: self.ran_out(error=error))
-        self._attempt(self.close)  # an error of ours would replace the program's
+        self._attempt(self.close)  # an error here must not replace the program's
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

@@ -1,4 +1,4 @@
-"""What tests of supervised compilers need: processes, and a compiler that hangs."""
+"""Helpers for tests of supervised compilers: processes, and a compiler that hangs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_running(pid: int) -> bool:
 
 
 def hanging_compiler(folder: Path) -> Path:
-    """A compiler that waits for its child, and writes the child's pid to a file."""
+    """A compiler that writes its child's pid to a file and waits for the child."""
     path = folder / "hanging"
     path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {folder}/pid.new\n"
                     f"mv {folder}/pid.new {folder}/pid\nwait\n")  # fmt: skip

@@ -1,6 +1,6 @@
-"""Programs whose first sample comes before the first step; run by test_first_samples.py.
+"""Programs whose first sample precedes the first step; run by test_first_samples.py.
 
-Usage: first_samples.py WAY. Prints, for each sample, the bytes by role in it and those that the
+Usage: first_samples.py WAY. For each sample, prints the bytes by role in it and the bytes that the
 program's own tensors have.
 """
 
@@ -30,7 +30,7 @@ class Net(nn.Module):
 
 
 def size_of(tensors):
-    """The bytes of the storages; of a DTensor those of its part."""
+    """The bytes of the storages; of a DTensor, only those of its local part."""
     parts = [getattr(each, "_local_tensor", each) for each in tensors if each is not None]
     storages = [each.untyped_storage() for each in parts]
     return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
@@ -61,7 +61,7 @@ def fsdp2(sample):
 
 
 def teacher(sample):
-    """A copy of a model never runs, so no hook sees it."""
+    """A copy of the model never runs, so no hook sees it."""
     model = Net()
     backward(model)
     copied = copy.deepcopy(model).requires_grad_(False)
@@ -76,7 +76,7 @@ def average(sample):
 
 
 def loaded_state(sample):
-    """The optimizer has its state before it has made a step."""
+    """The optimizer has state before it has made a step."""
     model, other = Net(), Net()
     optimizer = torch.optim.AdamW(model.parameters())
     trained = torch.optim.AdamW(other.parameters())
@@ -136,7 +136,7 @@ def main(way):
 
     def sample(models, optimizers):
         taken.clear()
-        if way == "survey":  # as when memory runs out, and at the end of a recording
+        if way == "survey":  # the search when memory runs out, and at the end of a recording
             _record.set_describer(None)
             attachment.attached().survey()
         if way == "breakdown":
@@ -154,7 +154,7 @@ def main(way):
         if way == "breakdown":
             program(sample)
             plimsoll.stop_monitoring()
-        elif (way, program) != ("fallback", fsdp2):  # it does not see into DTensors
+        elif (way, program) != ("fallback", fsdp2):  # the fallback does not see into DTensors
             adapter = "python" if way == "fallback" else "libtorch"
             mode = "lite" if way in ("lite", "survey") else "full"
             with plimsoll.record(f"{program.__name__}.plim", mode=mode, adapter=adapter):

@@ -107,7 +107,7 @@ def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
 def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
     planted, cache, small, tmp_path, monkeypatch
 ):
-    """The bytes and the seal are right, so only the owner and the permissions matter."""
+    """Bytes and seal are right, so only the owner and the permissions matter."""
     source = small(f'std::fclose(std::fopen("{tmp_path}/loaded", "w"));')
     load(source)
     (tmp_path / "loaded").unlink()
@@ -215,7 +215,7 @@ def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
         each.start()
     for each in ranks:
         each.join()
-    assert len(said) == 1  # one compiled, the others waited
+    assert len(said) == 1  # one compiled; the others waited
     assert len(problems) == 4
     assert all("hung for 2 seconds" in problem for problem in problems)
     wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))

@@ -13,7 +13,7 @@ import plimsoll
 
 WRONG = (object(), "x", b"x", 1.5, -1, 2**70, float("nan"), [], None)
 
-# A valid call of each function; the test replaces its arguments one by one.
+# A valid call of each function. The test replaces its arguments one by one.
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "EpochMemoryMonitor": (plimsoll.EpochMemoryMonitor, {"enabled": False, "verbose_batches": 5}),
     "OptimizationMemoryMonitor": (
@@ -122,7 +122,7 @@ def test_errors_of_traces_name_the_argument_of_python(generated: dict[str, Path]
 
 
 def test_every_public_class_and_function_is_checked() -> None:
-    """Every function that takes numbers, flags or text must have a row above."""
+    """Every public function that takes numbers, flags or text must be in the tables above."""
     checked = {name.split(".")[0] for name in (*CALLS, *OF_TRACES)}
     for name in plimsoll.__all__:
         value = getattr(plimsoll, name)

@@ -1,4 +1,4 @@
-"""The batch that would fit: predicted from one batch size, compared with a measured peak."""
+"""The batch size that would fit: predicted from one batch size, checked with a measured peak."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _end_watching() -> Iterator[None]:
 
 
 def train(batch_size: int, steps: int, folder: Path, **options: object) -> str:
-    """Train with this batch; return the text log."""
+    """Train with this batch size; return the text log."""
     torch.manual_seed(0)
     net = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(),
@@ -86,7 +86,7 @@ def test_memory_that_runs_out_is_reported_with_the_batch_that_fits(tmp_path: Pat
     (reported,) = (alert for alert in alerts if alert.id == "out_of_memory")
     assert reported.title == "Memory of cpu ran out in iteration 2, whose batch has 256 items"
     assert "for each of the 256 items of a batch" in reported.text
-    assert "→ Use a batch of fewer than 256 items: " in reported.text  # memory was not short
+    assert "→ Use a batch of fewer than 256 items: " in reported.text  # there was enough memory
     log = Path(monitor.text_log_path).read_text()
     assert "| batch 256 | out of memory of cpu ===" in log
 
@@ -123,7 +123,7 @@ def test_state_that_was_replaced_since_the_peak_is_not_taken_for_the_batch(tmp_p
             net(torch.randn(size, 1024)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-            if i in (12, 16):  # not searched in between
+            if i in (12, 16):  # no search in between
                 replace_state()
             monitor.step()
     samples = Path(monitor.text_log_path).read_text().split("=== ")
@@ -141,7 +141,7 @@ def test_without_a_batch_size_no_batch_is_advised(tmp_path: Path) -> None:
         ) as monitor,
     ):
         monitor.step()
-        torch.empty(1 << 60)  # the allocator's own message
+        torch.empty(1 << 60)  # fails with the allocator's message
     (reported,) = alerts
     assert reported.id == "out_of_memory"
     assert "batch of" not in reported.text

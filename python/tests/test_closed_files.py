@@ -1,4 +1,4 @@
-"""If a program closes files that it did not open, as daemons do, its own files stay intact."""
+"""Plimsoll's files stay intact if a program closes files that it did not open, as daemons do."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ RECORDED = {
 MONITORED = {
     "begin": 'monitor = plimsoll.TrainingMonitor(interval=1, tensorboard="true")',
     "step": "monitor.step()",
-    "write": "",  # each step has written
+    "write": "",  # each step has already written
     "end": "monitor.close()",
 }
 

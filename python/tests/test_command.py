@@ -1,4 +1,4 @@
-"""The command line, as a trace stores it."""
+"""The command line as a trace stores it."""
 
 import subprocess
 import sys

@@ -208,7 +208,7 @@ def test_a_mistake_in_the_environment_is_reported(monkeypatch):
 
 def parsed(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--interval", type=int, default=1)  # from another project
+    parser.add_argument("--interval", type=int, default=1)  # a flag of another project
     plimsoll.add_arguments(parser)
     return parser.parse_args(words)
 
@@ -335,7 +335,7 @@ def test_reading_options_brings_neither_yaml_nor_omegaconf_nor_torch():
 
 @pytest.fixture
 def bounded():
-    """One GiB more memory than now, and an end of what takes minutes."""
+    """Limit memory to one GiB more than now, and end a test that takes minutes."""
 
     def too_long(*_):
         raise TimeoutError
@@ -353,7 +353,7 @@ def bounded():
 
 
 def bomb(kind):
-    """A few lines that stand for 10^9 texts or pairs."""
+    """A few lines that expand to 10^9 texts or pairs."""
     lines = {"lists": ["a0: &a0 [x, x]"], "merges": ["a0: &a0 {k: 1}"]}[kind]
     for i in range(1, 10):
         others = ",".join([f"*a{i - 1}"] * 10)

@@ -1,4 +1,4 @@
-"""`plimsoll.estimate`, compared with the recorder's figures when the same model trains."""
+"""`plimsoll.estimate`, compared with what the recorder measures when the same model trains."""
 
 from __future__ import annotations
 

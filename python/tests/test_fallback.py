@@ -140,7 +140,7 @@ def test_backward_knows_the_layer_of_the_forward(tmp_path):
 
 
 class Unsearchable(torch.nn.Module):
-    """Overrides what searches a module."""
+    """Overrides the methods that a search could call."""
 
     def __init__(self):
         super().__init__()
@@ -203,12 +203,12 @@ for each in (model, torch.jit.script(model)):
 
 
 def test_shared_and_scripted_modules_are_named_once():
-    """In a process of its own: TorchScript keeps modules for good."""
+    """Uses a separate process, because TorchScript keeps modules forever."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", SEARCH], check=True)
 
 
 def test_what_exists_already_has_category_and_layer(tmp_path):
-    gc.collect()  # models left by earlier tests
+    gc.collect()  # collects models of earlier tests
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 8))
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(4, 64)).sum().backward()
@@ -266,7 +266,7 @@ def test_an_error_that_was_handled_keeps_no_variables_of_the_program(tmp_path, m
     with recorded(tmp_path / "run.plim"):
         monkeypatch.setattr(_record, "stack", out_of_memory)
         gc.collect()
-        gc.disable()  # the tensor must not need it
+        gc.disable()  # freeing the tensor must not need it
         try:
             assert trained()() is None
         finally:

@@ -1,4 +1,4 @@
-"""A sample has the right roles even if it is the first and no step has been made."""
+"""A sample has the right roles even if it is the first and precedes the first step."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # a torch process for each
+pytestmark = pytest.mark.slow  # each test starts a process with torch
 
 
 @pytest.mark.parametrize("way", ["full", "lite", "survey", "breakdown", "fallback"])

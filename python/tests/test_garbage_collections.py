@@ -68,7 +68,7 @@ def test_the_callback_is_there_while_a_recording_runs(tmp_path):
             assert gc.callbacks == [*before, mine, _record.mark_collection, other]
         assert gc.callbacks == [*before, mine, other]
         recording = plimsoll.record(tmp_path / "c.plim", adapter="none").start()
-        gc.callbacks.remove(_record.mark_collection)  # by the program
+        gc.callbacks.remove(_record.mark_collection)  # as the program might
         recording.stop()
         assert gc.callbacks == [*before, mine, other]
     finally:
@@ -77,7 +77,7 @@ def test_the_callback_is_there_while_a_recording_runs(tmp_path):
 
 @pytest.fixture
 def one_thread():
-    """The threads of OpenMP do not outlive a fork: with several, the child would wait for them."""
+    """OpenMP's threads do not survive a fork; with several, the child would wait for them."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

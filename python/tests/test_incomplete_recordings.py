@@ -76,14 +76,14 @@ def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tm
     assert "tenth of a second" not in text
 
 
-# The limit is more than the program can make in the tenth of a second that a kill may lose.
+# 50,000 events are more than the program makes in the 0.1 s that a kill may lose.
 @pytest.mark.parametrize("limit", ["", "50000"])
 def test_a_killed_process_loses_only_what_had_not_reached_the_file(tmp_path, limit):
     process = start(WAITS, tmp_path, PLIMSOLL_MAX_EVENTS=limit)
     assert process.stdout is not None
     seen, wanted, end = 0, 10_000, time.monotonic() + 120
     while True:
-        while seen < wanted:  # the process waits for a reader of its lines
+        while seen < wanted:  # the process waits until its lines are read
             seen = int(process.stdout.readline())
         running = plimsoll.open(tmp_path / "run.plim")
         is_limited = "evicted_events" in diagnostics(running)
@@ -116,7 +116,7 @@ def test_a_killed_process_that_wrote_no_event_is_not_said_to_have_allocated_noth
 
 
 def test_damage_is_the_first_thing_in_a_report(tmp_path):
-    # In a separate process: this one may have so many names that they fill half of the file.
+    # A separate process, because this one may have enough names to fill half of the file.
     path = tmp_path / "run.plim"
     subprocess.run([sys.executable, "-c", ALLOCATES], cwd=tmp_path, check=True)
     content = bytearray(path.read_bytes())

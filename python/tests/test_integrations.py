@@ -60,7 +60,7 @@ def test_phiflow_off_is_silent_and_losses_of_other_kinds_are_taken(capsys):
 
 
 def offline_history(folder: Path) -> list[dict[str, str]]:
-    """The log of an offline run, read from its file: protobufs in a log in LevelDB's format."""
+    """The log of an offline run, read from its file: protobufs in LevelDB's log format."""
     from wandb.proto import wandb_internal_pb2
 
     (path,) = folder.glob("wandb/offline-run-*/*.wandb")
@@ -73,7 +73,7 @@ def offline_history(folder: Path) -> list[dict[str, str]]:
         _, size, kind = struct.unpack_from("<IHB", data, position)
         record += data[position + 7 : position + 7 + size]
         position += 7 + size
-        if kind not in (1, 4):  # whole, or the last part
+        if kind not in (1, 4):  # a whole record or the last part of one
             continue
         message = wandb_internal_pb2.Record()
         message.ParseFromString(record)

@@ -1,4 +1,4 @@
-"""Errors of signal handlers reach the program, wherever in Plimsoll they surface."""
+"""Errors of signal handlers reach the program, wherever in Plimsoll they are raised."""
 
 import os
 import signal
@@ -70,7 +70,7 @@ def test_hooks_run_no_code_of_the_program(mode, tmp_path):
             module({Key(): torch.zeros(2)})
             optimizer.step()
     assert Optimizer.lookups - before[0] == 0
-    # nn.Module's own call has no lookup here.
+    # Calling an nn.Module makes no lookup here.
     assert Module.lookups - before[1] == 0
 
 

@@ -75,7 +75,7 @@ def test_graphs_that_stay_are_found_with_their_layer(tmp_path, net) -> None:
     )
     of_graphs = [alert for alert in found if alert.id == "activations_stay"]
     assert of_graphs
-    # The output of each layer stays live, for the next layer.
+    # The output of each layer stays live for the next layer.
     assert any("The layer " in each and "leaves most" in each for each in of_graphs[0].evidence)
 
 

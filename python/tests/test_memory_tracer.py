@@ -218,7 +218,7 @@ def test_export_functionality_the_flame_graph_is_speedscopes(tmp_path):
     model, tracer = Net(), MemoryTracer()
     with tracer.trace(model):
         train_step(model)
-    path = tmp_path / "flame.json"  # whatever the name
+    path = tmp_path / "flame.json"  # the name does not choose the format
     tracer.export_flame_graph(path)
     tracer.export_flame_graph(output_path=str(path))
     content = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""What each block of a MemoryTracer finds and leaves behind, and what it does not repeat."""
+"""The blocks of a MemoryTracer: what each finds, leaves behind, and does not repeat."""
 
 import gc
 import sys
@@ -64,7 +64,7 @@ class Normed(Net):
 
 
 def test_every_block_finds_the_memory_of_the_model_and_its_optimizer():
-    """Changes while no block ran and no hook was installed are also found."""
+    """Finds changes that happened while no block ran and no hook was installed."""
     gc.collect()
     model = Normed()
     assert found_in_an_empty_block(model) == bytes_of(model)
@@ -85,7 +85,7 @@ def test_every_block_finds_the_memory_of_the_model_and_its_optimizer():
     optimizer = torch.optim.AdamW(model.parameters())
     train_step(model)
     optimizer.step()
-    gc.collect()  # the first optimizer and its state
+    gc.collect()  # frees the first optimizer and its state
     assert found_in_an_empty_block(model) == bytes_of(model, optimizer)
 
 
@@ -100,7 +100,7 @@ def test_a_tensor_from_between_two_blocks_is_counted():
     assert second.allocated_bytes - first.allocated_bytes == batch.nbytes
 
 
-# ---- what a block costs: hooks and searches, not seconds -----------------------------------------
+# ---- the cost of a block: hooks and searches, not seconds ----------------------------------------
 
 
 def test_performance_overhead_is_nothing_outside_of_blocks():
@@ -132,7 +132,7 @@ def test_performance_overhead_no_analysis_in_blocks(monkeypatch):
 
 
 def test_no_weak_reference_to_a_tensor_outlives_a_block():
-    """torch.utils.swap_tensors, and so module.to() where torch swaps, refuse such tensors."""
+    """torch.utils.swap_tensors, which module.to() may use, refuses such tensors."""
     model, tracer = Net(), MemoryTracer()
     batch, other = torch.ones(32, 64), torch.zeros(32, 64)
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_live_models_have_the_same_names_in_all_blocks():
         with tracer.trace(first):
             train_step(first)
             train_step(other)
-        late = Net()  # found among the others, in a different order
+        late = Net()  # searches find it among the others, in any order
     with tracer.trace(second):
         train_step(second)
         train_step(second)

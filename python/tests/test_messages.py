@@ -1,4 +1,4 @@
-"""The messages of Plimsoll on stderr, whatever stderr is and whatever a path contains."""
+"""Plimsoll's messages on stderr, for any stderr and any path."""
 
 import os
 import signal

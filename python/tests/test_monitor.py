@@ -29,7 +29,7 @@ def mebi(count: int) -> torch.Tensor:
 
 
 def masked(text: str) -> list[str]:
-    """Replace the system's figures for this process, which do not matter here."""
+    """Mask the system's figures for this process, which do not matter here."""
     lines = re.sub(r"CPU(:?) [+-]?[\d.]+ MB( \([+-][\d.]+ MB\))?", r"CPU\1 # MB", text).splitlines()
     return [line.rstrip() for line in lines]
 
@@ -168,7 +168,7 @@ def test_every_documented_name_comes_from_the_package_itself() -> None:
 
 
 def test_one_line_shows_what_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    plimsoll.MemoryMonitor.get_memory_summary()  # starts to count
+    plimsoll.MemoryMonitor.get_memory_summary()  # starts counting
     before = plimsoll.MemoryMonitor.get_memory_summary()["cpu_tensors_mb"]
     kept = mebi(7)
     summary = plimsoll.MemoryMonitor.get_memory_summary()

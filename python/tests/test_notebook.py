@@ -1,4 +1,4 @@
-"""What notebooks show of a trace and of a recording; tests/page/browser uses a real one."""
+"""How notebooks show a trace and a recording; tests/page/browser uses a real notebook."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def train():
 
 @dataclass
 class Node:
-    """A range of a thread, with those inside it."""
+    """A range of a thread, with the ranges inside it."""
 
     name: str
     inside: list[Node]
@@ -221,7 +221,7 @@ def test_off_loads_and_hooks_nothing(run: Run) -> None:
     code = (
         "with plimsoll.record('t.plim'), plimsoll.TrainingMonitor(text_log=False):\n    train()\n"
     )
-    assert run(code).lines == []  # the tool's library would have reported its loading
+    assert run(code).lines == []  # if loaded, the tool's library would have reported it
     code = "with plimsoll.record('t.plim', nvtx=False):\n    train()\n"
     assert run(code, PLIMSOLL_MONITOR_NVTX="1").lines == []
 

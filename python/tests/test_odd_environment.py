@@ -1,4 +1,4 @@
-"""With invalid environment variables the program runs, and stderr names them."""
+"""With invalid environment variables, the program runs and stderr names them."""
 
 import os
 import subprocess

@@ -72,7 +72,7 @@ def test_zero_byte_in_path_is_refused(generated):
 
 
 def test_path_that_is_not_utf8(generated, tmp_path):
-    path = tmp_path / "gr\udcffün.pickle"  # the byte 0xFF, as a str has it
+    path = tmp_path / "gr\udcffün.pickle"  # surrogate escape of the byte 0xFF
     path.write_bytes(generated["healthy"].read_bytes())
     assert plimsoll.open(path).devices
     path.write_bytes(b"\x80\x04")
@@ -138,7 +138,7 @@ def test_control_c_stops_it(generated):
     def press_control_c(stage, done, total):
         signal.raise_signal(signal.SIGINT)
 
-    # Other tests run third-party trainers, which have their own handlers.
+    # Other tests run third-party trainers, which install their own handlers.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -57,7 +57,7 @@ accelerator.end_training()
 
 
 def run(command: list[str], folder: Path, **environment: str) -> tuple[list[str], list[str]]:
-    """The lines of both ranks, by stream."""
+    """The output lines of both ranks, by stream."""
     ran = subprocess.run(
         [sys.executable, *command],
         cwd=folder,

@@ -92,7 +92,7 @@ def test_a_recording_reports_its_state(tmp_path):
     with recording:
         assert repr(recording) == f"<plimsoll.Recording {path!r}: running>"
         torch.rand(1000)
-    peak = recording.peaks["cpu"]  # with what earlier tests have left live
+    peak = recording.peaks["cpu"]  # including live memory of earlier tests
     assert peak >= 4_000
     assert repr(recording).endswith(f" events, peak {peak:,} bytes on cpu>")
 
@@ -191,7 +191,7 @@ def test_the_programs_steps_replace_those_of_the_optimizer(tmp_path, adapter, be
         model(torch.rand(2, 4)).sum().backward()
         optimizer.step()
 
-    for turn in range(2):  # each recording begins anew
+    for turn in range(2):  # each recording starts from scratch
         with plimsoll.record(tmp_path / f"run{turn}.plim", adapter=adapter) as recording:
             for _ in range(before):
                 update()
@@ -218,7 +218,7 @@ def test_only_the_newest_events_are_kept(tmp_path):
         for number in range(100_000):
             torch.empty(1)
             if number % 10_000 == 0:
-                recording.flush()  # on a busy machine too, no event is dropped
+                recording.flush()  # so that no event is dropped, even on a busy machine
     state, trace = recording.state, plimsoll.open(recording.path)
     assert 0 < state["evicted"] < state["events"]
     assert trace.report["source"]["events"] < 100_000

@@ -1,4 +1,4 @@
-"""Sizes in messages, which are formatted as the engine does."""
+"""Sizes in Python messages are formatted as by the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor of the adapter's compiler: it ends what hangs, and dies with the program."""
+"""The supervisor of the adapter's compiler: it ends hung commands, and ends with the program."""
 
 import signal
 import subprocess

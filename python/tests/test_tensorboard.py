@@ -45,7 +45,7 @@ def write(folder: Path) -> Path:
     for step in STEPS:
         sample = made_sample(step)
         assert file.write(sample.time_ns, step, _record.scalars_of(sample)) is None
-    return Path(file.path)  # not closed: a killed program does not close it either
+    return Path(file.path)  # not closed, as in a killed program
 
 
 def write_with_torch(folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_data_server_reads_it(tmp_path):
     }
     deadline = time.monotonic() + 120
     shown: dict = {}
-    while shown != whole and time.monotonic() < deadline:  # the server reads piece by piece
+    while shown != whole and time.monotonic() < deadline:  # the server loads the file in pieces
         found = ingester.data_provider.read_scalars(
             context.RequestContext(), **asked, downsample=len(STEPS)
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # pages of running programs
+pytestmark = pytest.mark.slow  # waits for running programs
 
 LOOP = """
 import select, sys, torch

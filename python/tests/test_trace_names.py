@@ -1,4 +1,4 @@
-"""A recording always gets a new file, whoever requests the name and whatever has it."""
+"""A recording always gets a new file, whoever requests the name and whatever exists there."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Monitoring inside the training loops of real packages, on models that train quickly."""
+"""Monitors in the training loops of real packages, on models that train quickly."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def lines(text: str, beginning: str) -> list[str]:
 
 
 class Seen:
-    """Stores whether something was recorded while the model ran."""
+    """Stores whether a recording was active while the model ran."""
 
     def __init__(self, model: nn.Module) -> None:
         self.recording = False

@@ -215,7 +215,7 @@ def test_after_a_snapshot_the_hooks_see_as_little_as_before(tmp_path: Path) -> N
 
 
 def test_an_overlapping_recording_keeps_its_options(tmp_path: Path) -> None:
-    plimsoll.MemoryMonitor.get_gpu_memory_mb()  # watches
+    plimsoll.MemoryMonitor.get_gpu_memory_mb()  # starts the watch
     with plimsoll.record(tmp_path / "whole.plim"):
         with plimsoll.record(tmp_path / "part.plim", mode="lite"):
             torch.rand(10)

@@ -1,4 +1,4 @@
-"""Which folders and files are trusted to have been written by this user."""
+"""Which folders and files are trusted, because only this user can have written them."""
 
 import grp
 import os

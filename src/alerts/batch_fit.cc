@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kStays = {"parameter", "gradient", "optimizer_state",
                                                     "buffer", "workspace"};
 constexpr std::int64_t kMostItems = 1'000'000'000;
-// smallest batch-dependent bytes, as a fraction of the peak
+// If less than 1/N of the peak depends on the batch, nothing is estimated.
 constexpr std::uint64_t kLeastPart = 1000;
 
 // The device memory available to this program's tensors: all that others do not use.
@@ -41,7 +41,7 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
     const std::uint64_t bytes = sample::bytes_of_name(memory.at_peak, std::string(name));
     if (bytes > 0) fixed.push_back({std::string(name), bytes, 0});
   }
-  // Memory of no known category that is retained between iterations, such as a data set: at the
+  // Memory of no known category that is retained between iterations, such as a data set. At the
   // peak it was part of the rest.
   const std::uint64_t held = sample::bytes_of_name(memory.categories, "other") +
                              sample::bytes_of_name(memory.categories, "unknown");
@@ -50,7 +50,7 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   return fixed;
 }
 
-// The peak of the first iteration does not include the state that its optimizer step creates.
+// Memory that came after the peak, such as the state that the first optimizer step creates.
 std::vector<MemoryShare> come_since_peak(const DeviceMemory& memory) {
   std::vector<MemoryShare> later;
   for (const std::string_view name : kStays) {

@@ -1,9 +1,10 @@
 // Estimates which batch size would fit, from the memory live at the peak of an iteration, its batch
 // size, and the memory available. Returns nothing if one of the three is unknown.
 //
-// Assumes that memory is linear in the batch: parameters, gradients, optimizer state, buffers and
-// memory retained between iterations (categories other and unknown) stay constant, each at its
-// maximum of the peak and now; everything else at the peak grows with the items of the batch.
+// Assumes that memory is linear in the batch. Parameters, gradients, optimizer state, buffers and
+// memory retained between iterations (categories other and unknown) stay constant, each at the
+// larger of its values at the peak and now. Everything else at the peak grows with the items of the
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct BatchFit {
   std::int64_t batch = 0;  // the batch size that these numbers describe
   std::uint64_t peak_bytes = 0;
   std::uint64_t fixed_bytes = 0;
-  std::vector<MemoryShare> fixed;  // those bytes by category
+  std::vector<MemoryShare> fixed;  // fixed_bytes by category
   // Memory retained since that peak, such as the state that the first optimizer step creates.
   std::uint64_t later_bytes = 0;
   std::vector<MemoryShare> later;
@@ -34,10 +35,10 @@ struct BatchFit {
   std::uint64_t bytes_at(std::int64_t items) const;  // at the peak
 };
 
-// `memory` belongs to the sample's device; for the CPU, the host's memory is the limit.
+// `memory` belongs to the sample's device. For the CPU, the host's memory is the limit.
 std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const DeviceMemory& memory);
 
-// The same after a batch of size `failed` has failed: suggests only smaller ones.
+// The fit after a batch of size `failed` has failed: suggests only smaller ones.
 BatchFit below(BatchFit fit, std::int64_t failed);
 
 // The numbers behind the estimate, one sentence each, and the next step.

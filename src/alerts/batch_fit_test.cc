@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using tests::kMb;
 using tests::made_sample;
 
-// 9000 MB at the peak: 4000 are fixed, and 5000 belong to 32 items, 156.25 MB each.
+// 9000 MB at the peak: 4000 MB are fixed, and 5000 MB belong to 32 items, 156.25 MB each.
 MemorySample sample_of_32() {
   MemorySample sample = made_sample();
   sample.batch_size = 32;
@@ -30,8 +30,8 @@ MemorySample sample_of_32() {
   return sample;
 }
 
-// Of 16,000 MB, others use 12,000 - 10,130 = 1870, which leaves 14,130; less a tenth, 12,717, of
-// which 8717 are for items: 55.8 items.
+// Of 16,000 MB, others use 12,000 - 10,130 = 1870 MB, which leaves 14,130 MB. Less a tenth that is
+// 12,717 MB, of which 8717 MB are for items: 55.8 items.
 TEST(BatchFit, counts_by_hand) {
   const MemorySample sample = sample_of_32();
   const auto fit = batch_that_fits(sample, sample.devices[1]);
@@ -77,7 +77,7 @@ TEST(BatchFit, memory_retained_between_iterations_is_fixed) {
   EXPECT_EQ(fit->largest, 61);
 }
 
-// Without an accelerator, the host's memory counts: of 32,000 MB, others use 8000 - 30.
+// Without an accelerator, the host's memory counts: of 32,000 MB, others use 8000 - 30 MB.
 TEST(BatchFit, for_the_cpu_uses_the_hosts_memory) {
   MemorySample sample = made_sample();
   sample.devices.pop_back();
@@ -118,7 +118,8 @@ TEST(BatchFit, is_absent_if_a_number_is_missing) {
   EXPECT_FALSE(knows([](MemorySample&, DeviceMemory& gpu) { gpu.used_bytes = 64'000 * kMb; }));
 }
 
-// Others now use 4870 MB: of the remaining 11,130, less a tenth, 10,017, minus 4000: 38.5 items.
+// Others now use 4870 MB. The remaining 11,130 MB less a tenth are 10,017 MB; minus 4000 MB, that
+// is enough for 38.5 items.
 TEST(BatchFit, is_reported_for_a_nearly_full_device) {
   Detector detector;
   MemorySample sample = sample_of_32();
@@ -172,8 +173,8 @@ TEST(BatchFit, is_a_bound_if_the_first_iteration_failed) {
               ::testing::StartsWith("Record with plimsoll run, or"));
 }
 
-// Adam's state, 20 GiB, is created after the first peak: 32 items do not fit next to it. Of 60 GiB,
-// less a tenth, 35 are fixed, which leaves 19 for items of 30 / 32 GiB.
+// Adam's state, 20 GiB, is created after the first peak, and 32 items do not fit next to it. Of 60
+// GiB less a tenth, 35 GiB are fixed, which leaves 19 GiB for items of 30 / 32 GiB each.
 TEST(BatchFit, counts_the_state_created_by_the_first_step_after_its_peak) {
   constexpr std::uint64_t kGb = 1024 * kMb;
   MemorySample sample = sample_of_32();
@@ -192,7 +193,7 @@ TEST(BatchFit, counts_the_state_created_by_the_first_step_after_its_peak) {
                   "Since that peak 20.0 GiB more have been retained (optimizer_state 20.0 GiB)"));
 }
 
-// By the numbers 55 would fit, but the failing request itself is in no peak.
+// By these numbers 55 items would fit, but the failing request itself is in no peak.
 TEST(BatchFit, is_never_a_batch_that_has_failed) {
   MemorySample failed = sample_of_32();
   failed.ran_out = true;

@@ -1,4 +1,4 @@
-// Detects memory problems while a run trains: the rules, applied to one sample after another. The
+// Detects memory problems while a run trains, by applying rules to one sample after another. The
 // same rules raise alerts during the run and produce the findings of `plimsoll analyze`.
 // docs/monitoring.md lists them.
 //
@@ -57,7 +57,7 @@ using AlertKey = std::tuple<std::string, std::string, std::string>;  // id, devi
 
 struct Suspicion {
   MemoryAlert alert;
-  double magnitude = 0;  // severity, for comparison with the same alert later
+  double magnitude = 0;  // severity, compared with the same alert later
 
   AlertKey key() const { return {alert.id, alert.device, alert.subject}; }
 };
@@ -107,14 +107,14 @@ class Detector {
  public:
   explicit Detector(const DetectionOptions& options = {}) : options_(options) {}
 
-  // Returns the alerts to raise now.
+  // Adds a sample and returns the alerts to raise now.
   std::vector<MemoryAlert> observe(const MemorySample& sample) { return observe(sample, nullptr); }
   // The same if the surviving allocations are known.
   std::vector<MemoryAlert> observe(const MemorySample& sample, const Survivors& survivors) {
     return observe(sample, &survivors);
   }
 
-  // Only the thresholds of alert_above: the other rules are off.
+  // Checks only the thresholds of alert_above; the other rules are off.
   std::vector<MemoryAlert> observe_thresholds(const MemorySample& sample);
 
   // All findings of the run so far, most severe first.

@@ -89,7 +89,7 @@ void Rules::nearly_full(const std::string& device, const DeviceHistory& history)
   explain_fill(alert, history);
 }
 
-// Which live tensors could be smaller.
+// Adds which live tensors could be smaller.
 void Rules::explain_fill(MemoryAlert& alert, const DeviceHistory& history) const {
   const DeviceMemory& last = history.last;
   if (last.used_bytes && last.reserved_bytes && *last.used_bytes > *last.reserved_bytes) {
@@ -138,7 +138,7 @@ void Rules::explain_fill(MemoryAlert& alert, const DeviceHistory& history) const
   }
 }
 
-// The batch that would fit comes before other suggestions.
+// The batch that would fit comes before all other suggestions.
 void Rules::advise_batch(MemoryAlert& alert, const KnownFit& known) const {
   for (std::string& sentence : batch_evidence(known.fit, options.step, known.iteration)) {
     alert.evidence.push_back(std::move(sentence));

@@ -23,7 +23,7 @@ struct DeviceLoad {
   std::optional<std::uint64_t> live_bytes;  // for thresholds in bytes
   std::optional<std::uint64_t> peak_bytes;  // for tensors, since the previous sample
 
-  // In the threshold's unit; nullopt: unknown.
+  // The memory used, in the threshold's unit; nullopt if unknown.
   std::optional<double> level(const MemoryThreshold& threshold) const;
 };
 
@@ -90,7 +90,7 @@ std::string device_that_ran_out(std::string_view error, const std::vector<Device
 // The sample's failing device if it is known, else the fullest; the CPU only if there is no other.
 std::optional<DeviceMemory> device_to_blame(const MemorySample& sample);
 
-// How far the last value exceeds the usual one, if that is a jump.
+// How far the last value exceeds the usual one; nullopt if that is not a jump.
 std::optional<std::int64_t> jump_bytes(const DeviceHistory& history,
                                        const DetectionOptions& options);
 

@@ -23,7 +23,8 @@ std::string advice(bool is_high) {
          "tensor sizes equal from iteration to iteration";
 }
 
-// The reserved memory that no peak has used, in percent; without a peak, what is not allocated.
+// The reserved memory that no peak has used, in percent; without a peak, the part that is not
+// allocated.
 double judged_percent(const DeviceMemory& device, std::optional<std::uint64_t> peak) {
   const std::uint64_t reserved = *device.reserved_bytes;
   const std::uint64_t used = peak.value_or(*device.allocated_bytes);

@@ -79,8 +79,8 @@ std::optional<double> iterations_left(const DeviceMemory& device, double bytes_p
 
 }  // namespace
 
-// The trend that shows the growth, over the whole run or its newest part. `whole` is the total that
-// the series belongs to.
+// Returns the trend that shows the growth, over the whole run or its newest part. `whole` is the
+// total that the series belongs to.
 std::optional<Trend> Rules::rising(const Series& series, const Series& whole) const {
   const auto is_rising = [&](const std::optional<Trend>& trend,
                              const std::optional<Trend>& of_whole) {
@@ -271,7 +271,7 @@ void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
       if (of_tensors) tensors = std::max(tensors, of_tensors->grown());
     }
   }
-  // malloc retains several times the freed memory, in pieces.
+  // malloc may retain several times the memory of freed tensors, in pieces.
   if (tensors >= trend->grown() / 4) return;
   grown("host", DeviceHistory{}, "", *trend);
   MemoryAlert& alert = found.back().alert;

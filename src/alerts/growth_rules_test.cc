@@ -41,7 +41,7 @@ std::vector<MemoryAlert> run_unrecorded(std::uint64_t samples, const SampleChang
   return alerts;
 }
 
-// The same with the GPU's allocations, of which each sample leaves `kept_bytes` behind.
+// The same with the GPU's allocations known; each sample leaves `kept_bytes` of them behind.
 std::vector<MemoryAlert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
                                       const SampleChange& change,
                                       const DetectionOptions& options = {}) {

@@ -59,7 +59,7 @@ std::optional<Trend> Series::trend_of(const Points& points, std::size_t from) {
 std::optional<Trend> Series::long_trend() const { return trend_of(all_, all_.size() / 4); }
 
 std::optional<Trend> Series::recent_trend() const {
-  // Before that, they include the first quarter.
+  // With fewer values, the newest ones include the first quarter.
   if (added_ * 3 < kRecentPoints * 4) return std::nullopt;
   return trend_of(recent_, 0);
 }

@@ -1,6 +1,6 @@
 // One figure over the iterations of a run of any length: the newest values in full, and the whole
-// run increasingly thinned out. Detects a steady rise robustly: by the median of the slopes of all
-// pairs (Theil-Sen), and by how consistently the pairs rise (Kendall's tau).
+// run increasingly thinned out. Detects a steady rise robustly, by the median slope of all pairs of
+// values (Theil-Sen) and by how consistently the pairs rise (Kendall's tau).
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct Trend {
   std::size_t values = 0;
 
   std::int64_t grown() const { return last - first; }
-  // False for values that rise more and more slowly, as with caches that fill up. On a straight
-  // line the middle is at a half.
+  // Whether the rise goes on. False for values that rise more and more slowly, as with caches that
+  // fill up. On a straight line, the middle value is at half of the rise.
   bool goes_on() const { return last - middle >= grown() / 5 * 2; }
 };
 

@@ -15,7 +15,7 @@ namespace {
 using base::Category;
 
 constexpr std::size_t kMostSites = 256;
-// A site that leaves less behind is not worth naming, and judging it is the most expensive part.
+// Growth below this is not worth naming, and judging a site is the most expensive part.
 constexpr double kLeastToName = base::kLeastGrowthPerStep / 64;
 constexpr std::size_t kIndexSize = 1024;  // few lookups collide with another site
 SiteKey site_of(const plimsoll_live& row) {
@@ -139,7 +139,8 @@ void BirthHistory::find_new_sites(std::span<const plimsoll_live> rows) {
   }
 }
 
-// Most rows belong to the model, made before the first sample; most others leave nothing behind.
+// Most rows belong to the model, made before the first sample; most of the others leave nothing
+// behind.
 void BirthHistory::count(std::span<const plimsoll_live> rows) {
   if (sites_.empty()) return;
   for (const plimsoll_live& row : rows) {
@@ -232,8 +233,8 @@ std::optional<LeftBehind> BirthHistory::growth_of(const Site& site) const {
                        .aged_counts = aged,
                        .retired = std::max<std::int64_t>(first(warm_up) - first(samples - 1), 0)});
   if (!growth || (left.samples < kManySamples && !growth->is_in_each_step)) return std::nullopt;
-  // A model that gets new parts in a few stages (a head for each task), or whose experts are used
-  // late: merged samples do not show the steps in between.
+  // A model may get new parts in a few stages (a head for each task), or use its experts late.
+  // Merged samples do not show the steps in between.
   const bool is_in_stages = merged_ > 1 || growth->birth_steps * 2 <= growth->compared_steps;
   if (is_in_stages && is_of_model(site.key)) return std::nullopt;
   left.allocations = growth->survivors;
@@ -259,7 +260,7 @@ std::vector<LeftBehind> BirthHistory::growing() const {
 
 namespace {
 
-// The judgment of a history about one category of a device. `growing` is sorted.
+// Returns a history's judgment of one category of a device. `growing` is sorted.
 std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growing,
                                               const SiteKey& whole) {
   CategoryGrowth found{.category = std::string(name_of(whole.category)), .all = {}, .sites = {}};

@@ -1,4 +1,5 @@
-// Growth by survivors while the program runs: base/growth_rule.h, whose steps here are the samples.
+// Growth by survivors while the program runs: the rule of base/growth_rule.h, with samples as its
+// steps.
 //
 // Allocations have ascending numbers, so the highest number at each sample divides them by the
 // samples between which they were made. Allocations cost nothing extra; a sample walks over
@@ -7,7 +8,7 @@
 // A site is the layer and outermost operator of an allocation, and its category. Two histories are
 // judged: the whole run, whose samples are merged in pairs when there are 64, and the newest 32
 // samples, for growth that begins late. Memory: at most 12 KiB for a site that retains anything for
-// two samples, and at most 256 sites and categories of devices. One thread.
+// two samples, and at most 256 sites and categories of devices. Use it on one thread.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@
 
 namespace plimsoll::alerts {
 
-// A cache that fills more and more slowly looks like a leak at first, with gaps. Growth seen in
-// fewer samples counts only if each of them left something behind.
+// A cache that fills more and more slowly looks like a leak at first, with gaps. Growth over fewer
+// samples than this counts only if each of them left something behind.
 inline constexpr std::size_t kManySamples = 96;
 
 struct SiteKey {
@@ -40,7 +41,7 @@ struct SiteKey {
   friend bool operator==(const SiteKey&, const SiteKey&) = default;
 };
 
-// The survivors of a site: made between two samples, and live at the newest one.
+// The survivors of a site: allocations made between two samples, and live at the newest one.
 struct LeftBehind {
   SiteKey site;
   std::uint64_t bytes = 0;
@@ -59,7 +60,7 @@ class BirthHistory {
   BirthHistory(std::size_t most_samples, std::size_t fewest_samples, WhenFull when_full)
       : most_(most_samples), fewest_(fewest_samples), when_full_(when_full) {}
 
-  // Returns whether the sample is kept; others are merged with the next one.
+  // Returns whether the sample is kept. Other samples are merged with the next one.
   bool add(std::int64_t iteration, std::span<const plimsoll_live> rows);
   bool is_known() const { return iterations_.size() >= fewest_; }
   // The sites that grow, however slowly; steepest first.
@@ -107,12 +108,12 @@ struct CategoryGrowth {
 
 class Survivors {
  public:
-  // `devices`: the recorded ones. One iteration counts once; a lower one starts a new run.
+  // `devices` are the recorded ones. An iteration counts only once; a lower one starts a new run.
   void observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
                std::span<const plimsoll_usage> devices);
   bool knows(const std::string& device) const { return devices_.contains(device); }
   std::vector<CategoryGrowth> growing_on(const std::string& device) const;
-  // Per iteration, over all categories; nullopt if not yet known.
+  // Growth per iteration, over all categories; nullopt if not yet known.
   std::optional<std::uint64_t> growth_bytes_on(const std::string& device) const;
 
  private:

@@ -28,7 +28,7 @@ class Program {
  public:
   explicit Program(std::int64_t interval = 1) : interval_(interval) {}
 
-  // `lasts`: the number of steps at whose end it is live.
+  // `lasts` is the number of steps at whose end the allocation is still live.
   void make(std::uint64_t bytes, std::size_t lasts, std::uint32_t layer = 1) {
     plimsoll_live row{};
     row.serial = next_serial_++;

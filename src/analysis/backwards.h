@@ -23,7 +23,7 @@ inline std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
 }
 
 // At each of `begins`, the live bytes of allocations made in the recording for which `is_wanted` is
-// true (it takes rows of the lifetimes). Sums wrap: a hostile file may have any size.
+// true (it takes rows of the lifetimes). Sums wrap, because a hostile file may have any size.
 template <typename IsWanted>
 std::vector<std::uint64_t> held_at(const std::vector<std::uint32_t>& begins,
                                    const model::Trace& trace, const model::DeviceTrace& device,

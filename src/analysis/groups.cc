@@ -41,7 +41,7 @@ void append_rows(std::vector<Group> groups, std::size_t top, const report::Point
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.id < b.id;
   });
   // Groups of the same size as the last one kept are ordered by key, so they need their keys too.
-  // A single group more is named too: a row for the rest would be no shorter.
+  // If only one group is left over, it is kept too: a row for the rest would be no shorter.
   const std::size_t kept = groups.size() - top == 1 ? groups.size() : std::min(top, groups.size());
   std::size_t named = kept;
   while (kept > 0 && named < groups.size() && groups[named].bytes == groups[kept - 1].bytes) {

@@ -1,5 +1,4 @@
-// Operators that may make a tensor from a shorter one plus what is appended to it, as torch.cat and
-// F.pad do.
+// Operators, such as torch.cat and F.pad, that may make a tensor by appending to a shorter one.
 #pragma once
 
 #include <algorithm>

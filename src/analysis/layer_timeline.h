@@ -1,10 +1,10 @@
-// What happened on a device, in order: allocations, frees, and the begins and ends of layer calls,
+// The activity of a device, in order: allocations, frees, and the begins and ends of layer calls,
 // each with the device's totals after it. The engine's table `timeline` lists these rows, and the
 // layers pass aggregates them.
 //
 // Allocated bytes are those that tables count (model/live_set.h). Reserved bytes are the segments
-// that the allocator has from the driver; on a device without segments (the CPU) they are the
-// allocated bytes.
+// that the allocator has obtained from the driver; on a device without segments (the CPU) they are
+// the allocated bytes.
 #pragma once
 
 #include <cstdint>
@@ -136,7 +136,7 @@ class LayerTimeline {
     }
   }
 
-  // Memory first seen since the last row becomes one row.
+  // Reports memory first seen since the last row as one row.
   void flush() {
     if (!has_met_) return;
     has_met_ = false;

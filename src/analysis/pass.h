@@ -1,6 +1,6 @@
 // Pass: the interface of one analysis of a trace. A pass reads the trace and the parts of the
-// report that the passes it depends on have filled, and fills its own part. Timing, order,
-// interruption and skipping belong to the runner.
+// report that the passes it depends on have filled, and fills its own part. The runner
+// (pass_runner.h) handles timing, order, interruption and skipping.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ namespace plimsoll::analysis {
 
 // The point in time that the composition tables describe.
 struct TimePoint {
-  // kFailureOrPeak: of each device the failure that ended the program, else the peak.
+  // kFailureOrPeak: on each device, the failure that ended the program, else the peak.
   enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kFailureOrPeak, kEvent, kTime };
   Kind kind = Kind::kPeak;
   std::uint64_t event = 0;   // kEvent: number within the device
@@ -88,12 +88,13 @@ class Pass {
   virtual OptionSet uses() const { return OptionSet::kAll; }
   // Empties its part of the report so that it can run again.
   virtual void clear(report::Report& report) const = 0;
-  // Empty if the pass can run; else one sentence why not ("needs events: this file has none").
+  // Empty if the pass can run; else one sentence with the reason ("needs events: this file has
+  // none").
   virtual std::string why_not(const model::Trace& trace) const {
     static_cast<void>(trace);
     return {};
   }
-  // After it has run: what it could not answer ("on cpu: no steps are marked"); else empty.
+  // After a run: what the pass could not answer ("on cpu: no steps are marked"); else empty.
   virtual std::string unanswered(const PassContext& context) const {
     static_cast<void>(context);
     return {};

@@ -27,7 +27,7 @@ bool builds_on(const Pass& pass, const Pass& other) {
   return names(pass.depends_on(), other) || names(pass.runs_after(), other);
 }
 
-// Sorted so that each pass comes after all that it builds on.
+// Sorts the passes so that each comes after all that it builds on.
 std::vector<const Pass*> in_order(Passes passes) {
   std::vector<const Pass*> waiting;
   for (const auto& pass : passes) waiting.push_back(pass.get());

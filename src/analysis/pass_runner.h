@@ -18,8 +18,8 @@ using Passes = std::span<const std::unique_ptr<Pass>>;
 Status run_passes(Passes passes, PassContext& context);
 
 // Runs the passes in `wanted` and those they build on; every pass if `wanted` is empty.
-// `context.report` has results for other options, which differ in `changed`: results that depend on
-// those are emptied and, if wanted, computed again. The rest is kept.
+// `context.report` has results for other options, which differ in `changed`. Results that depend on
+// these options are emptied and, if wanted, computed again. The rest is kept.
 Status run_passes(Passes passes, std::span<const std::string> wanted, OptionSet changed,
                   PassContext& context);
 

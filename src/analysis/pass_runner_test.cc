@@ -68,7 +68,7 @@ TEST(PassRunner, runs_after_optional_passes_even_if_they_were_skipped_or_are_abs
   EXPECT_EQ(runs[1].state, PassState::kRan);
 }
 
-// Counts its runs in the report's findings, and answers with the options it uses.
+// Counts its runs in the report's findings, and reports the options that it uses.
 class CountingPass final : public Pass {
  public:
   CountingPass(const char* name, OptionSet uses, std::vector<const char*> runs_after, int& runs)

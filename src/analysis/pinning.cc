@@ -31,7 +31,7 @@ bool is_same_pool(const model::Trace& trace, model::PoolId a, model::PoolId b) {
   return trace.pools[a.index()] == trace.pools[b.index()];
 }
 
-// Charged to lines.
+// The blocks of the layout, each charged to its line.
 std::vector<base::PinBlock> pin_blocks(const HeapLayout& layout, const model::UserLines& lines) {
   std::vector<base::PinBlock> blocks;
   blocks.reserve(layout.blocks.size());

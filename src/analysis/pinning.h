@@ -3,9 +3,9 @@
 //
 // Memory is returned in units (model/segment_release.h).
 //
-// A gap is stranded with respect to a request if it is pinned and cannot serve it: too small, or of
-// another stream, pool, or segment type (requests up to 1 MiB are served from small segments, all
-// others from large ones, each stream from its own).
+// A gap is stranded with respect to a request if it is pinned and cannot serve the request: it is
+// too small, or belongs to another stream, pool or segment type (requests up to 1 MiB are served
+// from small segments, all others from large ones, and each stream has its own segments).
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct Pinning {
   // With respect to the request; 0 without one:
   std::uint64_t largest_usable_bytes = 0;  // largest gap that may serve the request
   std::uint64_t stranded_bytes = 0;
-  // Cached bytes without those of other private pools: what a heap without fragmentation could
-  // serve the request from.
+  // Cached bytes, excluding other private pools: what could serve the request if there were no
+  // fragmentation.
   std::uint64_t reachable_bytes = 0;
   std::vector<report::SegmentFragmentation> segments;  // partly free, most pinned first
   std::vector<report::PinningLine> lines;              // most pinned first

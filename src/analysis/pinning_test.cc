@@ -42,7 +42,7 @@ SegmentRange segment_of(std::uint64_t address, std::uint64_t size, SegmentType t
   return SegmentRange{address, size, {}, {}, type, is_expandable};
 }
 
-// Counted cell by cell: the free cells of every unit that contains an occupied one.
+// A reference that counts cell by cell: the free cells of every unit that contains an occupied one.
 std::uint64_t slow_pinned_bytes(const std::vector<bool>& is_occupied, std::size_t unit_cells) {
   std::uint64_t pinned = 0;
   for (std::size_t unit = 0; unit < is_occupied.size(); unit += unit_cells) {
@@ -92,7 +92,8 @@ TEST(Pinning, a_block_pins_alone_only_if_no_other_shares_its_segment_or_page) {
                           {PlacedBlock{0, 2 * kMib, 2 * kMib - 5, lines.first},
                            PlacedBlock{40 * kMib, kMib, kMib, lines.first},
                            PlacedBlock{50 * kMib, kMib, kMib, lines.second},
-                           // It shares the first page, and alone is in the other two.
+                           // This block shares the first page, and is the only one in the other
+                           // two.
                            PlacedBlock{101 * kMib, kMib, kMib, lines.first},
                            PlacedBlock{110 * kMib, 2 * kPage - 5 * kMib, kMib, lines.second}}};
   const Pinning found = lines.find(layout);

@@ -1,4 +1,4 @@
-// Replays the lifetimes of a device: births and deaths at each event.
+// Replays the births and deaths of a device's lifetimes in the order of its events.
 #pragma once
 
 #include <cstdint>

@@ -15,13 +15,13 @@ namespace plimsoll::analysis {
 
 using report::Series;
 
-// As caching_allocator::block_bytes, but without a branch; an empty allocation has no block.
+// Like caching_allocator::block_bytes, but without a branch; an empty allocation has no block.
 inline std::uint64_t rounded(std::uint64_t size_bytes) {
   constexpr std::uint64_t kRest = caching_allocator::kMinBlockBytes - 1;
   return (size_bytes + kRest) & ~kRest;
 }
 
-// Sums wrap instead of overflowing: a hostile file may have any size.
+// Sums wrap instead of overflowing, because a hostile file may have any size.
 using Totals = std::array<std::uint64_t, report::kSeriesCount>;
 
 inline std::uint64_t& of(Totals& totals, Series which) {

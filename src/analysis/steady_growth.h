@@ -1,5 +1,5 @@
-// The bytes explained by a row of the growth table: one rule shared by the cause of an
-// out-of-memory event and the finding about growth.
+// The bytes explained by a row of the growth table. The cause of an out-of-memory event and the
+// finding about growth share this rule.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// What memory is used for: the categories of docs/attribution.md, their names, and the rule that
-// decides between them from the facts about an allocation. Readers of recordings and of torch's
-// history have all facts in hindsight. Monitors have only those of live memory (is_found_live).
+// The categories of memory (docs/attribution.md), their names, and the rule that decides between
+// them from the facts about an allocation. Readers of recordings and of torch's history know all
+// facts in hindsight; monitors know only those of live memory (is_found_live).
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ enum class Category : std::uint8_t {
   kOptimizerScratch,  // allocated in an optimizer's step, freed before it ended
   kOther,
   kUnknown,    // no reader could attribute it
-  kPinnedHost  // page-locked memory of the host; snapshots record no more about it
+  kPinnedHost  // page-locked memory of the host; snapshots have no further details
 };
 
 inline constexpr std::array<std::string_view, 14> kCategoryNames = {
@@ -39,7 +39,7 @@ constexpr std::string_view name_of(Category category) {
   return kCategoryNames[static_cast<std::size_t>(category)];
 }
 
-// The order of the bands of a chart, bottom up: what stays is low, what comes and goes is high.
+// The order of a chart's bands, bottom up: long-lived memory below, short-lived memory on top.
 inline constexpr std::array<Category, kCategoryNames.size()> kStackOrder = {
     Category::kParameter,      Category::kBuffer,
     Category::kOptimizerState, Category::kGradient,
@@ -49,10 +49,10 @@ inline constexpr std::array<Category, kCategoryNames.size()> kStackOrder = {
     Category::kTemporary,      Category::kOptimizerScratch,
     Category::kUnknown,        Category::kPinnedHost};
 
-// Whether monitors can find the category. Communication is recognized by its stack, which they do
-// not read, and scratch when it has been freed: to them, both count as other categories. The host's
-// pinned memory has a device of its own. Between operators, when samples are taken, there are no
-// temporaries.
+// Whether monitors can find the category in live memory. They do not read stacks, which
+// communication is recognized by. Scratch is recognized only after it has been freed. To monitors,
+// both count as other categories. The host's pinned memory has a device of its own. Samples are
+// taken between operators, when there are no temporaries.
 constexpr bool is_found_live(Category category) {
   return category != Category::kCommunication && category != Category::kOptimizerScratch &&
          category != Category::kPinnedHost;
@@ -67,7 +67,7 @@ struct CategoryFacts {
   bool ends_with_step = false;    // freed before the optimizer's step ended
 };
 
-// Whether the role by itself decides the category, which then has the same name.
+// Whether the role alone decides the category, which then has the same name.
 constexpr bool is_deciding(std::uint8_t role) { return role > 0 && role < kRoleNames.size(); }
 
 constexpr Category category_of(const CategoryFacts& facts) {
@@ -81,8 +81,8 @@ constexpr Category category_of(const CategoryFacts& facts) {
   return is_scratch ? Category::kOptimizerScratch : Category::kOther;
 }
 
-// If a tensor has several roles, the one with the highest precedence counts. 0: the tensor is
-// known, but not what it is used for.
+// If a tensor has several roles, the one with the highest precedence counts. 0: it is unknown what
+// the tensor is used for.
 constexpr unsigned role_precedence(std::uint8_t role) {
   return is_deciding(role) ? 255u - role : 0;
 }

@@ -34,7 +34,7 @@ class Column {
     if (size_ == capacity_) grow(size_ + 1);
     data_[size_++] = value;
   }
-  // For hot loops that have reserved capacity: they write past the end, then set the new size.
+  // For hot loops that have reserved capacity: they write past the end, then set the new end.
   void push_back_reserved(T value) { data_[size_++] = value; }
   void set_end(const T* end) { size_ = static_cast<std::size_t>(end - data_); }
   std::size_t capacity() const { return capacity_; }

@@ -45,7 +45,8 @@ void add_own(const DeviceFigures& figures, Parts& parts) {
   } else if (figures.reserved_bytes) {
     parts.add("cached", reserved);
   }
-  // Memory reserved since the driver was queried: the allocator's own figure is newer.
+  // Memory reserved since the driver was queried may exceed its figure; the allocator's figure is
+  // newer.
   if (figures.own_bytes.value_or(0) <= reserved) return;
   std::uint64_t outside = *figures.own_bytes - reserved;
   // A context larger than everything else was measured together with another part.

@@ -1,7 +1,7 @@
 // How a device's memory is used: parts that add up exactly to the used bytes. The figures come from
 // the driver, from PyTorch's allocator and from the process itself, and are read at different
-// times. If they disagree, the last part shows the difference, which may be negative. Nothing is
-// clamped, and unknown figures are not guessed: they are in the last part, whose kind shows it.
+// times. The last part shows the remainder, which is negative if the figures disagree. Nothing is
+// clamped, and unknown figures are not guessed: the last part includes them, as its kind shows.
 #pragma once
 
 #include <cstdint>

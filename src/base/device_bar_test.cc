@@ -17,7 +17,8 @@ std::int64_t sum(const DeviceBar& bar) {
   return static_cast<std::int64_t>(bytes);
 }
 
-// 1000 MiB, 300 of them free: the driver has 40, this process 500 (400 reserved), and others 150.
+// 1000 MiB, of which 300 are free. The driver has 40, this process 500 (400 reserved), and others
+// 150.
 DeviceFigures everything() {
   return {.total_bytes = 1000 * kMib,
           .free_bytes = 300 * kMib,

@@ -1,5 +1,5 @@
-// Field lists: a plain result struct names its members once, and JSON (its schema too), Python
-// dicts and documents come from that list. A struct takes part by having
+// Field lists: a plain result struct names its members once, and JSON, its schema, Python dicts and
+// documentation are generated from that list. A struct takes part by having
 //
 //   static constexpr auto fields() {
 //     return std::tuple{Field{"bytes", &PeakReport::bytes, "Live bytes at the peak."}, ...};

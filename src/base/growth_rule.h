@@ -2,18 +2,19 @@
 // steps they were made. Memory that every step replaces leaves no survivors, whatever its size, so
 // inputs that get longer do not look like a leak.
 //
-// There are T steps; the first quarter is warm-up; an allocation that is at least T/8 steps old has
-// come of age. A site grows if
+// Of T steps, the first quarter is warm-up. An allocation that is at least T/8 steps old has come
+// of age. A site grows if
 //
 //   1. at least 3 steps between warm-up and coming of age have left survivors;
 //   2. survivors come from each third of these steps, and at least 12 % of them from the first and
 //      from the last;
 //   3. the number of live allocations of age never falls by more than 20 % of its growth, as it
 //      does for a pool that fills and empties;
-//   4. the growth continues: at least 25 % of it is in the later half and, of 8 steps or more, 10 %
-//      in the last fifth. A cache or window that is full has stopped growing;
-//   5. of the allocations of the first step, or from before it, fewer than half as many have died
-//      since as newer ones have stayed. A queue that was filled then exchanges one for one.
+//   4. the growth continues: at least 25 % of it is in the later half and, with 8 steps or more,
+//      10 % in the last fifth. A cache or window that is full has stopped growing;
+//   5. old allocations stay: of those made in the first step or before it, the number that died
+//      after the warm-up is less than half the number of newer survivors. A queue that was filled
+//      at the start frees an old entry for each new one.
 //
 // The thresholds were chosen on simulated leaks, windows, caches, queues and random lifetimes;
 // growth_rule_test.cc repeats the simulation. Reports of recordings and alerts of running programs
@@ -36,8 +37,8 @@ inline constexpr double kLeastGrowthPerStep = 64.0 * 1024;
 
 // How `steps` steps are divided.
 struct Ages {
-  std::size_t warm_up;  // births in earlier steps do not count
-  std::size_t of_age;   // steps after its birth
+  std::size_t warm_up;  // earlier steps are warm-up: allocations made in them do not count
+  std::size_t of_age;   // age, in steps, from which an allocation counts as of age
 };
 Ages ages_of(std::size_t steps);
 
@@ -64,8 +65,8 @@ struct Growth {
 // nullopt if the site does not grow.
 std::optional<Growth> growth_of(const SiteSeries& site);
 
-// 95 % of resamplings of the steps have a rate in this range. Deterministic: the same values give
-// the same result on every machine.
+// 95 % of resamplings of the steps have a growth rate in this range. Deterministic: the same values
+// give the same result on every machine.
 struct RateInterval {
   double low_bytes_per_step = 0;
   double high_bytes_per_step = 0;

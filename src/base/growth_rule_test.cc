@@ -11,7 +11,8 @@
 namespace plimsoll::base {
 namespace {
 
-// An allocation of a site: in which step it is made, its size, and the number of step ends it sees.
+// An allocation of a site: the step in which it is made, its size, and the number of step ends at
+// which it is live.
 struct Made {
   std::size_t step;
   std::int64_t bytes;

@@ -1,6 +1,6 @@
-// Hashes for our own tables. They are never written to a file, so they may change at any time.
-// hash_bytes reads eight bytes at a time and mixes by a 64x64->128 multiplication (the scheme of
-// wyhash).
+// Hashes for Plimsoll's own tables. They are never written to a file, so they may change at any
+// time. hash_bytes reads eight bytes at a time and mixes them by a 64x64->128 multiplication (the
+// scheme of wyhash).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Files that are read from the beginning to the end.
+// Opens files that are read from beginning to end.
 #pragma once
 
 #include <cstdio>
@@ -12,8 +12,8 @@ struct CloseInput {
 };
 using InputFile = std::unique_ptr<std::FILE, CloseInput>;
 
-// Null with errno if it cannot be opened. Reading never waits for a kernel file with content yet to
-// come, such as /proc/kmsg: it fails with EAGAIN. Pipes are waited for.
+// Returns null and sets errno if the file cannot be opened. Reading waits for pipes, but never for
+// a kernel file whose content is yet to come, such as /proc/kmsg: it then fails with EAGAIN.
 InputFile open_input(const std::string& path);
 
 }  // namespace plimsoll::base

@@ -56,7 +56,7 @@ class JsonWriter {
   bool ok_ = true;
 };
 
-// The output of `write`, indented, with a newline at its end.
+// Returns the output of `write`, indented, with a newline at its end.
 std::string json_text(const std::function<void(JsonWriter&)>& write);
 
 }  // namespace plimsoll::base

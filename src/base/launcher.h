@@ -9,7 +9,7 @@
 
 namespace plimsoll::base {
 
-// The number in a variable; nullopt unless it consists of one to nine digits.
+// Returns the number in an environment variable; nullopt unless it consists of one to nine digits.
 inline std::optional<std::int64_t> number_in_environment(const char* variable) noexcept {
   const char* const value = std::getenv(variable);
   const std::string_view digits = value != nullptr ? value : "";
@@ -27,7 +27,7 @@ inline std::optional<std::int64_t> launched_rank() noexcept {
   return rank ? rank : number_in_environment("LOCAL_RANK");
 }
 
-// The number of processes.
+// The number of processes in the run.
 inline std::optional<std::int64_t> launched_world_size() noexcept {
   return number_in_environment("WORLD_SIZE");
 }

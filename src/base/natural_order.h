@@ -1,5 +1,5 @@
-// The order in which names are listed: by the value of the numbers in them, so that "layers.2"
-// precedes "layers.10". A path is followed by what is below it.
+// The order in which names are listed: numbers in them are compared by value, so that "layers.2"
+// precedes "layers.10". A path precedes everything below it.
 #pragma once
 
 #include <cstddef>

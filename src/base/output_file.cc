@@ -104,8 +104,8 @@ void OutputFile::unlock() noexcept {
   if (fd_ >= 0 && has_number()) flock(fd_, LOCK_UN);
 }
 
-// False if the program closed the descriptor, as os.closerange() does: the number may now belong to
-// another file.
+// Whether the descriptor still is this file. The program may have closed it, as os.closerange()
+// does, and its number may now belong to another file.
 bool OutputFile::has_number() const noexcept {
   struct stat status{};
   return fstat(fd_, &status) == 0 && device_ == static_cast<std::uint64_t>(status.st_dev) &&

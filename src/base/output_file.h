@@ -1,5 +1,6 @@
-// Files that are written while a program runs: whole buffers, across interruptions, and without
-// raising a signal in the host program (SIGPIPE from a full pipe, SIGXFSZ from a file limit).
+// Files that are written while a program runs. Writes whole buffers, continues after interruptions,
+// and never raises a signal in the host program (SIGPIPE from a closed pipe, SIGXFSZ from a file
+// limit).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile() { close(); }
 
-  // Each returns 0 or an errno.
+  // These return 0 or an errno.
   int open(const char* path) noexcept;           // follows links; creates nothing
   int open_unlinked(const char* path) noexcept;  // the same; ELOOP for a symbolic link
   int create(const char* path) noexcept;         // EEXIST if there is a file or a link
@@ -29,9 +30,9 @@ class OutputFile {
   // Locks this open file until it is closed. EWOULDBLOCK: another process has the lock.
   int lock() noexcept;
   void unlock() noexcept;  // also in forked children that still have it open
-  // Writes all of it. After a failure a regular file ends where the last complete write() ended.
-  // Returns EBADF if the program closed the file; then nothing is written to the file that now has
-  // its number.
+  // Writes all bytes. After a failure a regular file ends where the last complete write() ended.
+  // Returns EBADF if the program closed the descriptor; nothing is then written to the file that
+  // has the same descriptor number now.
   int write(std::span<const std::byte> bytes) noexcept;
   // Overwrites existing bytes.
   int overwrite(std::int64_t offset, std::span<const std::byte> bytes) noexcept;
@@ -56,11 +57,11 @@ class OutputFile {
   std::int64_t written_bytes_ = 0;
 };
 
-// A descriptor for writing to something that exists, such as a device; -1 with errno if it does
-// not. A pipe without a reader is retried for 5 seconds, then ENXIO.
+// Opens something that exists, such as a device, for writing. Returns a descriptor, or -1 with
+// errno. A pipe without a reader is retried for 5 seconds, then fails with ENXIO.
 int open_existing(const char* path) noexcept;
 
-// For a line that may be lost: written only if stderr accepts it immediately.
+// Writes a line that may be lost: only if stderr accepts it immediately.
 void write_to_stderr(std::string_view line) noexcept;
 
 }  // namespace plimsoll::base

@@ -14,7 +14,7 @@
 
 namespace plimsoll::base {
 
-// `Tag` distinguishes values of the same type. The main thread's value is never destroyed.
+// `Tag` distinguishes several values of the same type. The main thread's value is never destroyed.
 template <typename T, typename Tag>
 class PerThread {
  public:

@@ -2,7 +2,8 @@
 // handlers may use it until the very end.
 //
 // The child of a fork gets a new object in its place, because the threads that held the parent's
-// locks do not exist there. What the parent's object owned is left alone: it may be half-written.
+// locks do not exist there. The resources of the parent's object are left alone: they may be
+// half-written.
 #pragma once
 
 #include <pthread.h>

@@ -15,8 +15,8 @@ class Progress {
     static_cast<void>(stage), static_cast<void>(done), static_cast<void>(total);
   }
 
-  // Any thread or signal handler may request it; the job checks whenever it advances. Relaxed,
-  // because it carries no data.
+  // Any thread or signal handler may request an interruption; the job checks for it whenever it
+  // advances. Relaxed, because it carries no data.
   void interrupt() { interrupted_.store(true, std::memory_order_relaxed); }
   bool interrupted() const { return interrupted_.load(std::memory_order_relaxed); }
 

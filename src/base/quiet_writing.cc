@@ -26,7 +26,7 @@ sigset_t only(int signal) noexcept {
   return set;
 }
 
-// Never blocks: another thread may already have taken a signal sent to the process.
+// Discards a pending signal. Never blocks, because another thread may have taken it already.
 void discard(int signal) noexcept {
   const sigset_t set = only(signal);
   constexpr timespec kNoTime{};

@@ -17,7 +17,7 @@ class RecordFile {
   // "stem.3", ... if the name is taken.
   Status create(const std::string& folder, const std::string& stem, const std::string& ending);
 
-  // In a single write.
+  // Writes a whole record in a single write.
   Status write(std::string_view record);
   void close();
 

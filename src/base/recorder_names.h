@@ -1,6 +1,6 @@
-// Phases, device types and roles, with their names, by their numbers in plimsoll/recorder_c.h,
-// which are also those in trace files. The only table of each, for dumps, tables, monitors and
-// Python; recorder_names_test.cc in src/sample compares them with the header.
+// Phases, device types and roles, with their names, by their numbers in plimsoll/recorder_c.h and
+// in trace files. The only table of each, for dumps, tables, monitors and Python.
+// recorder_names_test.cc in src/sample compares them with the header.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ constexpr DeviceType device_type_of(std::uint8_t number) {
   return number < kDeviceTypeNames.size() ? static_cast<DeviceType>(number) : DeviceType::kOther;
 }
 
-// Memory of the host, of which there is one of each type.
+// Whether the memory is the host's. A host has one device of each of these types.
 constexpr bool is_host(DeviceType type) {
   return type == DeviceType::kCpu || type == DeviceType::kPinnedHost;
 }
@@ -61,7 +61,7 @@ inline std::string device_name(DeviceType type, std::int32_t ordinal) {
   return is_host(type) ? name : name + ":" + std::to_string(ordinal);
 }
 
-// The first is for a tensor that has a name but none of the other roles.
+// The first name is for a tensor that is known but has none of the other roles.
 inline constexpr std::array<std::string_view, 7> kRoleNames = {
     "known", "parameter", "gradient", "optimizer_state", "buffer", "input", "workspace"};
 

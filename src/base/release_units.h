@@ -1,5 +1,6 @@
 // The units in which a caching allocator returns memory to the driver: a segment or, in an
-// expandable segment, a page. A unit that a block touches stays; the block pins its free memory.
+// expandable segment, a page. A unit that contains part of a block cannot be returned; the block
+// pins its free memory.
 //
 //   segment  |####........|..........|    # block, . free
 //   plain    one unit: all 18 free bytes are pinned by the block at the left

@@ -1,4 +1,4 @@
-// Checked against a count of single cells.
+// Compares release units with a slow count of single cells.
 #include "base/release_units.h"
 
 #include <gtest/gtest.h>

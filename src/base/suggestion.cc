@@ -7,7 +7,8 @@
 namespace plimsoll::base {
 namespace {
 
-// Insertions, deletions, substitutions and swaps of neighbors (optimal string alignment).
+// The edit distance: insertions, deletions, substitutions and swaps of neighbors (optimal string
+// alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> previous(b.size() + 1);

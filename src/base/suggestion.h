@@ -10,7 +10,7 @@ namespace plimsoll::base {
 // The known word closest to `word`; empty if none is close.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-// "; did you mean report?" or "", to append to a sentence.
+// Returns "; did you mean report?" or "", to append to a sentence.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 std::string joined(const std::vector<std::string>& words);  // "a, b, c"

@@ -19,8 +19,8 @@ inline std::string_view without_last(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-// Returns a prefix of `name`; empty if the name shows no owner. `is_tensor(part)`: whether that is
-// a tensor's name.
+// Returns the owner as a prefix of `name`; empty if the name shows no owner. `is_tensor(part)` says
+// whether `part` is the name of a tensor.
 template <typename IsTensor>
 std::string_view tensor_owner(std::string_view name, OwnedAs kind, IsTensor&& is_tensor) {
   if (kind != OwnedAs::kParameterOrBuffer) {

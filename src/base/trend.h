@@ -6,7 +6,8 @@
 
 namespace plimsoll::base {
 
-// Share of pairs that rise minus share of those that fall, -1 to 1. Equal pairs count as neither.
+// The share of pairs that rise minus the share of those that fall, -1 to 1. Equal pairs count as
+// neither.
 double kendall_tau(std::span<const std::int64_t> values);
 
 // The median of the slopes between all pairs of values; value i is at position at[i], and `at`

@@ -1,5 +1,5 @@
-// Sizes as people read them: MiB and GiB with one decimal, smaller ones in B and KiB. Machine
-// output has bytes.
+// Sizes as people read them: MiB and GiB with one decimal, smaller sizes in B and KiB. Machine
+// output has plain bytes.
 #pragma once
 
 #include <cstdint>

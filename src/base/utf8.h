@@ -1,5 +1,5 @@
-// The parts of UTF-8 handling that are needed: where a well-formed sequence ends, and which
-// characters are invisible. RFC 3629 (no overlong forms, no surrogates).
+// UTF-8 (RFC 3629: no overlong forms, no surrogates): where a well-formed sequence ends, and which
+// characters are invisible.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What Plimsoll's worker threads sleep on.
+// What a worker thread sleeps on: a timeout that other threads can cut short.
 #pragma once
 
 #include <pthread.h>
@@ -22,10 +22,10 @@ class Waker {
   Waker(const Waker&) = delete;
   Waker& operator=(const Waker&) = delete;
 
-  // For hooks: at most one system call and no lock. A wake-up just before the thread sleeps is
+  // For hooks: at most one system call and no lock. A nudge just before the thread falls asleep is
   // lost; the sleep's timeout makes up for it.
   void nudge() noexcept { pthread_cond_signal(&condition_); }
-  // Wakes the thread now, or cuts short its next sleep.
+  // Wakes the thread. If it is not asleep, its next sleep ends immediately.
   void wake() noexcept {
     pthread_mutex_lock(&mutex_);
     is_woken_ = true;
@@ -40,7 +40,7 @@ class Waker {
   }
   void restart() noexcept { is_stopped_ = is_woken_ = false; }  // only while no thread sleeps
 
-  // Returns false once stop() has been called.
+  // Sleeps for this time, or until woken or stopped. Returns false once stop() has been called.
   bool sleep(std::int64_t time_ns) noexcept {
     timespec until{};
     clock_gettime(kClock, &until);

@@ -1,4 +1,4 @@
-// A worker thread inside the host process: it receives none of the host's signals, has a small
+// A worker thread inside the host process. It receives none of the host's signals, has a small
 // stack, and can be forgotten in the child of a fork, where it does not exist.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace plimsoll::base {
 
 class Worker {
  public:
-  // An exception that leaves a thread ends the process.
+  // noexcept, because an exception that leaves a thread ends the process.
   using Body = void* (*)(void* argument) noexcept;
 
   explicit Worker(const char* name) noexcept : name_(name) {}
@@ -23,7 +23,8 @@ class Worker {
 
   Waker& waker() noexcept { return waker_; }
 
-  // Runs `body` until waker().sleep() returns false. Returns true if it is already running.
+  // Runs `body`, which must return once waker().sleep() returns false. Returns whether the thread
+  // runs.
   bool start(Body body, void* argument) noexcept {
     if (is_running_) return true;
     waker_.restart();

@@ -1,4 +1,4 @@
-// What the charts share: title, legend, axes, labels.
+// Parts that all charts share: title, legend, axes, labels.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace plimsoll::charts {
 // Margins of charts, in pixels.
 inline constexpr double kMargin = 12;       // of title, legend and charts without a y axis
 inline constexpr double kRightMargin = 14;  // of charts with a y axis
-inline constexpr double kLeftMargin = 16;   // more than the labels of the y axis
+inline constexpr double kLeftMargin = 16;   // in addition to the labels of the y axis
 inline constexpr double kPeakMargin = 24;   // above the plot, for the label of the peak
 inline constexpr double kAxisSize = 11;     // of the text on axes
 
@@ -31,7 +31,7 @@ struct LegendEntry {
   std::string label;
   page::Fill fill = {};      // a square
   page::Stroke stroke = {};  // or a line
-  bool begins_row = false;   // of entries about something else
+  bool begins_row = false;   // starts a new row, for entries about another subject
 };
 
 // Draws title, subtitle and legend; returns the y below them.
@@ -46,13 +46,12 @@ struct PlotArea {
   double bottom() const { return y + height; }
 };
 
-// The width that the labels of the ticks need.
 double tick_label_width(const std::vector<page::Tick>& ticks);
-// Grid lines and labels; bytes_at_top belongs to the top of the plot.
+// Draws grid lines and labels; the top of the plot is bytes_at_top.
 void add_byte_axis(page::Drawing& drawing, const PlotArea& plot,
                    const std::vector<page::Tick>& ticks, double bytes_at_top);
 
-// Text on a plate of the background, so that it is legible on top of lines.
+// Draws a text on a background, so that it is legible on top of lines.
 void add_plated(page::Drawing& drawing, const page::Text& text);
 inline page::Font font_of(const page::Text& text) {
   return {text.size, text.is_bold, text.is_mono};
@@ -63,22 +62,22 @@ class LabelRow {
  public:
   LabelRow(page::Drawing& drawing, double baseline) : drawing_(drawing), baseline_(baseline) {}
 
-  // Left of the axis, ending at x: what the labels count.
+  // Draws what the labels count, to the left of the axis, ending at x.
   void add_caption(double x, const std::string& caption);
   void add(double center, const std::string& label);
 
  private:
   page::Drawing& drawing_;
   double baseline_;
-  double end_ = 0;  // of the last label
+  double end_ = 0;  // right edge of the last label
 };
 
-// A bold label of something at x, at most as wide as the plot: the first of the texts that fits, to
-// the right of x + gap, else to the left of x - gap, else wherever there is room.
+// A bold label for a mark at x, at most as wide as the plot. Uses the first of the texts that fits:
+// right of x + gap, else left of x - gap, else anywhere in the plot.
 page::Text label_beside(const PlotArea& plot, double x, double gap, double baseline,
                         const std::vector<std::string>& texts);
 
-// A drawing that only says why there is no chart.
+// A drawing that only states why there is no chart.
 Chart message_chart(const std::string& message, const ChartOptions& options);
 
 }  // namespace plimsoll::charts

@@ -1,4 +1,4 @@
-// The groups of a chart: which lifetimes are one, in which order and colors they are shown.
+// The groups of a chart: which lifetimes form a group, and the order and colors of groups.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,6 @@
 
 namespace plimsoll::charts {
 
-// How a group is shown.
 struct GroupStyle {
   std::size_t group = 0;  // row of the groups' names
   std::string label;
@@ -28,17 +27,17 @@ struct GroupStyle {
   }
 };
 
-// By category if the recording has them, else by line.
+// Category if the recording has categories, else line.
 model::Dimension default_dimension(const model::Trace& trace, const model::DeviceTrace& device,
                                    const model::UserLines& lines);
 
-// All groups; of layers, down to the depth that has few enough of them to be distinguished.
-// nullopt if the recording lacks this information.
+// Layers are grouped at the deepest level that has few enough of them to distinguish; other
+// dimensions have all their groups. nullopt if the recording lacks this information.
 std::optional<tiles::Groups> groups_by(const model::Trace& trace, const model::DeviceTrace& device,
                                        const model::UserLines& lines, model::Dimension dimension);
 
-// `bytes` of each group decide the order of groups other than categories and phases: largest first,
-// "[everything else]" last. Categories are in the order of base::kStackOrder.
+// Categories are in the order of base::kStackOrder, and phases have a fixed order too. Other groups
+// are ordered by `bytes`, largest first, with "[everything else]" last.
 std::vector<GroupStyle> styles_of(const std::vector<std::string>& names,
                                   const std::vector<std::uint64_t>& bytes,
                                   model::Dimension dimension);

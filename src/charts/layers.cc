@@ -27,7 +27,7 @@ using report::LayerBytes;
 
 struct Node {
   const FoldedLayerRow* row = nullptr;
-  std::string name;  // without its parents; of the top level with them
+  std::string name;  // relative to its parent; the full path at the top level
   std::vector<std::size_t> children;
 };
 
@@ -53,7 +53,7 @@ std::vector<Node> tree_of(const report::Report& report, std::int32_t device) {
     by_path.emplace(path, at);
   }
   for (const auto& [parent, child] : edges) nodes[parent].children.push_back(child);
-  // What belongs to no layer comes last.
+  // Memory that belongs to no layer comes last.
   std::ranges::stable_partition(
       root.children, [&](std::size_t child) { return !nodes[child].row->layer.empty(); });
   nodes.push_back(std::move(root));

@@ -1,5 +1,5 @@
-// Layers as an icicle: the width of a box is the layer's live bytes with all layers inside it, and
-// the boxes below it are these. A stripe shows the phases that allocated the bytes.
+// Layers as an icicle: the width of a box is the live bytes of the layer and all layers inside it,
+// which are the boxes below it. A stripe shows the phases that allocated the bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::charts {
 
-// Of the layers of a device at the report's point in time, equal layers as one box. A sentence if
-// there are none.
+// Shows the layers of a device at the report's point in time; equal layers share a box. Without
+// layers, the chart is a sentence.
 Chart layers(const report::Report& report, std::int32_t device, const ChartOptions& options);
 
 }  // namespace plimsoll::charts

@@ -37,7 +37,7 @@ Error missing(std::string sentence) {
   return make_error(ErrorCode::kInvalidArgument, std::move(sentence));
 }
 
-// One plot: its recording, and what all plots do with it.
+// What all plots of a recording share: its device, point in time, title and errors.
 class PlotMaker {
  public:
   PlotMaker(const PlotInput& input, const PlotOptions& options)
@@ -66,7 +66,7 @@ class PlotMaker {
     return chart;
   }
 
-  // nullopt: the default. An error if bands or blocks cannot be grouped by it.
+  // nullopt: the default. Returns an error if bands or blocks cannot be grouped this way.
   Result<std::optional<model::Dimension>> dimension() const {
     if (options_.by.empty()) return std::optional<Dimension>();
     const std::optional<Dimension> by = model::dimension_named(options_.by);

@@ -1,5 +1,5 @@
-// Charts as pictures of their own, for papers and READMEs: with title and legend. If a recording
-// lacks what a chart shows, the result is an error that says why and what records it.
+// Charts as separate pictures with title and legend, for papers and READMEs. If a recording lacks
+// the data for a chart, the error says why and which recording would have them.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,10 @@ struct PlotInput {
 
 struct PlotOptions {
   double width = 960;
-  double height = 0;       // 0: what suits the chart
+  double height = 0;       // 0: a height that suits the chart
   std::string title = {};  // empty: from the recording
-  std::string by = {};     // of the timeline, and of blocks in segments: one of groupings()
-  std::string axis = {};   // of the timeline: one of axes(). Empty: what suits the recording
+  std::string by = {};     // grouping of the timeline or of blocks in segments: one of groupings()
+  std::string axis = {};   // axis of the timeline: one of axes(). Empty: suits the recording
 };
 std::vector<std::string> groupings();  // "category", "layer", ...
 std::vector<std::string> axes();       // "step", "time", "event"
@@ -40,8 +40,7 @@ struct Plot {
   std::string title;
 };
 
-// The device to plot: the wanted one, which the trace must have, else the main device of the
-// report.
+// The device to plot: the wanted one, which must be in the trace, else the report's main device.
 Result<std::size_t> device_to_plot(const model::Trace& trace, const report::Report& report,
                                    const std::optional<model::Device>& wanted);
 
@@ -55,11 +54,11 @@ Result<Plot> plot_timeline(const PlotInput& input, const PlotOptions& options);
 Result<Plot> plot_layers(const PlotInput& input, const PlotOptions& options);
 Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options);
 Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options);
-// Of the main device of each report. The reports must be of different ranks.
+// Plots the main device of each report. The reports must be of different ranks.
 Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options);
 
-// For exporters, which write a picture whatever is in the recording: the timeline of the only
-// device of the report's tables, else of the main device; or the reason why there is none.
+// For exporters, which always write a picture: the timeline of the only device in the report's
+// tables, else of the main device; or a picture with the reason why there is none.
 Plot timeline_to_export(const model::Trace& trace, const report::Report& report,
                         const model::UserLines& lines);
 

@@ -38,7 +38,7 @@ struct Grid {
   std::vector<Row> rows;
   std::vector<double> medians;  // by column
   std::uint64_t steps_each = 1;
-  bool has_rest = true;  // the last column is a step that has ended on no rank
+  bool has_rest = true;  // the last column is a step that has not ended on any rank
 
   bool is_rest(std::size_t column) const {
     return has_rest && steps_each == 1 && column + 1 == steps.size();
@@ -54,7 +54,7 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// Columns of one step, or of several with their highest peak.
+// Each column is one step, or several steps with their highest peak.
 Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns) {
   Grid grid;
   std::map<std::uint64_t, std::size_t> columns;
@@ -153,7 +153,7 @@ class RanksPainter {
   static constexpr double kWidestCell = 110;
   static constexpr double kNarrowestCell = 3;
   static constexpr double kLevels = 16;            // of each of the two colors
-  static constexpr std::size_t kMostCells = 4000;  // with a shape and a tooltip each
+  static constexpr std::size_t kMostCells = 4000;  // each has a shape and a tooltip
   static constexpr double kLeastScale = 1 << 20;   // smaller deviations are not made visible
 
   double x_of(std::size_t column) const { return plot_.x + pitch_ * static_cast<double>(column); }
@@ -192,11 +192,11 @@ class RanksPainter {
   double deviation(const Row& row, std::size_t column) const {
     return row.cells[column].bytes - grid_.medians[column];
   }
-  // -kLevels to kLevels.
+  // From -kLevels to kLevels.
   double level(const Row& row, std::size_t column) const {
     return std::round(std::clamp(deviation(row, column) / scale_, -1.0, 1.0) * kLevels);
   }
-  // After the neighbors of the same color, which thousands of cells share.
+  // The end of the run of neighbors with the same color, which share a shape.
   std::size_t end_of_run(const Row& row, std::size_t begin) const {
     std::size_t end = begin + 1;
     while (end < row.cells.size() && row.cells[end].has_value == row.cells[begin].has_value &&
@@ -229,7 +229,7 @@ class RanksPainter {
     return base::format_count(grid_.steps_each) + " steps from " + std::to_string(first);
   }
 
-  // Labels of rows that are lower than text: every second, fourth, ...
+  // If rows are lower than text, only every second, fourth, ... has a label.
   bool is_labelled(std::size_t row) const {
     std::size_t every = 1;
     while (row_height_ * static_cast<double>(every) < 13) every *= 2;
@@ -268,7 +268,7 @@ class RanksPainter {
   Chart chart_;
   PlotArea plot_;
   Grid grid_;
-  double scale_ = 1;  // the deviation of the full color
+  double scale_ = 1;  // the deviation that gets the full color
   double row_height_ = 0;
   double pitch_ = 0;
 };

@@ -1,5 +1,5 @@
-// The ranks of a run side by side: how far each rank's peak in each step is from the median of that
-// step.
+// The ranks of a run, one row each: how far a rank's peak in each step is from the median of all
+// ranks in that step.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct RankSteps {
   std::int32_t device = 0;  // whose steps are shown
 };
 
-// One row for each rank, in this order; a failed rank ends with a cross. A sentence if no rank has
-// steps.
+// Draws one row for each rank, in the given order; the row of a failed rank ends with a cross. If
+// no rank has steps, the chart is a sentence.
 Chart ranks(const std::vector<RankSteps>& ranks, const ChartOptions& options);
 
 }  // namespace plimsoll::charts

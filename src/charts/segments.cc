@@ -102,11 +102,11 @@ class SegmentsPainter {
   static constexpr double kRow = 18;
   static constexpr double kRounding = 0.02;  // of positions
   static constexpr double kGap = 2;          // between segments
-  // Parts of a segment that are narrower are drawn as one: at first, and until there are few
-  // enough.
+  // Narrower parts of a segment are drawn as one. This is the initial limit; it grows until there
+  // are few enough parts.
   static constexpr double kThinnest = 0.8;
   static constexpr std::size_t kMostParts = 2'000;   // drawn, on a wide chart
-  static constexpr std::size_t kMostSegments = 600;  // all others are one
+  static constexpr std::size_t kMostSegments = 600;  // all others are drawn as one
   static constexpr std::size_t kFewestRows = 4;
   static constexpr std::size_t kMostRows = 26;  // unless a height is chosen
 
@@ -136,7 +136,7 @@ class SegmentsPainter {
 
   double width_of(std::uint64_t bytes) const { return static_cast<double>(bytes) * per_byte_; }
 
-  // A chart of many segments ends with the sum of the smaller ones.
+  // In a chart of many segments, the last one is the sum of the smaller ones.
   void choose_shown() {
     const double share = std::clamp(options_.width / 1200, 0.25, 1.0);
     const auto most = static_cast<std::size_t>(static_cast<double>(kMostSegments) * share);
@@ -163,7 +163,7 @@ class SegmentsPainter {
     shown_.push_back(&rest_);
   }
 
-  // Where the next segment begins: in the next row, if it does not fit in this one but in a row.
+  // Begins the next row if the segment does not fit into this row but fits into a whole one.
   void wrap(double width) {
     if (at_ > 0 && at_ + width > plot_.width + kRounding && width <= plot_.width) next_row();
   }
@@ -191,7 +191,7 @@ class SegmentsPainter {
     return rows;
   }
 
-  // The largest scale whose rows fit.
+  // Chooses the largest scale at which the rows fit.
   void choose_scale() {
     std::size_t most = std::clamp((shown_.size() + 7) / 8, kFewestRows, kMostRows);
     if (options_.height > 0) {
@@ -211,7 +211,7 @@ class SegmentsPainter {
     }
   }
 
-  // The end of the run of parts that begins at `first` and is drawn as one; `bytes` are theirs.
+  // The end of the run of parts from `first` that is drawn as one; sets `bytes` to its size.
   std::size_t end_of_run(const SegmentParts& segment, std::size_t first,
                          std::uint64_t& bytes) const {
     bytes = segment.parts[first].size_bytes;
@@ -222,7 +222,7 @@ class SegmentsPainter {
     return end;
   }
 
-  // So that the size of a drawing does not depend on the number of blocks.
+  // Limits the number of parts, so that the size of a drawing is independent of that of blocks.
   void choose_thinnest() {
     const auto most = static_cast<std::size_t>(
         std::max(static_cast<double>(kMostParts) * std::min(1.0, plot_.width / 1200), 200.0));
@@ -272,7 +272,7 @@ class SegmentsPainter {
 
   bool fits(std::uint64_t bytes) const { return at_ + width_of(bytes) <= plot_.width + kRounding; }
 
-  // Most segments are one block or free: one shape is enough.
+  // Most segments are a single block or free, and need one shape.
   void add_whole(const SegmentParts& segment) {
     const SegmentPart& part = segment.parts.front();
     const double width = width_of(part.size_bytes);
@@ -298,7 +298,7 @@ class SegmentsPainter {
         piece_begin_ = 0;
       }
       const double here = std::min(width, plot_.width - at_);
-      // A seam between blocks that are wide enough.
+      // Leaves a seam after a block that is wide enough.
       const double seam = part.kind == RangeKind::kBlock && here > 4 ? 0.5 : 0;
       chart_.drawing.add(page::Rect{
           plot_.x + at_, y(), here - seam, kBar, fill_of(part), {}, {tooltip(part, bytes, parts)}});
@@ -362,11 +362,11 @@ class SegmentsPainter {
   std::vector<const SegmentParts*> shown_;
   SegmentParts rest_;  // the sum of the others
   std::size_t rest_count_ = 0;
-  bool is_rest_ = false;  // the segment being drawn is that sum
+  bool is_rest_ = false;  // whether rest_ is being drawn
   double per_byte_ = 0;
   double thinnest_ = kThinnest;
   std::size_t rows_ = 0;
-  double at_ = 0;  // in the current row
+  double at_ = 0;  // x in the current row
   std::size_t row_ = 0;
   double piece_begin_ = 0;  // of the segment, in the current row
 };

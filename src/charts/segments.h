@@ -1,5 +1,5 @@
-// The segments of a device at a point in time: the area of a box is bytes. Free memory that a block
-// pins is hatched; memory that could be returned to the driver is plain.
+// The segments of a device at a point in time. The area of a box shows its bytes. Free memory that
+// a block pins is hatched; memory that could be returned to the driver is plain.
 #pragma once
 
 #include <cstdint>

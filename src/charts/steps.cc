@@ -22,7 +22,7 @@ using page::Paint;
 using page::Text;
 using report::StepRow;
 
-// Steps next to each other that are one bar.
+// Adjacent steps that share a bar.
 struct Bar {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -31,7 +31,7 @@ struct Bar {
   bool is_complete = true;
 };
 
-// What the steps certainly leave behind, by the report's table.
+// The bytes that each step certainly leaves behind, from the report's table of growth.
 struct Slope {
   double bytes_per_step = 0;
   std::size_t lines = 0;
@@ -46,7 +46,7 @@ std::vector<StepRow> rows_of(const report::Report& report, std::int32_t device) 
   return rows;
 }
 
-// The marks of the chart's steps are what the table calls "step".
+// The steps of this chart are those that the table of growth calls "step".
 std::optional<Slope> certain_slope(const report::Report& report, std::int32_t device) {
   Slope slope;
   for (const report::GrowthRow& row : report.tables.growth) {
@@ -98,7 +98,7 @@ class StepsPainter {
 
  private:
   static constexpr double kBottom = 26;
-  static constexpr double kHeight = 200;  // of the whole drawing without its header
+  static constexpr double kHeight = 200;  // height of the drawing without its header
   static constexpr double kHeadroom = 1.06;
   static constexpr double kNarrowestBar = 4;
   static constexpr double kWidestBar = 90;
@@ -211,7 +211,7 @@ class StepsPainter {
                                     {label + " \xC2\xB7 " + name_of(bar), label}));
   }
 
-  // A line with the table's growth, as high as half of the floors after the warm-up.
+  // Draws the table's growth as a line through the median of the floors after the warm-up.
   void add_slope() {
     if (!slope_) return;
     std::vector<double> residuals;
@@ -236,7 +236,7 @@ class StepsPainter {
         {point(slope_->first_row).x, 0, label, 11.5, Paint::kCritical, Anchor::kStart, true});
   }
 
-  // Above the bars where the growth begins, which are the lowest.
+  // Places the label above the bars at the beginning of the growth, which are the lowest.
   void add_slope_label(Text text) {
     const double width = page::text_width(text.text, font_of(text));
     text.x = std::clamp(text.x, plot_.x, std::max(plot_.right() - width, plot_.x));
@@ -247,7 +247,7 @@ class StepsPainter {
       highest = std::max(highest, bars_[i].peak_bytes);
     }
     text.y = y_of(static_cast<double>(highest)) - 8;
-    // In the row of the peak's label there is no room: on the bars instead.
+    // If it would collide with the label of the peak, it is placed on the bars instead.
     if (text.y < plot_.y + 26) text.y = plot_.y + 34;
     add_plated(chart_.drawing, text);
   }

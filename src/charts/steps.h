@@ -8,8 +8,8 @@
 
 namespace plimsoll::charts {
 
-// Of the steps of a device in the report. If there are too many for the width, neighbors are one
-// bar with the highest peak and the highest floor of them. A sentence if no steps are marked.
+// Shows the steps of a device in the report. If there are too many for the width, adjacent steps
+// share a bar with their highest peak and highest floor. A sentence if no steps are marked.
 Chart steps(const report::Report& report, std::int32_t device, const ChartOptions& options);
 
 }  // namespace plimsoll::charts

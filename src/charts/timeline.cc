@@ -29,7 +29,7 @@ double height_of(std::int64_t bytes) {
   return static_cast<double>(std::max<std::int64_t>(0, bytes));
 }
 
-// The highest stack, which in files that contradict themselves differs from the totals.
+// The height of the highest stack. It differs from the totals if the file contradicts itself.
 double highest_stack(const TimelineData& data) {
   double highest = 0;
   for (std::size_t i = 0; i < data.columns.size(); ++i) {
@@ -64,7 +64,7 @@ class TimelinePainter {
     place();
     const std::vector<page::Tick> ticks = page::byte_ticks(chart_.bytes_at_top);
     PlotArea axis = plot_;
-    if (data_.is_truncated) {  // its strip is between the labels and the bands
+    if (data_.is_truncated) {  // the strip that shows this is between labels and bands
       axis.x -= kTruncatedStrip;
       axis.width += kTruncatedStrip;
     }
@@ -84,13 +84,13 @@ class TimelinePainter {
   }
 
  private:
-  static constexpr double kFailureRow = 16;  // more of it, if memory ran out
+  static constexpr double kFailureRow = 16;  // additional height if memory ran out
   static constexpr double kBottom = 34;      // below the plot: ribbon and labels
-  static constexpr double kHeight = 320;     // of the whole drawing without its header
+  static constexpr double kHeight = 320;     // height of the drawing without its header
   static constexpr double kHeadroom = 1.04;  // of the y axis above the highest line
   static constexpr double kSeam = 0.75;      // between bands that are at least kSeamFrom high
   static constexpr double kSeamFrom = 3;
-  // As the report's tables call it.
+  // The name in the report's tables.
   static constexpr const char* kOlder = "allocated before the recording, not in the file";
   static constexpr double kRibbon = 5;
   static constexpr double kTruncatedStrip = 7;
@@ -150,7 +150,7 @@ class TimelinePainter {
     plot_.x = std::round(std::max(labels, 30.0) + kLeftMargin);
     if (data_.is_truncated) plot_.x += kTruncatedStrip;
     plot_.width = std::floor(std::max(drawing().width - kRightMargin - plot_.x, 40.0));
-    // One pixel for each column is sharper than nearly one.
+    // Columns of exactly one pixel are sharper than columns of nearly one.
     const auto columns = static_cast<double>(data_.columns.size());
     if (columns <= plot_.width && plot_.width - columns < kSnapTolerance) {
       plot_.x += plot_.width - columns;
@@ -197,7 +197,7 @@ class TimelinePainter {
     drawing().add(std::move(area));
   }
 
-  // The outline of the whole stack.
+  // Draws the outline of the whole stack.
   void add_total(const std::vector<double>& edges, const std::vector<double>& totals) {
     page::Polyline line;
     line.stroke = {Paint::kInk, 1, 0, 0, 0.55};
@@ -286,7 +286,7 @@ class TimelinePainter {
                                                        : data_.steps[last].label;
   }
 
-  // Thins the labels until they fit: every step, every second, fifth, tenth...
+  // Thins the labels until they fit: every step, every second, every fifth, every tenth...
   void add_steps() {
     const double narrowest = plot_.width / static_cast<double>(data_.steps.size());
     const double room = page::text_width(last_step(), {kAxisSize}) + 12;
@@ -316,7 +316,7 @@ class TimelinePainter {
     return "\xE2\x80\xA6";
   }
 
-  // A line at each failure; the label is at the last one.
+  // Draws a line at each failure, and a label at the last one.
   void add_failures() {
     if (data_.failures.empty()) return;
     const double top = plot_.y - kFailureRow - 2;
@@ -340,7 +340,7 @@ class TimelinePainter {
                label_beside(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
   }
 
-  // The dashed line at the peak, the mark and its label. Other labels of lines make room for it.
+  // Draws the dashed line at the peak with its mark and label. The limit's label avoids this label.
   void add_peak() {
     if (peak_ <= 0 || !data_.is_peak_known) return;
     const double y = std::round(y_of(static_cast<double>(peak_bytes()))) + 0.5;
@@ -363,7 +363,7 @@ class TimelinePainter {
     text.text = page::fitted(text.text, font_of(text), plot_.width - 4);
     const double width = page::text_width(text.text, font_of(text));
     const double peak_left = peak.anchor == Anchor::kEnd ? peak.x - peak_width : peak.x;
-    // At the other end if the label of the peak is near.
+    // Moves to the other end if the label of the peak is near.
     if (std::fabs(peak.y - text.y) < 16 && peak_left + peak_width > text.x - width - 8) {
       text.anchor = Anchor::kStart;
       text.x = plot_.x + 2;
@@ -393,7 +393,7 @@ class TimelinePainter {
   bool shows_reserved_ = false;
   bool shows_limit_ = false;
   bool has_unexplained_ = false;
-  double limit_y_ = 0;  // 0: there is no line
+  double limit_y_ = 0;  // 0: no line
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Memory over time as stacked bands: every column shows a live set that occurred, to the byte.
+// Memory over time as stacked bands. Every column is a live set that occurred, to the byte.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct TimelineQuestion {
   std::optional<model::Dimension> by = {};   // nullopt: the default
   std::optional<tiles::AxisKind> axis = {};  // nullopt: the best
   std::size_t columns = 880;
-  std::size_t most_groups = 8;  // of groups that are no categories; the rest is one more
+  std::size_t most_groups = 8;  // except for categories; the rest is one more group
 };
 
 // A part of the x axis, in columns (0 at the left edge).
@@ -35,14 +35,14 @@ struct AxisSpan {
 
 struct TimelineData {
   tiles::AxisKind axis = tiles::AxisKind::kEvent;
-  double end = 0;  // of the axis
+  double end = 0;  // end of the axis
   model::Dimension by = model::Dimension::kCategory;
   std::vector<tiles::Column> columns;
   tiles::Bands bands;                      // at the points of the columns
   std::vector<GroupStyle> stack;           // from the bottom up
   std::vector<std::int64_t> not_in_bands;  // by column: live bytes that no allocation explains
   std::size_t peak_column = 0;
-  bool is_peak_known = true;  // false: events and segments of the file disagree
+  bool is_peak_known = true;  // false: events and segments in the file disagree
   std::string peak_place;     // "step 2", "event 2,026"
   struct Failure {
     std::uint64_t event = 0;
@@ -59,14 +59,14 @@ struct TimelineData {
   double most_bytes() const;  // live, in any column
 };
 
-// `report` is the device's. The grouping and the axis must be known. Columns without events at
-// either end of the axis still show the state.
+// `report` is the report of the device. The grouping and the axis must be known. Columns without
+// events at either end of the axis still show the state.
 TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& device,
                            const report::DeviceReport& report, const model::UserLines& lines,
                            const TimelineQuestion& question);
 
-// The same with fewer columns, a divisor of their number. Columns nest, so each shows the point of
-// one of those that it replaces.
+// Returns the same data with fewer columns; `columns` divides their number. Columns nest, so each
+// shows the point of one of the columns that it replaces.
 TimelineData coarser(const TimelineData& data, std::size_t columns);
 
 Chart timeline(const TimelineData& data, const ChartOptions& options);

@@ -15,7 +15,7 @@ namespace {
 using model::Dimension;
 using tiles::AxisKind;
 
-// Groups of which there are few, with an order of their own: none is summed.
+// Dimensions with few groups in a fixed order, all of which are shown.
 bool is_shown_whole(Dimension dimension) {
   return dimension == Dimension::kCategory || dimension == Dimension::kPhase;
 }
@@ -61,7 +61,7 @@ std::vector<AxisSpan> step_spans(const std::vector<model::StepEnd>& ends, const 
   return spans;
 }
 
-// Runs of columns in whose points the last allocation was made in the same phase.
+// Runs of columns at whose points the last allocation was made in the same phase.
 std::vector<AxisSpan> phase_spans(const model::Trace& trace, const model::DeviceTrace& device,
                                   const std::vector<tiles::Column>& columns) {
   std::vector<AxisSpan> spans;
@@ -102,7 +102,7 @@ tiles::Groups chosen_groups(const model::Trace& trace, const model::DeviceTrace&
   tiles::Groups groups = groups_by(trace, device, lines, data.by).value_or(tiles::Groups{});
   if (is_shown_whole(data.by) || groups.names.size() <= question.most_groups + 1) return groups;
   const std::int64_t peak = data.columns[data.peak_column].point;
-  // The largest at the peak and the largest overall may differ: then fewer of each are kept.
+  // The largest at the peak may differ from the largest overall; then fewer of each are kept.
   tiles::Groups kept;
   for (std::size_t keep = question.most_groups; keep > 0; --keep) {
     kept = tiles::largest(trace, device, groups, points, std::span(&peak, 1), keep);
@@ -127,8 +127,8 @@ std::vector<Value> picked(std::span<const Value> values, const std::vector<std::
   return out;
 }
 
-// The column that shows the point of all. One without events shows the state before its span, so it
-// only counts if no other has any.
+// The column with the highest point. A column without events shows the state before its span, so it
+// counts only if no column has events.
 std::size_t highest_of(std::span<const tiles::Column> columns) {
   const auto highest = std::ranges::max_element(columns, {}, [](const tiles::Column& column) {
     return std::pair(column.first_event < column.end_event, column.live_bytes);

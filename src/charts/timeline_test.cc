@@ -52,7 +52,7 @@ ChartOptions with_legend(double width = 960) {
   return options;
 }
 
-// Parameters, activations that come and go, `steps` times.
+// A training run of `steps` steps: parameters, and activations that are allocated and freed.
 Made training(std::uint64_t steps) {
   TraceMaker maker;
   maker.alloc_reported(0x1000, 4 * kMib, {.category = "parameter"});
@@ -64,7 +64,7 @@ Made training(std::uint64_t steps) {
   return Made(maker.finish());
 }
 
-// The bytes of a band in the column at the share of the plot's width.
+// The bytes of a band in the column at this share of the plot's width.
 double bytes_in(const Chart& chart, const page::Area& band, double share) {
   const double x = chart.x + chart.width * share;
   for (std::size_t i = 0; i < band.tops.size(); ++i) {
@@ -182,7 +182,7 @@ TEST(Timeline, other_groups_are_stacked_by_size_and_the_rest_is_summed) {
 
 TEST(Timeline, there_are_never_more_groups_than_colors) {
   TraceMaker maker;
-  for (std::uint64_t i = 1; i <= 40; ++i) {  // those that live longest are the smallest
+  for (std::uint64_t i = 1; i <= 40; ++i) {  // the smallest live longest
     maker.alloc(0x1000 * i, i * kMib, maker.stack({{"train.py", static_cast<uint32_t>(i), "f"}}));
   }
   TimelineQuestion question;

@@ -33,7 +33,7 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, unknown);
 }
 
-// The logs that the arguments name: a folder or "latest" means the newest run below it.
+// The logs that the arguments name. For a folder or "latest", the newest run below it.
 Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
   std::vector<std::string> words = arguments.values("FILE");
   if (words.empty()) words = {"latest"};

@@ -40,7 +40,7 @@ int wait_for(pid_t child) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// This process ignores SIGPIPE, and the child would inherit that. Signals that our parent ignores
+// This process ignores SIGPIPE, which the child must not inherit. Signals that our parent ignores
 // stay ignored.
 class SpawnAttributes {
  public:
@@ -61,8 +61,8 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_{};
 };
 
-// The child to which signals are forwarded; 0 before it starts. Earlier signals are forwarded when
-// it starts.
+// The child that receives our signals; 0 until it starts. Signals that arrive earlier are forwarded
+// when it starts.
 std::atomic<pid_t> successor{0};
 std::atomic<int> early_signal{0};
 
@@ -80,7 +80,7 @@ void pass_on(int number, siginfo_t* reported, void*) {
 
 constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-// Forwards signals from construction to destruction.
+// Forwards signals while it exists.
 class PassedOnSignals {
  public:
   PassedOnSignals() {

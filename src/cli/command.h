@@ -43,7 +43,7 @@ struct Option {
   bool is_required = false;
 };
 
-// The arguments given by the user, by the name of the option or positional.
+// The arguments that the user gave, by name of option or positional.
 class Arguments {
  public:
   bool has(const std::string& name) const { return values_.count(name) != 0; }
@@ -78,7 +78,7 @@ struct Command {
   std::vector<Option> options;
   std::vector<Section> sections;
   int (*run)(const Arguments&) = nullptr;  // the exit code
-  // Used instead of `run` if most of the arguments belong to another program; gets them unparsed.
+  // Replaces `run` if most of the arguments belong to another program. The words are unparsed.
   int (*run_words)(const std::vector<std::string>&) = nullptr;
 };
 

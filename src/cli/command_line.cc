@@ -15,7 +15,7 @@ Error usage_error(const Command& command, const std::string& sentence) {
                     sentence + " (plimsoll " + command.name + " --help)");
 }
 
-// `which` is an option, or a positional.
+// `which` is an Option or a Positional.
 Status check_choices(const Command& command, const auto& which,
                      const std::vector<std::string>& given) {
   if (which.choices.empty()) return {};
@@ -28,7 +28,7 @@ Status check_choices(const Command& command, const auto& which,
   return {};
 }
 
-// "a,b" -> "a", "b"; without empty ones.
+// "a,b" -> "a", "b". Empty parts are dropped.
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> values;
   while (!list.empty()) {
@@ -39,8 +39,8 @@ std::vector<std::string> split(std::string_view list) {
   return values;
 }
 
-// One pass over the words: an option takes the rest of its own word or the next word, whatever that
-// begins with. Everything else is positional.
+// Parses the words in one pass: the value of an option is the rest of its word or the next word,
+// whatever that begins with. Everything else is positional.
 class Parser {
  public:
   Parser(const Command& command, const std::vector<std::string>& words)
@@ -53,7 +53,7 @@ class Parser {
         positionals_.insert(positionals_.end(), words_.begin() + offset(next_ + 1), words_.end());
         break;
       }
-      if (word.size() < 2 || word[0] != '-') {  // "-" is a file
+      if (word.size() < 2 || word[0] != '-') {  // "-" is a file name
         positionals_.push_back(word);
       } else {
         PLIMSOLL_TRY(word.starts_with("--") ? take_long(word) : take_short(word));
@@ -119,7 +119,7 @@ class Parser {
     return {};
   }
 
-  // The first positional that takes several gets all that are left.
+  // The first positional that accepts several words gets all that are left over.
   Status distribute_positionals() {
     std::size_t taken = 0;
     for (const Positional& positional : command_.positionals) {

@@ -1,4 +1,4 @@
-// The table of commands. Adding one takes its file, a line here and a line in the table.
+// The table of commands. A new command needs its file, a line here and a line in the table.
 #pragma once
 
 #include <vector>

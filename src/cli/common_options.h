@@ -22,7 +22,7 @@ text::Color chosen_color(const Arguments& arguments);
 // The checked value of --top.
 Result<std::size_t> chosen_top(const Arguments& arguments, std::size_t if_not_given);
 
-// --fail-on, which takes a severity or one of these ids.
+// --fail-on, which takes a severity or one of `ids`.
 Option fail_on_option(const std::ranges::input_range auto& ids) {
   Option option{"--fail-on",
                 "",

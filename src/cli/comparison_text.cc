@@ -21,7 +21,7 @@ using logs::LogComparison;
 using sample::number_text;
 using text::TextTable;
 
-// With more runs than this, runs are rows instead of columns.
+// If there are more runs, each is a row instead of a column.
 constexpr std::size_t kMostColumns = 4;
 constexpr std::size_t kMostFiguresOfVerdict = 3;
 
@@ -73,7 +73,7 @@ std::string odd_text(const LogComparison& comparison, const ComparedFigure& figu
   return figure.outlier ? label(comparison, *figure.outlier) : "";
 }
 
-// The minimum and the maximum, each with its run if they differ.
+// The minimum and the maximum, each with its run unless they are equal.
 std::vector<std::string> extremes_text(const LogComparison& comparison,
                                        const ComparedFigure& figure) {
   std::optional<std::size_t> least;

@@ -38,7 +38,7 @@ bool takes_recording(const Command& command) {
   });
 }
 
-// The fixed values of an argument, other than files.
+// The fixed values of an argument; files are not among them.
 std::vector<std::string> argument_words(const Command& command) {
   if (command.name == "help") {
     std::vector<std::string> names;
@@ -51,7 +51,7 @@ std::vector<std::string> argument_words(const Command& command) {
   return words;
 }
 
-// Whether it takes paths: true unless it has fixed values.
+// Whether the argument takes paths: true unless it has fixed values.
 bool takes_files(const Command& command) {
   return !command.positionals.empty() && command.name != "help" &&
          command.positionals.front().choices.empty();

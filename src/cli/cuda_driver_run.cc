@@ -19,11 +19,11 @@ namespace {
 
 constexpr const char* kLibrary = "libplimsoll_cuda_driver.so";
 
-// $PLIMSOLL_CUDA_LIBRARY, or next to this command, or in the Python package that contains it.
+// PLIMSOLL_CUDA_LIBRARY, or next to this command, or in the Python package that contains it.
 std::string find_library() {
   std::error_code error;
   if (const char* chosen = std::getenv("PLIMSOLL_CUDA_LIBRARY"); chosen != nullptr) {
-    // programs change their working directory
+    // An absolute path, because programs change their working directory.
     return std::filesystem::absolute(chosen, error).string();
   }
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
@@ -41,7 +41,7 @@ std::string find_library() {
   return {};
 }
 
-// Prints what was recorded. Returns kFine, or why nothing was, as in linked_program_run.cc.
+// Prints what was recorded. Returns kFine, or the exit code for why nothing was recorded.
 int report_driver_run(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (!log.is_loaded) {
@@ -59,7 +59,7 @@ int report_driver_run(const RunLog& log, const std::string& program) {
   return kFine;
 }
 
-// The linker splits the list at spaces and colons.
+// The dynamic linker splits LD_PRELOAD at spaces and colons.
 void preload(const std::string& library) {
   const char* before = std::getenv("LD_PRELOAD");
   const std::string list = before != nullptr && *before != '\0' ? std::string(before) + ":" : "";

@@ -1,5 +1,5 @@
-// plimsoll run --cuda-driver: runs the program with our library preloaded, which records its
-// requests to the CUDA driver, and finally reports where the recording is.
+// plimsoll run --cuda-driver: runs a program with Plimsoll's library preloaded, which records the
+// program's requests to the CUDA driver, and then reports where the recording is.
 #pragma once
 
 #include <string>

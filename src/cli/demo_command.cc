@@ -41,7 +41,7 @@ bool is_page(const std::string& path) {
   return text_of(path).find(exporters::html::kGenerator) != std::string::npos;
 }
 
-// The user's files are kept; files of an earlier demo are replaced.
+// Checks that the demo replaces only files of an earlier demo, never other files of the user.
 Status check_outputs(const Outputs& outputs, const std::string& text, const Arguments& arguments) {
   const bool may_replace = !arguments.has("--output");
   const std::string* kept = nullptr;
@@ -57,7 +57,7 @@ Status check_outputs(const Outputs& outputs, const std::string& text, const Argu
                     *kept + " exists; name another file with -o (plimsoll demo --help)");
 }
 
-// Next to the trace, so that the user can read and fix the code.
+// Writes the script next to the trace, so that the user can read and fix the code.
 Status write_script(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
@@ -67,7 +67,7 @@ Status write_script(const std::string& path, const std::string& text) {
 
 Status announce(const std::string& text) { return print(text + "\n"); }
 
-// Returns the recording, or the exit status of the program if it failed.
+// Returns the path of the recording, or the exit status of the program if it failed.
 Result<int> record(const std::string& path, const std::string& script) {
   const std::vector<std::string> words = {"run", "--force", "-o", path, script};
   PLIMSOLL_TRY(
@@ -85,10 +85,10 @@ int report(Arguments arguments, const std::string& path) {
   return find_command("report")->run(arguments);
 }
 
-// Where there is a desktop, and someone who reads the output.
+// Opens the page only on a desktop, and only if stdout is a terminal.
 void open_in_browser(const std::string& page) {
   if (::isatty(STDOUT_FILENO) == 0 || (!is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY"))) return;
-  // Some desktops keep xdg-open running as long as the browser.
+  // On some desktops, xdg-open runs until the browser is closed.
   (void)run_program({"sh", "-c", "xdg-open \"$0\" >/dev/null 2>&1 &", page});
 }
 

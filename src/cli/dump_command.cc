@@ -18,7 +18,7 @@ int run_dump(const Arguments& arguments) {
   const Status status = engine::dump(arguments.value("FILE"), [&](std::string_view lines) {
     if (is_interrupted()) written = make_error(ErrorCode::kInterrupted, "interrupted");
     if (written) written = print(lines);
-    return written.ok() && std::ferror(stdout) == 0;  // the reader of a pipe may have closed it
+    return written.ok() && std::ferror(stdout) == 0;  // false if the reader closed the pipe
   });
   if (!written) return complain(written.error());
   if (!status) return complain(status.error());

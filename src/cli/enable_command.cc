@@ -1,4 +1,4 @@
-// plimsoll enable, plimsoll disable: set whether PLIMSOLL=1 records programs that do not import
+// plimsoll enable and plimsoll disable: whether PLIMSOLL=1 records programs that do not import
 // plimsoll.
 
 #include <string>

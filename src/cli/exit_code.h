@@ -9,10 +9,10 @@ inline constexpr int kFine = 0;
 inline constexpr int kFindingToFailOn = 1;  // a finding selected by --fail-on
 inline constexpr int kUsageError = 2;
 inline constexpr int kUnreadableInput = 3;
-inline constexpr int kInternalError = 4;  // a bug, no memory, or the output could not be written
-inline constexpr int kInterrupted = 130;  // Ctrl-C, as shells count it
+inline constexpr int kInternalError = 4;  // a bug, out of memory, or failed output
+inline constexpr int kInterrupted = 130;  // Ctrl-C: 128 + SIGINT, as in shells
 
-// For an error in opening a file or in a request.
+// The exit code for an error in opening a file or in a request.
 inline int exit_code_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

@@ -43,7 +43,7 @@ Status write_export(const Session& session, const std::string& format, OutputFil
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   if (output.reader_has_gone()) return {};
   if (!status && status.error().code != ErrorCode::kIo) return status;
-  return output.finish();  // it has the reason why the output was rejected
+  return output.finish();  // returns the reason why the output was rejected
 }
 
 Result<std::string> export_path(const Arguments& arguments, const std::string& suffix) {
@@ -95,7 +95,7 @@ Status run(const Arguments& arguments) {
   }
   const std::vector<ExportFormat> formats = Session::export_formats();
   const auto format = std::ranges::find(formats, arguments.value("--to"), &ExportFormat::name);
-  if (format == formats.end()) {  // --to is checked as a choice, so there are no formats at all
+  if (format == formats.end()) {  // --to is one of the choices, so this build has no formats
     return make_error(ErrorCode::kInvalidArgument, "this build has no export formats");
   }
   PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, format->suffix));

@@ -11,7 +11,7 @@ namespace plimsoll::cli {
 
 std::string usage(const Command& which);        // "plimsoll report FILE... [OPTION...]"
 std::string option_help(const Option& option);  // with its choices
-// Status and meaning.
+// Each exit status with its meaning.
 const std::vector<std::pair<std::string, std::string>>& exit_codes();
 
 std::string overview();                     // plimsoll --help

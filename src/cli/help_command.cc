@@ -1,4 +1,4 @@
-// plimsoll help: the same as --help, and docs/cli.md.
+// plimsoll help: prints the help of a command, docs/cli.md or the manual page.
 
 #include <string>
 

@@ -12,7 +12,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// Prints what was recorded. Returns kFine, or the reason why nothing was.
+// Prints what was recorded. Returns kFine, or the exit code for why nothing was recorded.
 int report_linked_run(const RunLog& log, const std::string& program) {
   for (const std::string& why : log.failures) complain("nothing was recorded: " + why);
   if (log.recordings.empty() && !log.failures.empty()) return kInternalError;

@@ -1,5 +1,5 @@
-// plimsoll run -- PROGRAM: runs a program that is linked with Plimsoll, or a Python that imports
-// it, and reports where it wrote its recording.
+// plimsoll run -- PROGRAM: runs a program that links Plimsoll, or a Python that imports it, and
+// reports where the program wrote its recording.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ std::string duration_text(std::int64_t duration_ns) {
   return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
 }
 
-// In the unit of the figure, which is the suffix of its name.
+// Formats a value in the unit of the figure, which is the suffix of its name.
 std::string value_text(const Figure& figure, const std::optional<double>& value) {
   if (!value) return "-";
   if (figure.name.ends_with("_bytes")) return bytes_text(*value);
@@ -43,7 +43,7 @@ std::string value_text(const Figure& figure, const std::optional<double>& value)
   return number_text(*value, "%.6g");
 }
 
-// "large_tensor_bytes" -> "large tensor bytes"; sizes lose the suffix.
+// The name of a figure for readers, without its unit: "peak_allocated_bytes" -> "peak allocated".
 std::string spoken(std::string name) {
   for (const std::string_view unit : {"_bytes", "_percent"}) {
     if (name.ends_with(unit)) name.resize(name.size() - unit.size());
@@ -197,7 +197,7 @@ std::string to_text(const logs::LogSummary& summary, const LogTextOptions& optio
   const std::string step =
       summary.source.format == to_string(logs::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
   std::string text = verdict_text(summary, options) + profile_summary_text(summary);
-  for (const bool is_cpu : {false, true}) {  // the scarcer memory first
+  for (const bool is_cpu : {false, true}) {  // GPUs first: their memory is scarcer
     for (const logs::DeviceSummary& device : summary.devices) {
       if ((device.device == "cpu") == is_cpu) text += device_text(device, step, options);
     }

@@ -1,5 +1,5 @@
-// The summary of a log as text: findings first, then the summary familiar from other profilers,
-// then how each device changed and what fills it at the end, the host, and a line about the file.
+// The summary of a log as text: findings, then a summary as other profilers print it, then how each
+// device changed and what fills it at the end, the host, and a line about the file.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ namespace {
 
 int say(const Status& status) { return status ? kFine : complain(status.error()); }
 
-// What people expect under another name.
+// Suggests the command for names that users of other tools expect.
 std::string instead_of(const std::string& word) {
   if (word == "compare" || word == "diff") {
     return "; plimsoll report A B reports several recordings, and plimsoll analyze A B compares "
@@ -83,7 +83,7 @@ int run(std::vector<std::string> words) {
 }  // namespace plimsoll::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe then shows as a failed write
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a closed pipe fails instead
   plimsoll::cli::watch_for_interruption();
   try {
     return plimsoll::cli::run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));

@@ -1,4 +1,4 @@
-// plimsoll nsys: command lines of Nsight Systems that suit memory, and summaries of their results.
+// plimsoll nsys: runs Nsight Systems with options that record memory, and summarizes the results.
 
 #include <poll.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 constexpr const char* kSuffix = ".nsys-rep";
-// Memory usage is not traced by default.
+// nsys does not trace memory usage by default.
 const Words& trace_options() {
   static const Words kOptions = {"--trace=cuda,nvtx,osrt", "--cuda-memory-usage=true"};
   return kOptions;
@@ -54,7 +54,7 @@ Words stats_line(const std::string& report) {
 // Makes programs that Plimsoll records or monitors pass their phases, layers and memory to nsys.
 constexpr const char* kNvtxVariable = "PLIMSOLL_MONITOR_NVTX";
 
-// The user's request, checked.
+// What the user asked for, after all checks.
 struct Request {
   Words command;
   std::string report;  // including its suffix
@@ -129,7 +129,7 @@ Status need_nsys() {
       "https://developer.nvidia.com/nsight-systems");
 }
 
-// "  19548   00:03  Launched  1  profile-18960": the name is the last word.
+// "  19548   00:03  Launched  1  profile-18960": the name is the last column.
 Words session_names(const std::string& list) {
   Words names;
   std::istringstream lines(list);
@@ -159,7 +159,7 @@ Result<std::string> find_session() {
                      "; choose one with --session");
 }
 
-// Seconds, or until Ctrl-C.
+// Sleeps for this many seconds, or until Ctrl-C.
 void sleep_for(double seconds) {
   const auto whole = static_cast<time_t>(seconds);
   const auto ns = static_cast<long>((seconds - static_cast<double>(whole)) * 1e9);
@@ -168,13 +168,13 @@ void sleep_for(double seconds) {
   sigset_t before;
   sigemptyset(&interruption);
   sigaddset(&interruption, SIGINT);
-  // Only ppoll() unblocks it, so that none is missed between the check and the wait.
+  // Only ppoll() unblocks the signal, so that none is missed between the check and the wait.
   ::pthread_sigmask(SIG_BLOCK, &interruption, &before);
   if (!is_interrupted()) ::ppoll(nullptr, 0, &rest, &before);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// The last line of its output, as the reason.
+// The last line of the output, as the reason of a failure.
 std::string reason_of(const ProgramOutput& reported) {
   std::string text = reported.errors.empty() ? reported.out : reported.errors;
   text.erase(text.find_last_not_of(" \r\n") + 1);
@@ -201,7 +201,7 @@ Status summarize(const std::string& report, text::Color color) {
                ": open it in nsys-ui for the memory over time (rows Memory usage)\n");
 }
 
-// The exit status of what nsys ran, or ours if no summary is available.
+// Returns the exit status of what nsys ran, or our own if there is no summary.
 int summarize_after(int status, const Request& request) {
   const Status summed = summarize(request.report, request.color);
   if (status != 0) {
@@ -211,7 +211,7 @@ int summarize_after(int status, const Request& request) {
   return summed ? kFine : complain(summed.error());
 }
 
-// The line that starts the program, as typed in a shell.
+// The command line that starts the program, as typed in a shell.
 std::string start_line(const Request& request, const Words& line) {
   const std::string variable = request.with_nvtx ? std::string(kNvtxVariable) + "=1 " : "";
   return variable + shell_line(line) + "\n";
@@ -234,7 +234,7 @@ int profile(const Request& request) {
   return status ? summarize_after(*status, request) : complain(status.error());
 }
 
-// Starts a session in which nothing is recorded until requested.
+// Starts a session that records nothing until requested.
 int launch(const Request& request) {
   const std::string session =
       request.session.empty() ? "plimsoll-" + std::to_string(::getpid()) : request.session;

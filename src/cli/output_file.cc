@@ -15,11 +15,11 @@ namespace plimsoll::cli {
 namespace {
 
 Error cannot_write(const std::string& path, int why) {
-  // Not an input error, whatever the system's reason.
+  // A failure to write is never an error in the input, whatever the system's reason.
   return make_error(ErrorCode::kInternal, path + ": cannot write: " + std::strerror(why));
 }
 
-// The target of a symbolic link, so that the file is replaced and the link stays.
+// The target of a symbolic link: the file is replaced and the link stays.
 std::string resolved(const std::string& path) {
   char* real = ::realpath(path.c_str(), nullptr);
   if (real == nullptr) return path;

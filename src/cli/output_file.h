@@ -1,5 +1,5 @@
-// A file that appears complete or not at all: written next to its destination under another name
-// and renamed at the end. A device or pipe (/dev/stdout) is written to directly; "-" is stdout.
+// A file that appears either complete or not at all: it is written next to its destination under
+// another name and then renamed. A device or pipe (/dev/stdout) is written directly; "-" is stdout.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class OutputFile {
   bool write(std::string_view bytes);  // false once the output accepts no more
   Status finish();                     // flushes, checks, renames
   std::uint64_t size_bytes() const { return size_bytes_; }
-  bool reader_has_gone() const;  // of a pipe
+  bool reader_has_gone() const;  // whether the output is a pipe without a reader
 
  private:
   OutputFile(std::string path, std::string temporary, std::FILE* file)
@@ -37,10 +37,10 @@ class OutputFile {
   std::string temporary_;  // empty: written directly
   std::FILE* file_ = nullptr;
   std::uint64_t size_bytes_ = 0;
-  int errno_ = 0;  // of the first write that failed
+  int errno_ = 0;  // the error of the first write that failed
 };
 
-// An error if writing `output` would replace one of the `inputs`, also through a link.
+// Returns an error if writing `output` would replace one of the `inputs`, even through a link.
 Status check_not_an_input(const std::string& output, const std::vector<std::string>& inputs,
                           const char* option = "-o");
 

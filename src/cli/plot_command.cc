@@ -34,11 +34,11 @@ using charts::Plot;
 using charts::PlotInput;
 using charts::PlotOptions;
 
-// A kind of plot, and the options that have a meaning for it.
+// A kind of plot, and the options that apply to it.
 struct PlotKind {
   std::string_view name;
   std::span<const char* const> (*needs)();
-  Result<Plot> (*plot)(const PlotInput&, const PlotOptions&);  // null: of several recordings
+  Result<Plot> (*plot)(const PlotInput&, const PlotOptions&);  // null: plots several recordings
   bool has_by = false;
   bool has_at = false;
   bool has_axis = false;
@@ -56,7 +56,7 @@ constexpr std::array<PlotKind, 5> kPlotKinds = {{
 constexpr double kLeastPixels = 200;
 constexpr double kMostPixels = 8000;
 constexpr double kPngScale = 2;
-// Width times height of a PNG. More would take gigabytes, and seconds in which Ctrl-C has to wait.
+// The most pixels of a PNG. More would take gigabytes, and seconds in which Ctrl-C has no effect.
 constexpr double kMostPixelsOfPng = 16e6;
 
 Error plot_error(std::string message) {
@@ -76,7 +76,7 @@ Result<double> chosen_pixels(const Arguments& arguments, const std::string& opti
   return static_cast<double>(value);
 }
 
-// Options without a meaning for the plot are errors, not ignored.
+// Options that do not apply to the plot are errors.
 Status check_options(const Arguments& arguments, const PlotKind& kind) {
   const std::array<std::pair<const char*, bool>, 4> known = {{{"--by", kind.has_by},
                                                               {"--at", kind.has_at},
@@ -161,7 +161,7 @@ Result<Plot> plot_of(const std::string& path, const Arguments& arguments, const 
   return plot;
 }
 
-// One recording after the other, so that only their reports are in memory.
+// Reads one recording after another, so that only their reports are in memory.
 Result<Plot> plot_of_ranks(const Arguments& arguments, const PlotKind& kind,
                            const PlotOptions& options) {
   std::vector<report::Report> reports;

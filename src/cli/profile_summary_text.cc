@@ -41,7 +41,7 @@ std::string line_of(std::string_view title, const Figure* figure, double unit, c
          "  \u2192  End: " + formatted(format, *figure->end / unit) + "\n";
 }
 
-// Our categories reduced to five: everything except the first four becomes "other".
+// Reduces our categories to five: all but the first four become "other".
 Shares five_ways(const std::vector<ShareSummary>& categories) {
   std::map<std::string_view, std::uint64_t> bytes;
   for (const ShareSummary& share : categories) {

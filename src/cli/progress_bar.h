@@ -1,5 +1,5 @@
-// Shows a long job's progress in one line on stderr: after a second, ten times a second, only on a
-// terminal; erased when the job is done. Used on the job's thread.
+// Shows the progress of a long job in one line on stderr, if that is a terminal: from one second
+// on, ten times a second, and erased at the end. Use it only on the thread of the job.
 #pragma once
 
 #include <chrono>

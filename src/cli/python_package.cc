@@ -9,8 +9,8 @@
 namespace plimsoll::cli {
 namespace {
 
-// Finds the package. The current folder is removed from the search path first; sitecustomize, which
-// the script's own Python runs, is skipped unless plimsoll needs it.
+// Finds the package. The current folder is first removed from the search path. sitecustomize runs
+// only if plimsoll is not found without it, because the script's own Python runs it too.
 constexpr const char* kFind = R"(import sys
 if sys.path[:1] == [""]: del sys.path[0]
 import site

@@ -12,9 +12,8 @@ namespace plimsoll::cli {
 // PATH.
 std::string python();
 
-// The beginning of a command line that runs a file of the package by its path, such as
-// "_command/launch.py"; the file's own arguments follow. The current folder is not searched for
-// modules.
+// The beginning of a command line that runs a file of the package, such as "_command/launch.py", by
+// its path; the file's own arguments follow. The current folder is not searched for modules.
 std::vector<std::string> package_file(const std::string& file,
                                       const std::string& interpreter = python());
 

@@ -27,7 +27,7 @@ namespace plimsoll::cli {
 namespace {
 
 constexpr std::size_t kWidestTables = 200;
-constexpr std::size_t kRowsShown = 10;  // rows per table, unless the user says otherwise
+constexpr std::size_t kRowsShown = 10;  // rows per table, unless the user gives --top
 
 struct ReportQuestion {
   std::vector<std::string> files;
@@ -121,7 +121,7 @@ std::string report_heading(const std::string& text, const ReportQuestion& questi
          "\n\n";
 }
 
-// Separators between the answers of several files: headings, or the brackets of a JSON array.
+// Separates the answers of several files: by headings, or as a JSON array.
 class Sequence {
  public:
   explicit Sequence(const ReportQuestion& question) : question_(question) {}
@@ -142,7 +142,7 @@ class Sequence {
   bool is_first_ = true;
 };
 
-// The comparison of a run's ranks, then the full report for the most important one.
+// The comparison of the ranks of a run, then the full report of the most important rank.
 std::string ranks_text(const comparison::RankComparison& comparison,
                        const std::vector<report::Report>& reports, const std::vector<Answer>& ranks,
                        const ReportQuestion& question) {
@@ -156,13 +156,13 @@ std::string ranks_text(const comparison::RankComparison& comparison,
   return text + "\nFor the report of another rank: plimsoll report FILE.\n";
 }
 
-// Returns the most severe exit code of all files. An unreadable file does not stop the others.
+// Returns the most severe exit code of all files. An unreadable file does not stop the other files.
 int run_report(const Arguments& arguments) {
   const auto question = make_question(arguments);
   if (!question) return complain(question.error());
   if (arguments.has("--html")) return write_report_page(arguments, question->ask);
   Sequence sequence(*question);
-  std::vector<Answer> ranks;  // collected until all files are read
+  std::vector<Answer> ranks;  // filled until all files are read
   int exit_code = kFine;
   std::int64_t place = 0;
   for (const std::string& path : question->files) {

@@ -26,7 +26,7 @@ struct Recording {
   Report report;
 };
 
-// Calls make(input) with what an exporter gets.
+// Calls make(input) with the input of an exporter.
 template <typename Make>
 std::string page_of(const Recording& recording, const Question& question, Make&& make) {
   const Session::State& state = recording.session.state();
@@ -56,8 +56,8 @@ std::int64_t highest_peak(const report::Report& report) {
   return most;
 }
 
-// Of several files. Only the report of each is kept: the page shows one recording in full, which is
-// read again.
+// The page of several recordings. Only their reports are kept in memory; the recording that the
+// page shows in full is read again.
 Result<std::string> page_of_several(const std::vector<std::string>& paths, const Question& question,
                                     int& exit_code, const Arguments& arguments) {
   exporters::html::SeveralRecordings several;

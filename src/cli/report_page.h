@@ -6,7 +6,7 @@
 
 namespace plimsoll::cli {
 
-// Returns the exit code.
+// Writes the page and returns the exit code.
 int write_report_page(const Arguments& arguments, const Question& question);
 
 }  // namespace plimsoll::cli

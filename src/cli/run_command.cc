@@ -1,4 +1,4 @@
-// plimsoll run: replaces this process by the Python that records the script, or runs a program that
+// plimsoll run: replaces this process with the Python that records a script, or runs a program that
 // records itself (linked_program_run.h) or is recorded by a preloaded library (cuda_driver_run.h).
 #include <unistd.h>
 
@@ -24,7 +24,7 @@
 namespace plimsoll::cli {
 namespace {
 
-// Returns only if the program cannot be started.
+// Replaces this process; returns only if the program cannot be started.
 int become(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
@@ -38,7 +38,7 @@ struct ProgramOptions {
   std::string output;
   bool is_forced = false;
   bool has_cuda_driver = false;
-  std::vector<std::pair<const char*, std::string>> environment = {};  // for linked programs
+  std::vector<std::pair<const char*, std::string>> environment = {};  // set for linked programs
 };
 
 Status check_mode(const std::string& given, const std::string& mode) {
@@ -111,7 +111,8 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
   return run_linked_program(path, program);
 }
 
-// The end of our options: the script, `--` or the end of the words. What follows is not ours.
+// Returns where our options end: at the script, at `--` or after the last word. The rest belongs to
+// the program.
 std::vector<std::string>::const_iterator end_of_options(const std::vector<std::string>& words) {
   constexpr std::array<std::string_view, 5> kWithValue = {"-o", "--output", "--mode",
                                                           "--max-events", "--adapter"};
@@ -124,7 +125,7 @@ std::vector<std::string>::const_iterator end_of_options(const std::vector<std::s
   return at;
 }
 
-// "python", "/env/bin/python3", "python3.11": people write the whole command line after run.
+// "python", "/env/bin/python3", "python3.11": users often put a whole command line after `run`.
 bool is_python(std::string_view word) {
   word.remove_prefix(word.rfind('/') + 1);
   constexpr std::string_view kName = "python";

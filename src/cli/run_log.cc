@@ -38,7 +38,7 @@ std::uint64_t allocations_of(const report::Report& report) {
   return count;
 }
 
-// In numbers; empty if nothing is known to be missing.
+// The first diagnostic about missing data, with its numbers; empty if there is none.
 std::string missing_in(const report::Report& report) {
   for (const report::DiagnosticReport& each : report.source.diagnostics) {
     if (each.name == "sink_failed" || each.name == "file_truncated" || each.name == "file_cut" ||
@@ -138,13 +138,13 @@ Status check_output(const std::string& path) {
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   while (!std::filesystem::exists(std::filesystem::symlink_status(folder, error)) &&
          folder.has_relative_path()) {
-    folder = folder.parent_path();  // missing folders are created
+    folder = folder.parent_path();  // missing folders will be created
   }
   if (!std::filesystem::is_directory(folder, error)) {
     return refused(folder.string() + " is not a folder");
   }
   if (exists && S_ISSOCK(there.st_mode)) return refused("it is a socket");
-  // If a file has content, the next free name is used.
+  // If the file has content, the recording uses the next free name.
   const bool is_used = exists && (!S_ISREG(there.st_mode) || there.st_size == 0);
   if (is_used && ::access(path.c_str(), W_OK) != 0) return refused("it is not writable");
   if (is_used || ::access(folder.c_str(), W_OK | X_OK) == 0) return {};
@@ -164,7 +164,7 @@ Printed print_recordings(const std::vector<std::string>& paths) {
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const std::string name = shown(paths[i]);
     Question question;
-    question.top = SIZE_MAX / 2;  // every row of the table of sites, to count them all
+    question.top = SIZE_MAX / 2;  // all rows of the table of sites, to count them
     const auto report = answer_of(paths[i], question);
     if (report) printed.events += report->value().source.events;
     printed.is_incomplete =

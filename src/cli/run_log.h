@@ -1,5 +1,5 @@
-// Collects where a program's processes record: each writes its recording's path to a log file, and
-// a summary of the recordings is printed once the program has ended.
+// Collects where the processes of a program record. Each process writes the path of its recording
+// to a log file; when the program has ended, a summary of the recordings is printed.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace plimsoll::cli {
 
-// A temporary file, whose path the processes get through the environment. Lines: "loaded PID",
-// "recording PID PATH", "failed PID WHY".
+// A temporary file whose path the processes receive in an environment variable. Its lines are
+// "loaded PID", "recording PID PATH" or "failed PID WHY".
 class RunLog {
  public:
   RunLog();
@@ -25,7 +25,7 @@ class RunLog {
   void read();
 
   bool is_loaded = false;
-  std::size_t processes = 0;            // number of processes that tried to record
+  std::size_t processes = 0;            // processes that tried to record
   std::vector<std::string> recordings;  // files that exist
   std::vector<std::string> failures;
 
@@ -34,24 +34,24 @@ class RunLog {
   bool is_made_ = false;
 };
 
-// The absolute path of the output; by default, that of plimsoll-PROGRAM-PID.plim.
+// The absolute path of `output`; if that is empty, of plimsoll-PROGRAM-PID.plim.
 std::string output_path(const std::string& output, const std::string& program);
 
-// Whether a recording can begin at this absolute path: checked before the program runs. Problems
+// Checks, before the program runs, whether a recording can begin at this absolute path. Problems
 // that only writing reveals, such as a full disk, end the recording but not the program.
-// plimsoll/_command/launch.py does the same for scripts.
+// plimsoll/_command/launch.py checks the same for scripts.
 Status check_output(const std::string& path);
 
-// Removes an earlier trace, so that the program records into that path itself, unless a process is
-// still writing it.
+// Removes an earlier trace, so that the program records to exactly this path. Keeps it if a process
+// is still writing it.
 void remove_earlier(const std::string& path);
 
 struct Printed {
-  std::uint64_t events = 0;    // in all recordings
+  std::uint64_t events = 0;    // sum over all recordings
   bool is_incomplete = false;  // events are missing from one of them, or one cannot be read
 };
 
-// Prints one line per recording, even if the program was killed.
+// Prints one line for each recording, even after the program was killed.
 Printed print_recordings(const std::vector<std::string>& paths);
 
 }  // namespace plimsoll::cli

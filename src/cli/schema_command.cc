@@ -1,5 +1,5 @@
-// plimsoll schema: the JSON Schemas of `plimsoll report --json` and of `plimsoll analyze --json`,
-// for one log and for several.
+// plimsoll schema: prints the JSON Schemas of `plimsoll report --json` and of
+// `plimsoll analyze --json`, for one log and for several.
 
 #include <string>
 

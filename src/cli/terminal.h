@@ -1,4 +1,4 @@
-// What stdout and stderr are connected to, and the user's choice of color.
+// Properties of stdout and stderr, the user's choice of color, and messages.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace plimsoll::cli {
 
-// Columns for output on stdout: those of the terminal, at most `widest`; 100 when piped.
+// The columns to use on stdout: those of the terminal, at most `widest`; 100 in a pipe.
 std::size_t output_width(std::size_t widest = 100);
 
 // Whether an environment variable is set and not empty.
 bool is_set(const char* variable);
 
-// `when`: "auto", "always" or "never". auto: on a terminal that is not dumb, unless NO_COLOR is
-// set.
+// `when` is "auto", "always" or "never". "auto" means color on a terminal that is not dumb, unless
+// NO_COLOR is set.
 text::Color output_color(std::string_view when);
 
 bool can_draw_pages();         // stdout is a terminal that is not dumb

@@ -1,4 +1,4 @@
-// plimsoll top: the memory of this machine, live.
+// plimsoll top: shows the memory of this machine, live.
 
 #include <signal.h>
 #include <time.h>
@@ -30,7 +30,7 @@ constexpr double kShortest = 0.1;
 constexpr double kLongest = 3600;
 constexpr std::int64_t kFirstAnswerNs = 1'500'000'000;
 constexpr std::int64_t kFirstGlanceNs = 400'000'000;
-constexpr std::int64_t kPatienceNs = 5'000'000'000;  // for a driver that does not respond
+constexpr std::int64_t kPatienceNs = 5'000'000'000;  // how long to wait for the driver
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
@@ -72,7 +72,7 @@ Result<top::TopSettings> settings_of(const Arguments& arguments) {
   return settings;
 }
 
-// Returns false when it is time to stop.
+// Sleeps until the next update. Returns false if the command should end.
 bool sleep_between(const top::TopSettings& settings) {
   const std::int64_t ns = nanoseconds(settings.interval_s);
   timespec rest{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -87,7 +87,7 @@ Status print_lines(const std::vector<std::string>& lines) {
   return print(text);
 }
 
-// Printed once: why the lines that follow are about the host.
+// Prints once why the following lines are about the host.
 void explain(const top::TopView& view) {
   if (!view.gpu_is_known) {
     complain("the NVIDIA driver does not answer; these lines show the host's memory");
@@ -127,7 +127,7 @@ int print_frames(top::TopProbe& probe, const top::TopSettings& settings, bool is
   return is_interrupted() ? kInterrupted : kFine;
 }
 
-// The screen's settings, and the scroll position of the page.
+// The settings of the screen, and the scroll position.
 class Page {
  public:
   explicit Page(top::TopSettings settings) : settings_(std::move(settings)) {}
@@ -136,7 +136,7 @@ class Page {
   bool has_quit() const { return has_quit_; }
 
   void press(char key, const top::TopView& view) {
-    if (shows_help_) {  // any key returns
+    if (shows_help_) {  // any key closes the help
       shows_help_ = false;
       return;
     }
@@ -177,7 +177,7 @@ class Page {
         break;
     }
   }
-  // All devices, each GPU, the host.
+  // Selects in turn: all devices, each GPU, the host.
   void next_device(const top::TopView& view) {
     std::vector<std::string> choices = {""};
     for (const top::TopGpu& gpu : view.gpus) {
@@ -196,7 +196,7 @@ class Page {
   std::size_t scrolled_ = 0;
 };
 
-// Lets the signal end this process as it would have without a screen, after restoring the screen.
+// After restoring the screen: lets the signal end this process, as it would have without a screen.
 int end_by(int signal) {
   if (signal == SIGINT) return kInterrupted;
   ::raise(signal);

@@ -191,8 +191,8 @@ std::string largest_line(const Report& report, std::int32_t device) {
   return {};
 }
 
-// A rank with memory on the device that another rank of the same machine works on: often
-// torch.load() without map_location, or a tensor made before torch.cuda.set_device().
+// Finds a rank that has memory on the device that another rank of the same machine uses. Common
+// causes are torch.load() without map_location and a tensor created before torch.cuda.set_device().
 std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
                                              const std::vector<Report>& reports) {
   std::map<std::pair<std::string, std::int32_t>, const Rank*> owners;
@@ -261,7 +261,8 @@ std::optional<RankComparison> compare_ranks(const std::vector<Report>& reports) 
   if (auto shared = shared_device_finding(ranks, reports)) {
     comparison.findings.push_back(std::move(*shared));
   }
-  // A rank that failed, the earliest first; else the one that differs most; else the highest peak.
+  // The report to read first: the rank that failed earliest; else the one that differs most; else
+  // the one with the highest peak.
   const auto precedence = [](const Rank& rank) {
     const bool has_failed = rank.row.first_oom != nullptr;
     const std::int64_t failed_ns = has_failed ? -rank.row.first_oom->time_ns.value_or(0) : 0;

@@ -30,7 +30,7 @@ struct Setting {
   std::string block;  // "trainer_params: ", or empty
 };
 
-// Names that are searched in other projects' configurations.
+// Names that are searched for in other projects' configurations.
 const std::set<std::string>& foreign_names() {
   static const std::set<std::string> kNames = [] {
     std::set<std::string> names = {"profile_tensors"};

@@ -117,7 +117,7 @@ TEST(MonitorConfig, WhatIsNotYamlIsReported) {
   EXPECT_THAT(problem_of(std::string(17 << 20, ' ')), HasSubstr("larger than 16 MiB"));
 }
 
-// The pattern with $ for the number and % for the one before it.
+// Returns the pattern with $ replaced by the number and % by the previous number.
 std::string numbered(std::string_view pattern, int number) {
   std::string text;
   for (const char c : pattern) {
@@ -132,7 +132,7 @@ std::string numbered(std::string_view pattern, int number) {
   return text;
 }
 
-// Ten times ten times ten … of the same value: nothing is copied.
+// Sixty levels of aliases, each with two of the level below: nothing may be copied.
 TEST(MonitorConfig, BombsDoNotGoOff) {
   std::string lists = "a0: &a0 [x]\n";
   std::string merges = "m0: &m0 {interval: 3}\n";

@@ -175,7 +175,7 @@ class YamlBuilder : public YAML::EventHandler {
       }
       around.key = &value;
     } else {
-      // What yaml-cpp produces for a superfluous comma.
+      // yaml-cpp produces this for a superfluous comma.
       if (around.key->kind == YamlValue::Kind::kNothing && value.kind == around.key->kind) {
         throw YAML::ParserException({},
                                     "line " + std::to_string(value.line) + ": a key is missing");

@@ -1,5 +1,5 @@
-// A YAML document whose values stay text: each option decides what "yes" or "0x10" means. Python's
-// reader (config.py) follows the same rules.
+// A YAML document whose values stay text, because each option decides what "yes" or "0x10" means.
+// Python's reader (config.py) follows the same rules.
 //
 // One document in UTF-8. Aliases refer to their targets and copy nothing; keys are scalars; among
 // duplicate keys the last one wins; `<<` merges. Custom tags (!include) are an error.

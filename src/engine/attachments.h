@@ -10,7 +10,8 @@
 
 namespace plimsoll::engine {
 
-// `of_events`: the diagnostics of the builder of `loaded.trace`, reported if those events are kept.
+// `of_events` are the diagnostics of the builder of `loaded.trace`. They are reported if the
+// recording's own events are kept.
 Status join_attachments(const readers::SideData& side_data, const base::Diagnostics& of_events,
                         Loaded& loaded, base::Progress& progress);
 

@@ -119,7 +119,7 @@ TEST(Attachments, one_that_cannot_be_read_leaves_the_recording_unchanged) {
   const Loaded without = loaded(recording({}));
   Bytes cut = snapshot();
   cut.resize(cut.size() / 2);
-  // {'a': os.system}: rejected by name, as everywhere.
+  // {'a': os.system} is rejected by name, as in every pickle.
   const Bytes hostile = text_bytes(
       "\x80\x02}X\x01\x00\x00\x00"
       "acos\nsystem\ns.");

@@ -1,5 +1,5 @@
-// The catalogue: the only list of readers, passes and exporters. Adding one takes a folder of its
-// own and one line here.
+// The catalogue: the only list of readers, passes and exporters. A new one needs its own folder and
+// one line here.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The tables that rows of other tables refer to: `sites`, `tensors`, `steps`, `settings`, and
-// `readings` of the driver.
+// The tables that rows of other tables refer to: `sites`, `tensors`, `steps`, `settings`, and the
+// driver's `readings`.
 
 #include <string>
 #include <type_traits>

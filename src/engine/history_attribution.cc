@@ -99,7 +99,8 @@ void Device::by_tensors(const model::DeviceTrace& tensors) {
   }
 }
 
-// The first tensor says where the block was made; the one of highest precedence, its category.
+// The first tensor determines where the block was made; the tensor whose category has the highest
+// precedence determines the category.
 void Device::take_tensor(Attribution& into, const model::DeviceTrace& tensors,
                          std::size_t row) const {
   const std::string_view category = recorded_.strings[recorded_.category(tensors, row)];
@@ -149,7 +150,7 @@ void Device::take_point(Attribution& into, std::size_t row) const {
   if (into.category == model::kTemporaryCategory) into.flags = LifetimeFlags::kTemporary;
 }
 
-// The history has the stacks, the recording the operators.
+// The stacks come from the history, the operators from the recording.
 bool Device::is_communication(const Attribution& of, std::size_t row) const {
   return model::is_communication_op(recorded_.strings[of.site.op]) ||
          model::is_communication_stack(history_.stack(device_, row), history_.stacks,

@@ -2,7 +2,7 @@
 // the same run allows.
 //
 //   by tensor  the recording saw a tensor at the allocation's address during its life
-//   by time    else, the last activity before the allocation, on the thread that reported it
+//   by time    else, by the last activity before the allocation, on the thread that reported it
 //
 // Otherwise the allocation stays unknown. Strings, stacks and tensors are rows of the recording's
 // tables.
@@ -41,7 +41,7 @@ class Timeline {
   bool reports_operators() const { return reports_operators_; }
   // Whether `time_ns` falls within the operator that runs at `row`.
   bool is_in_op(std::size_t row, std::int64_t time_ns) const;
-  // Whether what began at `from_ns` has ended at `to_ns`, before the step that was running ended.
+  // Whether `to_ns` falls within the step that was running at `from_ns`; false if `to_ns` is never.
   bool is_in_step(std::int64_t from_ns, std::int64_t to_ns) const;
   // Whether the first backward after `from_ns` begins before `to_ns`.
   bool has_backward(std::int64_t from_ns, std::int64_t to_ns) const;
@@ -56,7 +56,7 @@ class Timeline {
 };
 
 // Returns one attribution per lifetime of the history's device. `tensors` is the same device in the
-// recording, null if the recording saw no tensor on it.
+// recording; null if the recording saw no tensor on it.
 std::vector<Attribution> attribute_history(const model::Trace& history,
                                            const model::DeviceTrace& device,
                                            const model::Trace& recorded,

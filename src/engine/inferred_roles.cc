@@ -137,7 +137,7 @@ class DeviceRoles {
                                                          : model::kOptimizerScratch;
       }
       case Activity::kModelMade: {
-        // Made for a forward pass that is yet to come.
+        // Still live when the next forward pass begins, or at the end.
         const bool is_used =
             next.forward == kNever ? made.died == kNever : made.died > next.forward;
         return is_used ? model::kParameter : model::kOtherCategory;
@@ -178,8 +178,9 @@ class DeviceRoles {
     most = std::max(most, ++of_backward[size_bytes]);
   }
 
-  // The optimizer replaces its two moments, and backward adds to retained gradients: for each size,
-  // as many blocks are replaced as are kept, and half of those kept are parameters.
+  // The optimizer replaces its two moments at each step, while parameters and retained gradients
+  // are kept. So for each size, as many blocks are replaced as are kept, and half of those kept are
+  // parameters.
   template <typename IsNotable>
   bool count_by_moments(const std::map<std::uint64_t, Copies>& baseline, IsNotable&& is_notable) {
     const auto is_half_replaced = [](const auto& entry) {
@@ -219,8 +220,8 @@ class DeviceRoles {
     });
   }
 
-  // Whether vectors rule out two copies, and large blocks rule out three. Vectors do not count
-  // against three: a single buffer as wide as the layers would rule that out too.
+  // Whether vectors rule out two copies, and large blocks rule out three. Vectors are not used to
+  // rule out three copies: a single buffer as wide as the layers would do that too.
   template <typename HasShare>
   static bool is_single_copy(const std::map<std::uint64_t, Copies>& baseline,
                              HasShare&& has_share) {
@@ -299,9 +300,10 @@ class DeviceRoles {
     }
   }
 
-  // How many of the blocks of this size that are kept to the end are cuBLAS's. No tensor has
-  // the smaller size. Of the others, those that the copies of the model do not explain: one
-  // workspace for forward's thread, one for backward's, and also one of cuBLASLt.
+  // How many of the blocks of this size that are kept to the end are workspaces of cuBLAS. No
+  // tensor has the smaller workspace size. Among blocks of the larger sizes, those that the copies
+  // of the model do not explain are workspaces: one for forward's thread, one for backward's, and
+  // one of cuBLASLt.
   std::size_t workspaces_among(const std::map<std::uint64_t, Copies>& baseline,
                                std::uint64_t size_bytes) const {
     const std::size_t kept = baseline.at(size_bytes).kept.size();
@@ -327,9 +329,9 @@ class DeviceRoles {
     });
   }
 
-  // How many blocks are kept to the end for each parameter: itself and its moments. Most bytes
-  // decide, because buffers have sizes of parameters too; sizes of workspaces count only if the
-  // model has no others. 0: unknown.
+  // How many blocks are kept to the end for each parameter: the parameter and its moments. The
+  // number with the most bytes wins, because buffers may have the same sizes as parameters. Sizes
+  // of workspaces count only if the model has no other sizes. 0: unknown.
   std::size_t copies_kept(const std::map<std::uint64_t, Copies>& baseline) const {
     std::map<std::size_t, std::uint64_t> bytes, of_workspaces;  // by number of copies
     for (const auto& [size_bytes, parameters] : parameters_of_size_) {
@@ -346,7 +348,8 @@ class DeviceRoles {
     return most == bytes.end() ? 0 : most->first;
   }
 
-  // `parameters`: how many parameters of this size the model has.
+  // Divides the blocks of one size among the categories. `parameters` is the number of parameters
+  // of this size.
   void share_out(const Copies& copies, std::size_t parameters) {
     if (copies.kept.size() < parameters) return;
     const auto take = [&](const std::vector<std::uint32_t>& rows, std::size_t first,
@@ -404,7 +407,7 @@ bool has_stacks(const Trace& trace) {
   return false;
 }
 
-// Pinned memory of the host has no stacks of torch's operators that would show a role.
+// Pinned host memory has no stacks with torch's operators that would show a role.
 void name_pinned(Trace& trace, DeviceTrace& device) {
   const model::StringId word = trace.strings.intern(model::kPinnedHostCategory);
   for (std::uint32_t row = 0; row < device.lifetimes.size(); ++row) {

@@ -249,7 +249,7 @@ TEST_F(InferredRoles, buffers_not_as_wide_as_the_layers_are_ignored) {
   EXPECT_THAT(baseline(), testing::Contains("8388608 unknown").Times(12));
 }
 
-// The history begins in the middle of training: `count` blocks as large as cuBLAS's workspace.
+// The categories of the baseline's blocks of 32 MiB, the size of cuBLAS's larger workspace.
 std::vector<std::string> of_large_size(const std::vector<std::string>& baseline) {
   std::vector<std::string> found;
   for (const std::string& word : baseline) {

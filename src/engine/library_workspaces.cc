@@ -21,9 +21,9 @@ using model::Lifetimes;
 using model::Trace;
 
 constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
-// A line that runs a million times is judged by its next runs.
+// A line may run a million times; its candidates are compared only with the next runs.
 constexpr std::ptrdiff_t kMostRunsCompared = 1000;
-// One of cuBLAS and one of cuBLASLt.
+// One workspace of cuBLAS and one of cuBLASLt.
 constexpr std::size_t kMostInOperator = 2;
 
 // The operators that multiply matrices through cuBLAS or cuBLASLt.
@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 15> kMultiplications = {
     "aten::_scaled_mm",  "aten::_int_mm",       "aten::_addmm_activation",
     "aten::_grouped_mm", "aten::_scaled_mm_v2", "aten::addr"};
 
-// The sizes of workspaces that are kept. In torch up to 2.8, cuBLASLt's is a temporary.
+// The sizes of workspaces that are kept. Up to torch 2.8, cuBLASLt's workspace is a temporary.
 constexpr std::array kCudaBytes = {model::kSmallCublasWorkspaceBytes,
                                    model::kLargeCublasWorkspaceBytes,
                                    model::kCublasLtWorkspaceBytes};
@@ -116,7 +116,8 @@ class WorkspaceSearch {
     }
   }
 
-  // Whether the program has no other name for it: it is not a parameter, a gradient …
+  // Whether the allocation may be a workspace: the recording does not show that it is something
+  // else, such as a parameter or a gradient.
   bool is_unclaimed(std::size_t row) const {
     if (is_inferred()) {
       const Activity made = activity(row);
@@ -174,7 +175,7 @@ class WorkspaceSearch {
   }
 
   void consider(const Candidate& candidate) {
-    // One for each stream, and one more for autograd's thread.
+    // There is one workspace for each stream, and one more for autograd's thread.
     const auto key = std::tuple(site(candidate.row).stream.value, candidate.size_bytes,
                                 is_backward(candidate.row));
     if (is_found_[key]) return;
@@ -187,7 +188,7 @@ class WorkspaceSearch {
     found_.push_back(candidate.row);
   }
 
-  // A device has one size of cuBLAS's workspaces: that of the first.
+  // All workspaces of cuBLAS on a device have one size: that of the first.
   void keep_one_size() {
     const auto is_other = [&](std::uint32_t row) {
       return trace_.size_bytes(device_, row) != model::kCublasLtWorkspaceBytes &&
@@ -201,10 +202,11 @@ class WorkspaceSearch {
     });
   }
 
-  // A workspace comes after the result, and its line or operator runs again without it: with as
-  // many allocations fewer as the first run has workspaces.
+  // A workspace comes after the result, and its line or operator later runs again without it: with
+  // fewer allocations, by the number of workspaces in the first run.
   bool is_made_once(const Candidate& candidate) const {
-    // What a forward keeps is freed by its backward, which the history may not contain.
+    // Memory kept by a forward is freed by its backward, which may come after the end of the
+    // history.
     if (candidate.row > last_backward_) return false;
     const std::vector<Run>& runs = runs_.at(site_id(candidate.row).value);
     const auto run = std::ranges::lower_bound(runs, candidate.row, {}, &Run::last_row);
@@ -219,14 +221,15 @@ class WorkspaceSearch {
                        [&](const Run& later) { return later.length() + inside == run->length(); });
   }
 
-  // Whether the first backward left one block of this size more than the model has gradients of it.
+  // Whether the first backward left one more block of this size than the model has gradients of
+  // this size.
   bool is_surplus_of_backward(const Candidate& candidate) const {
     if (passes_.empty() || candidate.row > passes_.front().last_row) return false;
     if (candidate.row == passes_.front().first_row) return false;  // no result comes before it
     const std::size_t here = left_.at(candidate.size_bytes);
     const auto own = parameters_.find(candidate.size_bytes);
     if (here == (own == parameters_.end() ? 0 : own->second) + 1) return true;
-    // The next backward leaves the same, except for one block: gradients that are made again.
+    // The next backward, which makes the gradients again, leaves the same blocks except for one.
     if (left_again_.empty() || left_again_.size() + 1 < left_.size()) return false;
     std::map<std::uint64_t, std::size_t> again = left_again_;
     return ++again[candidate.size_bytes] == here && again == left_;

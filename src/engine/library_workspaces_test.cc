@@ -38,7 +38,8 @@ std::vector<std::uint64_t> sizes_of_workspaces(const Trace& trace) {
   return sizes;
 }
 
-// A snapshot with Python frames, as autograd's threads have none.
+// A snapshot with Python frames. Stacks in backward are empty, because autograd's threads have no
+// frames.
 class SnapshotWorkspaces : public testing::Test {
  protected:
   TraceMaker maker_;
@@ -90,7 +91,7 @@ TEST_F(SnapshotWorkspaces, one_of_each_thread_and_one_of_cublaslt) {
   EXPECT_EQ(model::UserLines(trace_).label(site.stack), "[library workspace]");
 }
 
-// zero_grad(set_to_none=False), without a workspace of the gradient's size.
+// zero_grad(set_to_none=False), and no workspace of the gradient's size.
 TEST_F(SnapshotWorkspaces, kept_gradients_are_none) {
   alloc(kLt, made_);
   for (const bool is_first : {true, false}) {
@@ -103,7 +104,7 @@ TEST_F(SnapshotWorkspaces, kept_gradients_are_none) {
   EXPECT_THAT(workspaces(), IsEmpty());
 }
 
-// With the parameter: whether zero_grad() frees the gradients.
+// The parameter is whether zero_grad() frees the gradients.
 class SnapshotWorkspacesAndGradients : public SnapshotWorkspaces,
                                        public testing::WithParamInterface<bool> {};
 

@@ -1,5 +1,5 @@
-// Opens a file in layers: its decompressed bytes, the reader that recognizes them by their first
-// bytes (never by the name), and the reader's resource limits.
+// Opens a file in layers: decompresses it, selects the reader that recognizes its first bytes
+// (never its name), and sets the reader's resource limits.
 #pragma once
 
 #include <cstdint>

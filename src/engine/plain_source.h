@@ -1,4 +1,4 @@
-// A file's bytes, decompressed if the file is gzip.
+// Opens a file as a source of bytes, decompressed if the file is gzip.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The rank in the name of a file, for recordings that do not store it: PyTorch's snapshots and
-// profiler traces.
+// Finds the rank in the name of a file, for recordings that do not store it: PyTorch's snapshots
+// and profiler traces.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kRedactionPieceBytes = 1 << 18;
 
-// What a name is used for, as bits.
+// The uses of a name, as bits.
 enum Use : unsigned {
   kPublic = 1u << 0u,  // dtypes, shapes, settings
   kTorchFunction = 1u << 1u,
@@ -100,7 +100,7 @@ class Names : public format::NoRecords {
     return kText;
   }
 
-  // Values that are names only if another field says so.
+  // Handles values that are names only if another field of the record says so.
   template <typename Record>
   void use_value(const Record&) {}
   void use_value(const format::Setting& setting) {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMostBytes = 4 << 20;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// By this time the program had loaded its source: the recording's start, else its first event.
+// The program had loaded its source by this time: the recording's start, else its first event.
 std::int64_t begin_of(const model::Trace& trace) {
   std::int64_t begin = trace.started_ns;
   if (begin != model::kNoTime) return begin;

@@ -13,9 +13,9 @@
 
 namespace plimsoll::engine {
 
-// A line's file is named by the trace, so it may be any file. It is read only if it is a regular
-// .py file with an absolute path, smaller than 4 MiB, last modified before the recording began, and
-// if it defines the recorded function above the line. Otherwise the line has no text.
+// The trace names the file of a line, so it may be any file. It is read only if it is a regular .py
+// file with an absolute path, smaller than 4 MiB, last modified before the recording began, and if
+// it defines the recorded function above the line. Otherwise the line has no text.
 class SourceLines {
  public:
   SourceLines(const model::Trace& trace, const model::UserLines& lines)

@@ -1,4 +1,4 @@
-// What the program was doing when a stack was taken, as far as its frames reveal it. PyTorch's
+// Infers what the program was doing when a stack was taken, from its frames, because PyTorch's
 // snapshots record only stacks.
 #pragma once
 

@@ -7,7 +7,8 @@
 namespace plimsoll::engine {
 namespace {
 
-// Arrow's offsets are signed; ours are smaller than any size in memory, so the bits are equal.
+// Arrow's offsets are signed. These offsets are smaller than any size in memory, so their bits are
+// the same.
 static_assert(sizeof(model::FrameId) == sizeof(std::uint32_t));
 
 }  // namespace

@@ -67,7 +67,7 @@ class TableBuilder {
     Words words;
     return strings(words, id_at);
   }
-  // The same in several batches that share their dictionary.
+  // Like strings(), for several batches that share their dictionary.
   template <typename Function>
   Cells strings(Words& words, Function&& id_at) {
     words.rows_by_id.resize(trace().strings.size(), model::kNone);

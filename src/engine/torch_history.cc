@@ -61,7 +61,7 @@ class DeviceRows {
   DeviceRows& operator=(const DeviceRows&) = delete;
 
   const DeviceTrace& device() const { return device_; }
-  // Up to a point: this many of the device's events in the recording, or a time.
+  // Adds the events up to a point: a number of the device's events in the recording, or a time.
   virtual void until(std::uint32_t recorded_events, std::int64_t time_ns) = 0;
   void rest() { rows_until(static_cast<std::uint32_t>(device_.events.size())); }
 
@@ -117,7 +117,7 @@ class HistoryRows final : public DeviceRows {
     while (end < device_.events.size() && time_of(end) <= time_ns) ++end;
     if (end > next_) rows_until(end);
   }
-  // A truncated history begins with the memory that was live then, not earlier.
+  // A truncated history reports the memory that was live at its first event there, not earlier.
   void finish() {
     if (!is_adopted_) adopt_baseline();
     rest();
@@ -138,7 +138,7 @@ class HistoryRows final : public DeviceRows {
  private:
   std::int64_t time_of(std::uint32_t event) const { return device_.events.time_ns[event]; }
 
-  // Memory live before the first event: reported as found there, as in a recording.
+  // Memory live before the first event is reported as adopted, as in a recording.
   void adopt_baseline() {
     is_adopted_ = true;
     const model::Lifetimes& lifetimes = device_.lifetimes;

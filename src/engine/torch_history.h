@@ -1,8 +1,8 @@
 // Joins torch's own history of its CUDA allocator with the recording that controlled it. The
-// history has every block of its devices, but of the program only source lines; the recording has
-// the program's context, but on those devices only the tensors that it saw. In the joined trace the
-// history's devices are added to the recording's other devices; each allocation is attributed by
-// the recording's tensor in it, or else by the program's activity at that time.
+// history has every block of its devices, but only source lines of the program. The recording has
+// the program's context, but on those devices only the tensors that it saw. The joined trace
+// contains the history's devices and the recording's other devices; each allocation is attributed
+// by the recording's tensor in it, or else by the program's activity at that time.
 #pragma once
 
 #include "base/column.h"

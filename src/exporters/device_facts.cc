@@ -90,8 +90,7 @@ std::string oom_text(const report::DeviceReport& device, const report::OomDetail
   return text + ", " + point_text(device, oom.event, oom.time_ns);
 }
 
-// The findings explain the failures; this lists when each occurred, by the number that --at
-// accepts.
+// Lists when each failure occurred, by the number that --at accepts. The findings explain them.
 void add_failures(const report::DeviceReport& device, std::vector<Fact>& facts) {
   constexpr std::size_t kMostListed = 5;
   const auto& ooms = device.oom_details;
@@ -112,7 +111,7 @@ void add_failures(const report::DeviceReport& device, std::vector<Fact>& facts) 
   }
 }
 
-// How the device is used: at the last failure if there was one, else when it was fullest.
+// How the device was used: at the last failure if there was one, else when it was fullest.
 void add_bar(const report::DeviceReport& device, std::vector<Fact>& facts) {
   if (device.bars.empty()) return;
   const report::BarReport& bar = device.bars.back();

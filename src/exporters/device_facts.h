@@ -1,5 +1,5 @@
-// What a report states about a device, apart from its tables: totals, fragmentation, failures. Text
-// from the file is printable.
+// The facts that a report states about a device, apart from its tables: totals, fragmentation,
+// failures. Text from the file is made printable.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace plimsoll::exporters {
 // "9,153 events in 2.3 s"; "no events, only the state at the end".
 std::string events_text(const report::DeviceReport& device);
 
-// A row of totals, as text. Without events only the end is known, and the others are empty.
+// A row of totals, as text. Without events only the end is known, and the other texts are empty.
 struct TotalsRow {
   std::string name;  // "requested", "allocated", "reserved", ...
   std::string start;
@@ -26,7 +26,7 @@ std::vector<TotalsRow> totals_rows(const report::DeviceReport& device);
 std::string disagreement_text(const report::DeviceReport& device);
 
 struct Fact {
-  std::string label;  // "stranded"; empty: it belongs to the fact before it
+  std::string label;  // "stranded"; empty: continues the previous fact
   std::string text;
 };
 inline constexpr const char* kOnTheDevice = "on the device";  // the users of the whole device

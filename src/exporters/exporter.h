@@ -14,8 +14,7 @@
 
 namespace plimsoll::exporters {
 
-// Receives the bytes. write() returns an error once (disk full, closed pipe); the exporter passes
-// it on and stops.
+// Receives the output. If write() fails (full disk, closed pipe), the exporter returns its error.
 class Output {
  public:
   virtual ~Output() = default;
@@ -26,12 +25,13 @@ struct ExportInput {
   const model::Trace& trace;
   const report::Report& report;
   const model::UserLines& lines;
-  std::string_view device = {};  // only this one, as in Question::device; empty: all
-  // The source text of a line as tables show it, empty if unknown; null: never shown.
+  std::string_view device = {};  // exports only this device, as in Question::device; empty: all
+  // Returns the source text of a line as tables show it, empty if unknown; null: never shown.
   std::function<std::string(const std::string& line)> source_of = nullptr;
 };
 
-// A page opens where its verdict is about: at the failure that ended the program, if one did.
+// HTML pages open at the point that the verdict is about: the failure that ended the program, if
+// there was one.
 inline constexpr const char* kPointOfPages = "failure-or-peak";
 
 class Exporter {
@@ -40,9 +40,9 @@ class Exporter {
   virtual const char* name() const = 0;         // as in `plimsoll export --to NAME`
   virtual const char* description() const = 0;  // one line for the help
   virtual const char* suffix() const = 0;       // ".speedscope.json"
-  // The analyses whose results it writes; empty: all.
+  // The analyses whose results the exporter writes; empty: all.
   virtual std::span<const char* const> needs() const { return {}; }
-  // The point in time that it shows unless the user chooses one, as in Question::at.
+  // The point in time that is exported unless the user chooses one, as in Question::at.
   virtual const char* default_point() const { return "peak"; }
   virtual Status write(const ExportInput& input, Output& output) const = 0;
 };

@@ -12,8 +12,8 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-// Prefixes of functions that come between the program's own: those of CPython, the C library, and
-// the recorder that took the stack.
+// Prefixes of functions that appear between the program's own frames: those of CPython, the C
+// library, and the recorder that captured the stack.
 constexpr std::array kPlumbing = {
     "Py"sv,
     "_Py"sv,
@@ -45,8 +45,8 @@ constexpr std::array kPlumbing = {
 
 // torch's wrappers between a call in the program and the called function.
 struct Wrapper {
-  std::string_view file;      // its end, starting with "/"
-  std::string_view function;  // its end: Python 3.11 names the class too
+  std::string_view file;      // the end of the path, starting with "/"
+  std::string_view function;  // the end of the name: Python 3.11 includes the class
 };
 constexpr std::array kWrappers = {
     Wrapper{"nn/modules/module.py", "_wrapped_call_impl"},

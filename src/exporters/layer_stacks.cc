@@ -23,11 +23,10 @@ bool is_owned(std::string_view category) {
          category == model::kOptimizerState || category == model::kBuffer;
 }
 
-// The key of a row.
 struct Key {
   LayerId layer;
-  StringId op;        // 0: the category replaces it
-  StringId category;  // only without op
+  StringId op;        // 0: category is used instead
+  StringId category;  // used only without op
   model::LineId line;
 
   friend auto operator<=>(const Key&, const Key&) = default;

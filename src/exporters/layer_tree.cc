@@ -17,8 +17,8 @@ namespace {
 using report::FoldedLayerRow;
 using FoldedRows = std::vector<const FoldedLayerRow*>;
 
-// Rows by path, and each one's children: largest first, but numbered ones in the order of their
-// numbers, in the place of the largest of them.
+// Rows by path, and the children of each. Siblings are sorted largest first, but numbered siblings
+// stay together in numeric order, at the position of the largest of them.
 class LayerTree {
  public:
   explicit LayerTree(const FoldedRows& rows) {
@@ -36,8 +36,8 @@ class LayerTree {
     for (auto& [path, children] : children_) sort(children);
   }
 
-  // The `top` largest rows, each after its parent. Inside equal layers, the size in one of them
-  // counts: the parts of all of them would hide what is outside.
+  // The `top` largest rows, each after its parent. A layer inside equal layers counts with its size
+  // in one of them; the sum over all would displace layers outside.
   FoldedRows largest(std::size_t top) const {
     FoldedRows open = roots_;
     FoldedRows chosen;
@@ -64,7 +64,7 @@ class LayerTree {
     return base::natural_less(b->layer, a->layer);
   }
 
-  // "Net.conv" for "Net.conv12".
+  // The path without the number at its end: "Net.conv" for "Net.conv12".
   static std::string_view stem(std::string_view path) {
     const std::size_t name = path.rfind('.') + 1;  // 0 if there is none
     return path.substr(0, path.find_first_of("0123456789", name));
@@ -97,7 +97,7 @@ class LayerTree {
   FoldedRows roots_;
 };
 
-// " (22 × 2.9 GiB)" for equal layers; empty for a single layer in each of the `parents`.
+// " (22 × 2.9 GiB)" for equal layers; empty if each of the `parents` contains only one.
 std::string members_text(const FoldedLayerRow& row, std::size_t parents) {
   const std::size_t count = row.layers.size();
   if (count <= parents) return {};
@@ -108,7 +108,7 @@ std::string members_text(const FoldedLayerRow& row, std::size_t parents) {
          bytes_text(row.largest_bytes) + ")";
 }
 
-// The path below the nearest row above that contains it.
+// Names the row by its path below the nearest preceding row that contains it.
 LayerTreeRow tree_row(const FoldedRows& rows, std::size_t at) {
   LayerTreeRow row{rows[at], 0, "[no layer]"};
   const std::string& path = rows[at]->layer;

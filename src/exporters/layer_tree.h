@@ -1,5 +1,5 @@
-// The tree of layers of a device as reports show it: the largest layers, each after the one that
-// contains it, equal layers side by side as one row.
+// The tree of layers of a device as reports show it: the largest layers, each after the layer that
+// contains it. Equal siblings share a row.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace plimsoll::exporters {
 struct LayerTreeRow {
   const report::FoldedLayerRow* layer = nullptr;
   std::size_t depth = 0;
-  // The path below the nearest row above that contains it, and the number of equal layers:
-  // "blocks.0…3 (4 × 2.9 GiB)". Text from the file is printable.
+  // The path below the nearest preceding row that contains it, and the number of equal layers:
+  // "blocks.0…3 (4 × 2.9 GiB)". Text from the file is made printable.
   std::string name;
 };
 
-// At most `top` rows of those with live bytes. `rows` are the device's Tables::folded_layers.
+// At most `top` of the rows with live bytes. `rows` are the device's Tables::folded_layers.
 std::vector<LayerTreeRow> layer_tree(const std::vector<const report::FoldedLayerRow*>& rows,
                                      std::size_t top);
 

@@ -31,7 +31,7 @@ std::string point_bytes(const report::DeviceReport& device, const report::PointI
 // 20.8 GiB in 76 allocations"
 std::string point_heading(const report::DeviceReport& device, const report::PointInTime& point);
 
-// As a share of everything live at that point: "12.3%".
+// The bytes as a share of all live bytes at that point: "12.3%".
 std::string share_text(std::uint64_t bytes, const report::PointInTime& point);
 
 }  // namespace plimsoll::exporters

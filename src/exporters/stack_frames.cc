@@ -11,7 +11,7 @@
 namespace plimsoll::exporters {
 namespace {
 
-constexpr std::size_t kFramesShown = 8;  // of Python
+constexpr std::size_t kFramesShown = 8;  // Python frames per stack
 
 // The file of a frame "file:line function"; empty if it has no line.
 std::string_view file_of(std::string_view frame) {
@@ -41,24 +41,24 @@ bool is_of_interest(std::string_view frame) {
   return false;
 }
 
-// The rows of a table with the same key and the same frames of interest.
+// The rows of a table with the same key and the same shown Python frames.
 class EqualRows {
  public:
   void add(std::size_t row, const std::vector<std::string>& stack) {
     stacks_.emplace_back(&stack, row);
   }
 
-  // Adds the frames at which each of the stacks parts from another one.
+  // Adds, for each stack, the frames at which it diverges from another of these stacks.
   void mark_differences(std::vector<std::vector<std::size_t>>& shown) {
     std::ranges::sort(stacks_, [](const auto& a, const auto& b) { return *a.first < *b.first; });
-    // Between neighbors. Of any two stacks, the common part is the least between them.
+    // The common prefixes of neighbors. That of any two stacks is the shortest between them.
     std::vector<std::size_t> common;
     for (std::size_t at = 0; at + 1 < stacks_.size(); ++at) {
       const auto ends = std::ranges::mismatch(*stacks_[at].first, *stacks_[at + 1].first);
       common.push_back(static_cast<std::size_t>(ends.in1 - stacks_[at].first->begin()));
     }
-    // Where the stacks behind, and then those before, part from this one: the least lengths so far,
-    // ascending. There are no more of them than frames, however many stacks there are.
+    // The depths at which later stacks, then earlier ones, diverge from this one, ascending. There
+    // are at most as many as frames, however many stacks there are.
     std::vector<std::size_t> parts;
     const auto mark = [&](std::size_t at, std::size_t length) {
       while (!parts.empty() && parts.back() >= length) parts.pop_back();
@@ -79,7 +79,7 @@ class EqualRows {
   }
 
  private:
-  std::vector<std::pair<const std::vector<std::string>*, std::size_t>> stacks_;  // and their rows
+  std::vector<std::pair<const std::vector<std::string>*, std::size_t>> stacks_;  // with their rows
 };
 
 }  // namespace
@@ -87,7 +87,7 @@ class EqualRows {
 std::vector<std::vector<std::size_t>> frames_shown(
     const std::vector<const report::GroupRow*>& rows) {
   std::vector<std::vector<std::size_t>> shown(rows.size());
-  std::map<std::vector<std::string_view>, EqualRows> by_key;  // and by frames
+  std::map<std::vector<std::string_view>, EqualRows> by_key;  // and by shown frames
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::vector<std::string>& stack = rows[row]->stack;
     std::vector<std::string_view> key = {rows[row]->key};

@@ -1,4 +1,4 @@
-// Which frames of the rows of the table by stack are shown.
+// Selects the frames that are shown in the rows of the table by stack.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace plimsoll::exporters {
 
 // Returns the indices of the frames to show, for each row: the innermost Python frames outside
-// torch. If rows have the same key and the same such frames, the frames of any kind at which their
-// stacks differ are added, so that different stacks never look the same.
+// torch. If rows have the same key and the same such frames, the frames at which their stacks
+// differ are added, Python or not, so that different stacks never look the same.
 std::vector<std::vector<std::size_t>> frames_shown(
     const std::vector<const report::GroupRow*>& rows);
 

@@ -70,8 +70,8 @@ TEST(StackFrames, stacks_that_differ_only_far_out_show_where) {
                           ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 15)));
 }
 
-// Of each two different stacks, the innermost frame at which they differ is shown, in the one that
-// has it; and no other frames are, since none is of Python.
+// For any two different stacks, the innermost frame at which they differ is shown, in the stack
+// that has it. No other frames are shown, because none is a Python frame.
 TEST(StackFrames, of_any_two_stacks_the_first_difference_is_shown) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {

@@ -19,7 +19,7 @@ bool is_whole(const report::Report& report) {
                              [](const auto& each) { return each.severity == "info"; });
 }
 
-// A category as it is named in a sentence.
+// A category as a sentence names it.
 std::string plural_of(const std::string& category) {
   if (category == "optimizer_state") return "optimizer state";
   if (category == "activation_gradient") return "gradients of activations";
@@ -31,7 +31,7 @@ std::string plural_of(const std::string& category) {
                  : text::printable(category);
 }
 
-// "activations 26.2 GiB, optimizer state 25.4 GiB": the three largest known kinds that have at
+// "activations 26.2 GiB, optimizer state 25.4 GiB": the three largest known categories with at
 // least a twentieth of the peak. Empty if categories are unknown, or if the tables describe another
 // point in time.
 std::string holders_text(const report::Report& report, const report::DeviceReport& device) {
@@ -46,7 +46,7 @@ std::string holders_text(const report::Report& report, const report::DeviceRepor
   return text;
 }
 
-// " Closest to a finding: activations are 31.9% of the peak (a finding from 50.0%)."; the two
+// " Closest to a finding: activations are 31.9% of the peak (a finding from 50.0%)." for the two
 // closest.
 std::string near_text(const report::Report& report, const report::DeviceReport& device) {
   std::string text;

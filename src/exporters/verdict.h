@@ -1,5 +1,5 @@
-// What a report says first and last, apart from its findings: the sentence for a report without
-// any, notes about the input, and what could not be answered. Text from the file is printable.
+// Texts at the start and end of a report, apart from its findings: the sentences without findings,
+// notes on the input, unanswered questions. Text from the file is made printable.
 #pragma once
 
 #include <string>
@@ -10,24 +10,23 @@
 
 namespace plimsoll::exporters {
 
-// The device with the highest peak among those asked for (is_asked_for); null if none has memory.
+// The requested device (is_asked_for) with the highest peak; null if none has memory.
 const report::DeviceReport* fullest(const report::Report& report, std::string_view asked_for);
 
-// The severity in capitals; and the next step with the bytes it saves, empty if there is none.
+// The severity in capitals, and the next step with the bytes that it saves (empty without one).
 std::string severity_mark(const report::Finding& finding);
 std::string step_text(const report::Finding& finding);
 
 // The sentences of a report without findings.
 std::string calm_text(const report::Report& report, std::string_view asked_for);
 
-// An imperfection of the input.
 struct InputNote {
   bool is_severe = false;  // data are missing or wrong
   std::string text;
 };
 std::vector<InputNote> notes_on_input(const report::Report& report);
 
-// Skipped passes, and what others could not answer; those with the same reason are one.
+// Skipped passes, and questions that passes could not answer, grouped by reason.
 struct Unanswered {
   std::string names;
   std::string reason;

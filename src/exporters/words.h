@@ -1,4 +1,4 @@
-// Labels that reports share, whether as text or as a page.
+// Labels that text reports and pages share.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ std::string device_name(const report::DeviceReport& device);  // "cuda:0", "cpu"
 // Whether `text` ("0", "cuda:0", "cpu"; empty: any) means this device.
 bool is_asked_for(const report::DeviceReport& device, std::string_view text);
 
-// Whether a report describes the device in a section of its own. Memory of the host gets one line
-// instead if a GPU holds at least ten times as much, unless it grows, ran out, or is asked for.
+// Whether a report describes the device in a section of its own. Host memory gets one line instead
+// if a GPU has at least ten times as much, unless it grows, ran out, or was asked for.
 bool has_section(const report::Report& report, const report::DeviceReport& device,
                  std::string_view asked_for);
 
-// The line for a device without a section.
+// The line about a device without a section.
 std::string small_text(const report::DeviceReport& device);
 
 // "event 1,843 of 6,486 (25.4 ms)"; "before the first event" if there is no event.

@@ -70,7 +70,7 @@ bool BlockStream::take_prelude() {
   return kind_ == Kind::kTrace;
 }
 
-// The file ends inside a block, or inside data where a block should be.
+// Counts the damage when the file ends inside a block, or inside data where a block should be.
 void BlockStream::cut_off(std::uint32_t events) {
   if (!is_lost_) {
     damage_.cut_bytes = at_hand().size();

@@ -19,7 +19,7 @@ struct Block {
   std::span<const std::byte> payload;
 };
 
-// The damage found in the file.
+// The damage found in a file.
 struct Damage {
   std::uint64_t blocks = 0;         // skipped blocks, and stretches that should have been blocks
   std::uint64_t events = 0;         // in those blocks, where their heads were readable
@@ -46,9 +46,10 @@ class BlockStream {
 
   // Passes the next piece of the file. The piece must stay valid until next() returns nothing.
   void push(std::span<const std::byte> piece);
-  // There are no more pieces: the remaining bytes are searched for whole blocks.
+  // Call this after the last piece: the remaining bytes are then searched for whole blocks.
   void finish() { is_finished_ = true; }
-  // The next block, valid until the next call; nothing if another piece is needed, or at the end.
+  // Returns the next block, valid until the next call; nothing if another piece is needed, or at
+  // the end.
   std::optional<Block> next();
 
   Kind kind() const { return kind_; }
@@ -61,9 +62,10 @@ class BlockStream {
   std::uint64_t bytes() const { return offset_; }  // processed
 
  private:
-  // The contiguous bytes available: those buffered from earlier pieces, or else the piece itself.
+  // The contiguous bytes available: those buffered from earlier pieces, or else the current piece.
   std::span<const std::byte> at_hand() const;
-  // Makes `bytes` contiguous bytes available; false if they have not arrived, and buffers the rest.
+  // Makes `bytes` contiguous bytes available. If they have not all arrived, buffers the rest and
+  // returns false.
   bool want(std::size_t bytes);
   void skip(std::size_t bytes);
   bool take_prelude();

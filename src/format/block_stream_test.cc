@@ -175,7 +175,7 @@ TEST(BlockStream, skips_what_later_versions_add) {
   EXPECT_THAT(read.read.definitions, testing::Contains("device 1 1 0"));
 }
 
-// Any payload with a valid checksum: no crash, and no read past its end.
+// Any payload with a valid checksum causes no crash and no read past its end.
 TEST(BlockStream, survives_any_payload) {
   RandomEvents random(3);
   for (int round = 0; round < 3'000; ++round) {

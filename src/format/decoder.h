@@ -31,7 +31,7 @@ class Decoder {
     stream_.push(piece);
     report_blocks();
   }
-  // There are no more pieces. After this call the counts are final.
+  // Call this after the last piece. The counts are then final.
   void finish() {
     stream_.finish();
     report_blocks();

@@ -113,7 +113,8 @@ class DefinitionDecoder {
     return true;
   }
 
-  // In the last block: records from a later version that were skipped.
+  // The number of records in the last block that were skipped because they are from a later
+  // version.
   std::uint64_t unknown_records() const noexcept { return unknown_records_; }
 
  private:

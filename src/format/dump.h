@@ -1,5 +1,5 @@
 // Prints a trace file as text: one line per record, nothing resolved and nothing left out. For
-// inspecting what a writer wrote; tests compare whole files with it.
+// inspecting what a writer wrote. Tests compare whole files with it.
 //
 //   block 3 at 512: events, 42 events, 310 bytes
 //   alloc serial=7 time=1700000000000000123 thread=1 site=3 address=0x7f0000001000 size=4096
@@ -26,7 +26,7 @@ class Dump {
 
   // Passes the next piece of the file. Returns false if it is not readable; error() says why.
   bool push(std::span<const std::byte> piece);
-  // There are no more pieces: prints the last lines and any damage.
+  // Call this after the last piece: prints the last lines and any damage.
   bool finish();
   const std::string& error() const { return error_; }
 

@@ -97,17 +97,18 @@ class Encoder {
   }  // records dropped because memory was
      // unavailable
   std::uint64_t pending_events() const noexcept { return block_events_; }
-  // About how much flush() would write; 0 if nothing is pending.
+  // About how many bytes flush() would write; 0 if nothing is pending.
   std::size_t pending_bytes() const noexcept { return definitions_.size() + block_.size(); }
 
  private:
-  // Returns where the fields of a definition go, `most_bytes` at most, or null.
+  // Returns where to write the fields of a definition, `most_bytes` at most, or null.
   std::byte* begin_definition(DefinitionKind kind, std::size_t most_bytes) noexcept;
   void end_definition(const std::byte* end) noexcept;
   std::size_t shared_frames(std::span<const Frame> frames) const noexcept;
   void keep_frames(std::span<const Frame> frames) noexcept;
 
-  // Opens a block if needed, sets the state the record builds on, and returns its place, or null.
+  // Opens a block if needed, sets the state that the record is relative to, and returns where to
+  // write the record, or null.
   std::byte* begin_event(std::uint64_t serial, std::uint64_t address) noexcept;
   std::byte* begin_timed(std::int64_t time_ns, std::uint32_t thread, std::uint64_t serial,
                          std::uint64_t address) noexcept;

@@ -37,8 +37,8 @@ class EventDecoder {
     kNoMemory  // the same
   };
 
-  // A block with a site beyond this number is broken; limits the memory that hostile input can
-  // claim.
+  // Blocks that refer to a site beyond this number are broken. This limits the memory that hostile
+  // input can claim.
   void set_site_limit(std::uint64_t limit) noexcept { site_limit_ = limit; }
 
   // `payload` is what follows the block's head; its checksum has already been verified.
@@ -66,7 +66,8 @@ class EventDecoder {
     return run(at, tail_end, tail_end, visitor) == nullptr ? failure_ : Outcome::kWhole;
   }
 
-  // In the last block: records from a later version that were skipped.
+  // The number of records in the last block that were skipped because they are from a later
+  // version.
   std::uint64_t unknown_records() const noexcept { return unknown_records_; }
 
  private:

@@ -1,5 +1,5 @@
 // The codecs of the families (alloc, free, free requested) are written by hand. This test decodes
-// their blocks from records.def and docs/format.md alone, slowly: fields in the order of their
+// their blocks slowly, from records.def and docs/format.md alone: fields in the order of their
 // places, each if its flag is set. The result must match both the decoder and the encoded events.
 #include <algorithm>
 #include <cstdint>

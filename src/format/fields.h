@@ -33,11 +33,11 @@ struct BlockState {
   std::uint64_t time_since(std::int64_t later_ns) const noexcept {
     return static_cast<std::uint64_t>(later_ns) - static_cast<std::uint64_t>(time_ns);
   }
-  // Its own inverse: converts between a serial and how many allocations ago it was.
+  // Converts a serial to the number of allocations since it, and back: it is its own inverse.
   std::uint64_t back(std::uint64_t serial) const noexcept { return next_serial - 1 - serial; }
 };
 
-// Unchecked reads; the owner of `at` compares it with the end.
+// Unchecked reads; the owner of `at` must compare it with the end.
 struct RawFields {
   const std::byte*& at;
   std::uint64_t varint() noexcept { return take_varint(at); }
@@ -135,7 +135,7 @@ struct SettingValue {
 
 // ---- relative to earlier records of the block -------------------------------------------------
 
-// The time since the last one, which it updates. A preceding record sets a time that goes back.
+// The time since the last one, which it updates. If time goes back, an earlier record sets it.
 struct Time {
   static constexpr std::string_view kNote = "";
   template <typename Record>
@@ -167,7 +167,7 @@ struct TimeAside {
   }
 };
 
-// Takes no bytes: a preceding record sets a different thread.
+// Takes no bytes: a separate record precedes this one if the thread has changed.
 struct Thread {
   static constexpr std::string_view kNote = "";
   template <typename Record>

@@ -15,7 +15,7 @@
 namespace plimsoll::format {
 namespace {
 
-// Specific to this test: its sequence is part of what is frozen.
+// A random generator for this test alone, because its sequence is part of what is frozen.
 class Numbers {
  public:
   std::uint64_t next() {
@@ -143,7 +143,7 @@ void write_other_event(Encoder& encoder, Numbers& any, std::int64_t time_ns, std
   }
 }
 
-// Steps as in a program, sometimes backwards or to any time.
+// Times advance as in a program, and sometimes go backwards or to any time.
 std::int64_t time_after(std::int64_t time_ns, Numbers& any) {
   const std::uint64_t choice = any.below(20);
   if (choice == 0) return any.i64();

@@ -1,7 +1,7 @@
-// SegmentSet tracks the memory that caching allocators hold from the driver, from segment events.
-// Whole segments come and go; unmapping cuts mapped ranges. Ranges never overlap: where events
-// contradict each other, the new range replaces what it covers. An event therefore visits only what
-// it removes, and the bytes held are the sum over all ranges.
+// SegmentSet tracks the memory that caching allocators have reserved from the driver, from segment
+// events. Whole segments are added and removed; unmapping cuts mapped ranges. Ranges never overlap:
+// where events contradict each other, the new range replaces what it covers. An event therefore
+// visits only what it removes, and the reserved bytes are the sum over all ranges.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline constexpr std::uint8_t kSegmentAlloc = 0, kSegmentFree = 1, kSegmentMap =
 
 class SegmentSet {
  public:
-  // Returns the change of the bytes held on the event's device, modulo 2^64. May throw
+  // Returns the change of the reserved bytes on the event's device, modulo 2^64. May throw
   // std::bad_alloc.
   std::uint64_t apply(const Segment& event) {
     switch (event.action) {
@@ -38,8 +38,8 @@ class SegmentSet {
         return 0;
     }
   }
-  // Calls visit(segment) for each range held: the event that began it, cut to what is left of it.
-  // Whole segments come first, then mapped ranges, both by device and address.
+  // Calls visit(segment) for each reserved range: the event that began it, cut to what is left of
+  // it. Whole segments come first, then mapped ranges, both by device and address.
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (const auto& [place, segment] : whole_) visit(segment);
@@ -57,7 +57,7 @@ class SegmentSet {
   static std::uint64_t end_of(const Segment& segment) {
     return segment.address + std::min(segment.size_bytes, UINT64_MAX - segment.address);
   }
-  // The first range that ends after `over` begins.
+  // The first range that ends after the beginning of `over`.
   static Ranges::iterator first_under(Ranges& ranges, const Segment& over) {
     const auto at = ranges.upper_bound({over.device, over.address});
     if (at == ranges.begin()) return at;

@@ -87,7 +87,7 @@ TEST_F(SegmentSetTest, sizes_may_extend_past_the_address_space) {
   EXPECT_EQ(bytes, 50u);
 }
 
-// A file can contain this. It took half a minute when each unmap visited every whole segment.
+// A file can contain this. It would take half a minute if each unmap visited every whole segment.
 TEST_F(SegmentSetTest, unmapping_everything_visits_only_mapped_ranges) {
   constexpr std::uint64_t kCount = 40'000, kBytes = 512;
   for (std::uint64_t i = 0; i < kCount; ++i) emit(kSegmentAlloc, i * kBytes, kBytes);

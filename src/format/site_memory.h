@@ -1,6 +1,6 @@
-// What the encoder and the decoder both remember about each site within one block: the size, the
-// padding and the address of its last allocation, and which site followed it. The state is reset
-// for each block, so that each block can be read on its own.
+// The state of each site within one block, kept by both the encoder and the decoder: the size, the
+// padding and the address of its last allocation, and which site followed it. It is reset for each
+// block, so that each block can be read on its own.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,7 @@ bool LiveStatusPublisher::State::is_wanted() const noexcept {
   return until_ns > now_ns && until_ns - now_ns <= kLongestWish;
 }
 
-// Everything except the watchers' own field.
+// Writes everything except the field that belongs to the watchers.
 bool LiveStatusPublisher::State::write_header() noexcept {
   const auto bytes = std::as_bytes(std::span(&header, 1));
   constexpr std::size_t kBehind = kWantedAt + sizeof(header.wanted_until_ns);
@@ -81,7 +81,7 @@ void LiveStatusPublisher::State::sweep() const noexcept {
 // The body of the thread. On any failure, publishing ends and the process continues.
 void LiveStatusPublisher::State::run() noexcept {
   if (!write_header()) return;
-  sweep();  // even if nobody ever watches
+  sweep();  // even if no watcher ever comes
   std::int64_t next_ns = 0;
   std::int64_t next_care_ns = 0;
   while (worker.waker().sleep(options.look_every_ns)) {
@@ -89,7 +89,7 @@ void LiveStatusPublisher::State::run() noexcept {
     try {
       if (options.on_check) options.on_check();
       if (began_ns >= next_care_ns) {
-        // A cleaner may remove the folder at this point; the next attempt may recreate it.
+        // A cleaner may have just removed the folder; the next attempt may recreate it.
         look_after_file();
         next_care_ns = began_ns + options.care_every_ns;
       }

@@ -18,7 +18,8 @@
 
 namespace plimsoll::live {
 
-// Only $PLIMSOLL_LIVE_FOLDER if set, else $XDG_RUNTIME_DIR/plimsoll and other folders of the user.
+// $PLIMSOLL_LIVE_FOLDER alone if it is set, else $XDG_RUNTIME_DIR/plimsoll and other folders of the
+// user.
 std::vector<std::string> live_status_folders();
 
 struct LiveStatusOptions {
@@ -26,7 +27,7 @@ struct LiveStatusOptions {
   std::int64_t look_every_ns = 250'000'000;                  // how often to check for a watcher
   std::int64_t show_every_ns = 500'000'000;                  // shortest interval between samples
   std::int64_t care_every_ns = 10'000'000'000;  // how often to check that the file exists
-  // Called on the thread before each check for a watcher, for tests.
+  // Called on the publisher's thread before each check for a watcher, for tests.
   std::function<void()> on_check = {};
 };
 
@@ -55,7 +56,7 @@ struct LiveStatusPlace {
   int pid = 0;
   std::string folder;
 };
-// The processes that publish, by pid; removes the files of dead processes.
+// Returns the processes that publish, by pid, and removes the files of dead processes.
 std::vector<LiveStatusPlace> find_live_statuses(
     const std::vector<std::string>& folders = live_status_folders());
 

@@ -42,10 +42,10 @@ inline constexpr std::size_t kWantedAt = offsetof(LiveStatusHeader, wanted_until
 // The maximum size of a sample: larger ones end in "(rest)" shares, see encode_sample().
 inline constexpr std::size_t kMostSampleBytes = 512 << 10;
 
-// The devices, each with its largest categories, dtypes, layers and tensors. Shares beyond a list's
-// limit are combined into one share "(rest)", so that the sums still equal the device's live bytes.
+// Encodes the devices, each with its largest categories, dtypes, layers and tensors. Shares beyond
+// a list's limit are combined into one share "(rest)", so that the sums still equal the live bytes.
 std::vector<std::byte> encode_sample(const MemorySample& sample);
-// nullopt for bytes that encode_sample() cannot produce.
+// Returns nullopt for bytes that encode_sample() cannot produce.
 std::optional<MemorySample> decode_sample(std::span<const std::byte> bytes);
 
 std::uint64_t sample_checksum(std::uint64_t number, std::span<const std::byte> bytes);

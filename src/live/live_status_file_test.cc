@@ -155,7 +155,7 @@ TEST(LiveStatusFile, no_bytes_break_the_decoder) {
     }
     refused += decode_sample(bytes) ? 0 : 1;
   }
-  EXPECT_GT(refused, 1000U);  // those that affect a length
+  EXPECT_GT(refused, 1000U);  // at least those that affect a length
 }
 
 TEST(LiveStatusFile, the_checksum_covers_every_byte_and_the_number) {

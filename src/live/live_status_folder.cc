@@ -56,7 +56,7 @@ std::vector<std::string> live_status_folders() {
 }
 
 // Checks every folder above it, after resolving links: only this user and root may be able to
-// replace it. In a sticky folder, such as /tmp, others cannot.
+// replace the folder. In a sticky folder, such as /tmp, other users cannot.
 Status check_parents(const std::string& folder) {
   char* resolved = ::realpath(folder.c_str(), nullptr);
   if (resolved == nullptr) return folder_error(folder, std::strerror(errno));

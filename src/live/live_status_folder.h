@@ -11,7 +11,7 @@ namespace plimsoll::live {
 
 // Creates the folder if necessary; returns an error unless it belongs to this user alone.
 Status make_live_status_folder(const std::string& folder);
-// Checks that it is a folder that only this user can write to.
+// Checks that the folder can be written only by this user.
 Status check_live_status_folder(const std::string& folder);
 
 // Returns -1 if the file is unavailable; see errno.

@@ -155,7 +155,7 @@ TEST_F(LiveStatus, a_folder_that_cannot_be_created_now_is_created_later) {
   const std::string gone = machine_.root() + "/gone";
   std::filesystem::rename(folder(), gone);
   const int file =
-      ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // instead of the folder
+      ::open(folder().c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);  // in place of the folder
   if (file >= 0) {  // otherwise the publisher was faster
     ::close(file);
     wait_for_a_check();  // which fails

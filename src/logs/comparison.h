@@ -1,7 +1,7 @@
 // Compares several runs, or the ranks of one: their figures, their differences, and outliers.
 //
-// Each run is compared by its main device: the accelerator that uses most memory, else the CPU.
-// Ranks use different devices, so names of devices are not matched.
+// Each run is represented by its main device: the accelerator that uses most memory, else the CPU.
+// The devices of different ranks have different names, so devices are not matched by name.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::logs {
 
-// One figure for all runs; null for a run without it.
+// One figure of all runs; null for a run without it.
 struct ComparedFigure {
   std::string group;
   std::string name;

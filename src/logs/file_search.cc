@@ -43,7 +43,7 @@ class Search {
  private:
   bool is_late() const { return Clock::now() > ends_; }
 
-  // Visits each folder once, by its identity: links may form loops.
+  // Visits each folder only once, identified by its device and inode, because links may form loops.
   void enter(const fs::path& folder, int depth) {
     struct stat status{};
     if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;

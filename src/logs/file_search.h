@@ -1,5 +1,5 @@
-// Finds files by name in and below a folder, within limits: a project may contain a data set of
-// millions of files.
+// Finds files by name in and below a folder, within limits, because a project may contain a data
+// set of millions of files.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Splits any log into lines: bytes in pieces of any size, UTF-8 or UTF-16 with a byte order mark
-// (as written by PowerShell's `>`), lines that end in \n, \r\n or \r, and a last line without an
-// end. Stores at most one line, and at most kLongestLine of it.
+// Splits any log into lines. The log arrives in pieces of any size, in UTF-8 or in UTF-16 with a
+// byte order mark (as PowerShell's `>` writes it). Lines end in \n, \r\n or \r; the last line may
+// lack an end. Stores at most one line, and at most kLongestLine of it.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class LogLines {
   explicit LogLines(Sink sink) : sink_(std::move(sink)) {}
 
   void feed(std::string_view bytes);
-  void finish();  // the rest is also a line
+  void finish();  // reports the rest as a line
 
   std::uint64_t long_lines() const { return long_lines_; }  // truncated lines
 

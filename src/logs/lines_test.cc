@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::SizeIs;
 using Lines = std::vector<std::string>;
 
-// Passed in pieces; the lines do not depend on the size of the pieces.
+// Passes the bytes in pieces. The lines must not depend on the size of the pieces.
 Lines lines_of(std::string_view bytes, std::size_t piece = 3) {
   Lines lines;
   LogLines reader([&](std::string_view line) { lines.emplace_back(line); });

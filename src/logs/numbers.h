@@ -25,7 +25,7 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
-// Sums of as many figures as a log may contain fit into 63 bits.
+// The largest plausible size or count: sums over all lines of a log still fit into 63 bits.
 inline constexpr std::uint64_t kMostInLogs = std::uint64_t{1} << 50;
 
 // A count of objects in memory; nullopt for implausible counts.

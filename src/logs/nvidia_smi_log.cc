@@ -38,7 +38,7 @@ struct Unit {
 };
 constexpr double kKib = 1024.0;
 constexpr std::array<Unit, 8> kUnits = {{{"MiB", kKib* kKib},
-                                         {"MB", kKib* kKib},  // what nvidia-smi used to call them
+                                         {"MB", kKib* kKib},  // MiB in old versions
                                          {"GiB", kKib* kKib* kKib},
                                          {"GB", kKib* kKib* kKib},
                                          {"KiB", kKib},
@@ -241,8 +241,8 @@ std::optional<std::uint32_t> NvidiaSmiLog::device_of(Id id) {
   return number;
 }
 
-// Without a header: a constant column is the total; if only the sum of two is constant, they are
-// used and free.
+// Finds the roles of the columns without a header. A constant column is the total. If only the sum
+// of two columns is constant, they are used and free.
 NvidiaSmiLog::Roles NvidiaSmiLog::roles() const {
   const auto there = [this](std::size_t i) {
     return std::ranges::any_of(rows_, [i](const Row& row) { return row.sizes[i].has_value(); });
@@ -278,7 +278,7 @@ NvidiaSmiLog::Roles NvidiaSmiLog::roles() const {
   return roles;
 }
 
-// By the column with the most distinct GPUs; the first of those.
+// Names the devices by the column with the most distinct values, or the first such column.
 std::vector<std::string> NvidiaSmiLog::device_names() const {
   std::size_t best = 0;
   std::size_t most = 0;

@@ -3,7 +3,8 @@
 // sample is one round over the GPUs, and its iteration is the round's number; devices are "gpu:N",
 // or named by another distinguishing column.
 //
-// Without a header the memory columns are known only at the end: rows are stored until then.
+// Without a header, the memory columns are known only at the end of the log: rows are stored until
+// then.
 #pragma once
 
 #include <array>

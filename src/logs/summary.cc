@@ -41,7 +41,8 @@ void note_figures(std::vector<Figure>& figures, const Owner& owner, std::int64_t
 
 std::vector<ShareSummary> compared(const std::vector<MemoryShare>& first,
                                    const std::vector<MemoryShare>& last, std::uint64_t live_bytes) {
-  // Devices missing from the first sample were absent, unless that sample is incomplete.
+  // Shares missing from the first sample were absent, unless that sample lists only the largest
+  // ones.
   const bool names_all = std::ranges::find(first, sample::kRest, &MemoryShare::name) == first.end();
   std::map<std::string_view, ShareSummary> by_name;
   for (const MemoryShare& share : last) {

@@ -1,8 +1,7 @@
 // Parses text logs (text_log.h) into samples, line by line, storing one snapshot. Sizes are as
 // precise as they were printed; shares sum to the live bytes with the same precision.
 //
-// For imperfect logs, complete snapshots are returned: the last snapshot of a truncated log is
-// dropped, and unknown lines are counted.
+// An incomplete snapshot at the end of a truncated log is dropped; unknown lines are counted.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ TEST(TextLogReader, round_trips_written_logs) {
   EXPECT_EQ(result.unread_lines, 0U);
   EXPECT_EQ(result.cut_snapshots, 0U);
   ASSERT_EQ(result.samples.size(), 1U);
-  // Compared as text, the form that both share: writing the result reproduces the snapshot.
+  // Compares texts: writing the sample that was read must reproduce the snapshot.
   EXPECT_EQ(text_log::text_log_snapshot(result.samples.front(), {}), snapshot);
   const MemorySample& back = result.samples.front();
   EXPECT_EQ(back.time_ns, sample.time_ns);

@@ -1,5 +1,5 @@
-// The categories of base/categories.h by their names, as traces have them. Memory that no reader
-// could attribute has the category kUnknownCategory or none at all; both mean the same.
+// The names of the categories in base/categories.h, as traces state them. Memory that no reader
+// could attribute has the category kUnknownCategory or none; both mean the same.
 #pragma once
 
 #include <string_view>

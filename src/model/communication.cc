@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kFiles = {
     "/torch/nn/parallel/distributed.py", "/torch/distributed/fsdp/", "/torch/distributed/utils.py"};
-// Called by all of torch's Python code.
+// All Python code of torch calls operators through these files, so their frames are skipped.
 constexpr std::array<std::string_view, 2> kPlumbing = {"/torch/_ops.py", "/torch/_library/"};
 
 template <std::size_t kCount>

@@ -1,5 +1,5 @@
-// Recognizes the communication buffers of DistributedDataParallel and FSDP, which are gradient
-// buckets, gathered parameters and reduction buffers, by the code that allocates them.
+// Recognizes the communication buffers of DistributedDataParallel and FSDP by the code that
+// allocates them: gradient buckets, gathered parameters and reduction buffers.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,11 @@
 
 namespace plimsoll::model {
 
-// Whether the operator or autograd node is theirs.
+// Whether this operator or autograd node belongs to DDP or FSDP.
 bool is_communication_op(std::string_view op);
 
-// Whether the innermost Python frame is in one of their files.
+// Whether the innermost Python frame, apart from torch's operator dispatch, is in a file of DDP or
+// FSDP.
 bool is_communication_stack(StackId stack, const StackTable& stacks, const StringTable& strings);
 
 }  // namespace plimsoll::model

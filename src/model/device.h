@@ -1,4 +1,4 @@
-// The devices of a recording: their types, as far as PyTorch's recordings name them, and numbers.
+// The devices of a recording: their types, as named in PyTorch's recordings, and their numbers.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct Device {
       0;  // -1 for the CPU, as torch.profiler writes it; -2 for pinned host memory
 
   friend bool operator==(const Device&, const Device&) = default;
-  // Accelerators come before the memory of the host.
+  // Accelerators sort before host memory.
   friend constexpr auto operator<=>(const Device& a, const Device& b) {
     return std::tuple(base::is_host(a.type), a.type, a.ordinal) <=>
            std::tuple(base::is_host(b.type), b.type, b.ordinal);

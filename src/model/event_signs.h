@@ -1,6 +1,6 @@
-// How an event changes the running totals of its device, in multiples of its size: +1, -1 or 0. A
-// table, because the order of allocs and frees is unpredictable, and a mispredicted branch costs
-// more than a few multiplications.
+// How an event changes the running totals of its device, in multiples of its size: +1, -1 or 0.
+// This is a table because the order of allocs and frees is unpredictable, and a mispredicted branch
+// costs more than a few multiplications.
 #pragma once
 
 #include <array>

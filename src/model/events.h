@@ -38,7 +38,7 @@ constexpr bool is_free_completed(Action action) {
   return action == Action::kFreeCompleted || action == Action::kFree;
 }
 
-// One event in transit into or out of the model: its site and its data.
+// A single event, as readers add it and passes read it: its site and its data.
 struct Event : Site {
   Action action = Action::kUnknown;
   std::uint64_t address = 0;
@@ -60,12 +60,12 @@ class OptionalColumn {
     if (row >= rows_.size()) rows_.resize(row + 1, kDefault);
     rows_[row] = value;
   }
-  // For filling many rows in one loop: the first `count` rows, writable.
+  // The first `count` rows, writable, for filling many rows in one loop.
   Value* rows(std::size_t count) {
     if (count > rows_.size()) rows_.resize(count, kDefault);
     return rows_.data();
   }
-  // Appends the rows from `first` on to `to`, which has `to_size` rows.
+  // Appends the `count` rows from `first` on to `to`, which has `to_size` rows.
   void append_to(OptionalColumn& to, std::size_t to_size, std::size_t first,
                  std::size_t count) const {
     const std::size_t end = std::min(first + count, rows_.size());

@@ -12,7 +12,8 @@
 namespace plimsoll::model {
 namespace {
 
-// A sum of sizes, kept as two sums that cannot overflow: each half of 2^32 values fits 64 bits.
+// A sum of sizes that cannot overflow: the upper and lower halves of the values are summed
+// separately, which allows 2^32 values.
 class Sum {
  public:
   void add(std::uint64_t value) {

@@ -21,10 +21,11 @@ std::string size_class_name(std::uint32_t size_class);  // "1 MiB – 2 MiB"
 
 std::string pool_name(const Trace& trace, PoolId pool);
 std::string frame_name(const Trace& trace, FrameId frame);  // "file:line function"
-// Of a line, or of before_recording(lines).
+// The label of a line. `line` may also be before_recording(lines).
 std::string line_name(const UserLines& lines, LineId line);
 
-// Numbers operators by name, so that an operator named by an event equals one found in a stack.
+// Numbers operators by name, so that an operator named by an event has the same id as one found in
+// a stack.
 class OperatorIds {
  public:
   explicit OperatorIds(const Trace& trace)

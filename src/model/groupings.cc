@@ -18,8 +18,8 @@ namespace {
 constexpr std::array kDimensionNames = {"category", "layer",  "line", "operator", "phase",
                                         "step",     "stream", "pool", "dtype",    "tensor"};
 
-// Numbers the groups of a rule in order of first use. A rule has a small key for each lifetime, and
-// a name for each key.
+// Numbers the groups of a rule in order of first use. A rule maps each lifetime to a small key, and
+// each key to a name.
 template <typename Rule>
 class Numbered final : public Grouping {
  public:
@@ -67,7 +67,7 @@ class CategoryRule {
   StringId unknown_;
 };
 
-// If the file states no categories, they are inferred; perhaps none could be.
+// Whether any category is known. Categories that were inferred may all be unknown.
 bool has_categories(const Trace& trace, const DeviceTrace& device) {
   if (!trace.has_categories() || !trace.has_inferred_roles) return trace.has_categories();
   for (std::size_t row = 0; row < device.lifetimes.size(); ++row) {
@@ -159,7 +159,7 @@ class StepRule {
   std::uint32_t key(std::size_t lifetime) {
     const std::uint32_t born = device_.lifetimes.alloc[lifetime];
     if (born == kNone) return before();
-    // Lifetimes are usually asked for in order of birth.
+    // Lifetimes are usually queried in order of birth.
     const bool is_in_last = born >= begin_of(last_) && (last_ == ends_.size() || born < end());
     if (!is_in_last) last_ = step_of(ends_, born);
     return static_cast<std::uint32_t>(last_);

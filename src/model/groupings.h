@@ -1,6 +1,6 @@
-// Groupings: what the allocations of a device have in common, with the names that tables and
-// charts show. One rule for each dimension; a table applies it to the allocations live at one
-// point, a chart to all of them.
+// Groupings: the properties that allocations of a device have in common, with the names that tables
+// and charts show. There is one rule for each dimension; a table applies it to the allocations live
+// at one point, a chart to all of them.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class Grouping {
 // Null if the recording does not have this information (the report's table is then empty).
 std::unique_ptr<Grouping> make_grouping(const Trace& trace, const DeviceTrace& device,
                                         const UserLines& lines, Dimension dimension);
-// Layers cut after `depth` names: of depth 2, "Net.blocks.0.mlp" is in "Net.blocks".
+// Cuts layers after `depth` names: at depth 2, "Net.blocks.0.mlp" counts towards "Net.blocks".
 std::unique_ptr<Grouping> make_layer_grouping(const Trace& trace, const DeviceTrace& device,
                                               std::size_t depth);
 

@@ -19,7 +19,7 @@ PlacedBlock placed(const Trace& trace, const DeviceTrace& device, std::uint32_t 
                      trace.stack(device, lifetime), lifetime};
 }
 
-// By row of Trace::blocks.
+// The lifetime of each block, by row of Trace::blocks; kNone if there is none.
 std::vector<std::uint32_t> lifetimes_of_blocks(const Trace& trace, const DeviceTrace& device) {
   std::vector<std::uint32_t> of_block(trace.blocks.size(), kNone);
   if (!device.lifetimes.block.present()) return of_block;

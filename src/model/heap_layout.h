@@ -1,9 +1,9 @@
 // The positions of a device's active blocks inside its segments at one point in time, and thus of
-// the gaps. Exact at the end of the recording, and at any point if the events have block sizes.
-// Otherwise an earlier state is rolled back, and a block without a final size gets its request
-// rounded up to 512 bytes. That equals the allocator's size except with roundup_power2_divisions,
-// and for the tail of up to 1 MiB that it does not split off in a large segment: gaps that small
-// after a block are counted as part of it.
+// the gaps. The layout is exact at the end of the recording, and at any point if the events have
+// block sizes. Otherwise it is derived by undoing events, and a block without a final size gets its
+// request rounded up to 512 bytes. That equals the allocator's size except with
+// roundup_power2_divisions, and except for the tail of up to 1 MiB that the allocator does not
+// split off in a large segment: gaps that small after a block are counted as part of it.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,8 @@ struct HeapLayout {
 
 HeapLayout final_layout(const Trace& trace, const DeviceTrace& device);
 
-// From the segments and the active lifetimes (rows of device.lifetimes) of one point in time.
+// Computes the layout from the segments and the active lifetimes (rows of device.lifetimes) at one
+// point in time.
 HeapLayout layout_of(const Trace& trace, const DeviceTrace& device,
                      std::vector<SegmentRange> segments, std::span<const std::uint32_t> active);
 

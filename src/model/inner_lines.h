@@ -1,6 +1,6 @@
-// Which line inside the packages that a line of the program calls allocated. A stack is charged to
-// a line of the program (user_line.h); its inner line is the innermost frame below it in a package
-// or the standard library, else in generated code, else in torch.
+// Finds the line inside a package that allocated memory for a line of the program. A stack is
+// charged to a line of the program (user_line.h); its inner line is the innermost frame below it in
+// a package or the standard library, else in generated code, else in torch.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace plimsoll::model {
 // package, or shortened to two folders.
 std::string package_line(const Trace& trace, FrameId frame);
 
-// Stands for the line of the program where it allocated without such a frame.
+// The name of the inner line where the line of the program itself allocated.
 inline constexpr const char* kLineItself = "[the line itself]";
 
-// A line and an inner line of it.
+// A line of the program and one of its inner lines.
 struct InnerLine {
   LineId line;
   std::string name;            // kLineItself if there is no frame below
@@ -30,7 +30,7 @@ class InnerLines {
  public:
   InnerLines(const Trace& trace, const UserLines& lines);
 
-  // A row of `rows`.
+  // The inner line of a stack, as a row of rows().
   std::uint32_t of(StackId stack) const { return of_stack_[stack.index()]; }
   const std::vector<InnerLine>& rows() const { return rows_; }
 

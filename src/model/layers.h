@@ -2,10 +2,11 @@
 //
 // A layer is a module path ("UNet.down.0.conv"); the layers around it are its prefixes at dots. An
 // allocation belongs to the layer whose forward ran; in backward, to the layer of the forward
-// operator. But memory that a module owns belongs to its owner, whatever allocated it. The owner is
-// derived from the tensor's name (base/tensor_owner.h).
+// operator. But memory that a module owns, such as its parameters, belongs to that module,
+// whichever code allocated it. The owner is derived from the tensor's name (base/tensor_owner.h).
 //
-// Layers are numbered in order of first use; a layer's ancestors have smaller numbers. One thread.
+// Layers are numbered in order of first use; a layer's ancestors have smaller numbers. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -94,8 +94,8 @@ void LifetimePairing::on_free_requested(std::uint32_t event, std::uint64_t addre
     check_size(found->second, event);
     return;
   }
-  // Born before the recording. Until its free_completed it is found through a row of seen_, which
-  // join() moves.
+  // The allocation was born before the recording. Until its free_completed, it is found through a
+  // row of seen_, which join() moves.
   diagnostics_.add(kFreeWithoutAlloc, 1, place(device_, event));
   live_[address] = add_row(seen_, kNone, event, kNone, kNone);
 }

@@ -31,7 +31,8 @@ class LifetimePairing {
   void pair_events(base::Progress& progress);
   void on_alloc(std::uint32_t event, std::uint64_t address);
   void on_free_requested(std::uint32_t event, std::uint64_t address);
-  // `requested` is when the free of an allocation from before the recording was requested.
+  // `requested` is the event that requested the free, if the allocation was born before the
+  // recording.
   void on_free_completed(std::uint32_t event, std::uint64_t address, std::uint32_t requested);
   void match_final_blocks();
   std::uint32_t add_row(Lifetimes& table, std::uint32_t alloc, std::uint32_t requested,

@@ -27,7 +27,8 @@ StackId AllocationKeys::stack(std::size_t lifetime) const {
 
 LineId AllocationKeys::line(std::size_t lifetime) const {
   const StackId where = stack(lifetime);
-  // Older than the recording: its allocation was not seen, or only reported when recording began.
+  // Allocated before the recording: the allocation was not recorded, or only reported as live when
+  // the recording began.
   const bool is_older = device_.lifetimes.alloc[lifetime] == kNone
                             ? device_.events.size() > 0
                             : has(device_.lifetimes.flags[lifetime], LifetimeFlags::kAdopted);

@@ -21,14 +21,14 @@ struct LiveAllocation {
   StringId category;  // 0: none
 };
 
-// The keys of any allocation of a device. Keeps references to all three.
+// Finds the keys of a device's allocations. The arguments of the constructor must outlive it.
 class AllocationKeys {
  public:
   AllocationKeys(const Trace& trace, const DeviceTrace& device, const UserLines& lines)
       : trace_(trace), device_(device), lines_(lines) {}
 
-  // Where it was allocated. An allocation known only by its free has no stack: that of the free
-  // would be misleading.
+  // The stack that allocated it. An allocation known only by its free has none, because the stack
+  // of the free would be misleading.
   StackId stack(std::size_t lifetime) const;
   LineId line(std::size_t lifetime) const;
   PoolId pool(std::size_t lifetime) const;
@@ -41,7 +41,7 @@ class AllocationKeys {
   const UserLines& lines_;
 };
 
-// Live after `event`.
+// The allocations live after `event`.
 std::vector<LiveAllocation> live_allocations(const Trace& trace, const DeviceTrace& device,
                                              const UserLines& lines, std::int64_t event);
 

@@ -50,7 +50,7 @@ LiveIndex::LiveIndex(const Lifetimes& lifetimes, Liveness liveness)
   }
 }
 
-// One descent. Groups are visited from left to right, so that rows come out in ascending order.
+// One query. It visits groups from left to right, so rows come out in ascending order.
 class LiveIndex::Query {
  public:
   Query(const LiveIndex& index, const Lifetimes& lifetimes, std::int64_t event,

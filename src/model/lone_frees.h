@@ -8,8 +8,9 @@
 
 namespace plimsoll::model {
 
-// Turns the frees of `device` into Action::kFree if one of the two events is never recorded, which
-// takes a proof: a file may begin or end between the two. The final segments must be in `trace`.
+// Turns the frees of `device` into Action::kFree if one of the two events is never recorded. A
+// single missing event does not prove that, because a file may begin or end between the two. The
+// final segments must be in `trace`.
 void join_lone_frees(const Trace& trace, DeviceTrace& device, base::Diagnostics& diagnostics);
 
 }  // namespace plimsoll::model

@@ -1,5 +1,5 @@
-// What a printed "CUDA out of memory" message states about one failed request. Its numbers are
-// rounded to two decimals of their unit.
+// The figures of one failed request in a printed "CUDA out of memory" message. They are rounded to
+// two decimals of their unit.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct OomMessage {
   std::optional<std::uint64_t> total_bytes = {};  // of the device
   std::optional<std::uint64_t> free_bytes = {};   // at the driver
   std::optional<std::uint64_t> limit_bytes = {};  // of this process
-  // This process: all of it, what its tensors use, and what PyTorch's allocator holds.
+  // Of this process: all its memory, the part its tensors use, and the part PyTorch's allocator has
+  // reserved.
   std::optional<std::uint64_t> process_bytes = {};
   std::optional<std::uint64_t> allocated_bytes = {};
   std::optional<std::uint64_t> reserved_bytes = {};

@@ -1,5 +1,5 @@
-// An open-addressing table of row numbers: the keys are in the columns of the owning table, so each
-// entry takes at most eight bytes. Rows are never removed. One thread.
+// An open-addressing table of row numbers. The keys are in the columns of the owning table, so each
+// entry takes at most eight bytes. Rows are never removed. Not thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Whether the free memory of a segment could be returned to the driver. The units in which it is
-// returned are those of base/release_units.h. Small requests have pages of 2 MiB, large ones of
-// 20 MiB; a mapped range starts on a page.
+// Whether the free memory of a segment could be returned to the driver, in the units of
+// base/release_units.h. In an expandable segment, the pages of small requests are 2 MiB and those
+// of large ones 20 MiB; a mapped range starts on a page.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,12 @@ namespace plimsoll::model {
 enum class FreeKind : std::uint8_t {
   kPinned,      // a block keeps its unit
   kReleasable,  // empty_cache() would return it
-  // Of a private pool: empty_cache() cannot return it while the CUDA graph or the MemPool exists.
+  // In a private pool: empty_cache() cannot return it while the CUDA graph or the MemPool exists.
   kPrivate,
 };
 
-// The default pool is (0, 0); old files do not name it.
+// The default pool is (0, 0). Files of old versions name no pools; their memory counts as the
+// default pool's.
 inline bool is_private(const Trace& trace, PoolId pool) {
   return trace.pools[pool.index()] != Pool{};
 }

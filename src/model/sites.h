@@ -1,5 +1,5 @@
 // Sites: where memory events happen. Each distinct combination of stack, operators, layer, phase,
-// stream and pool is one row, and an event refers to its row. One thread.
+// stream and pool is one row, and an event refers to its row. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -35,7 +35,7 @@ TEST(SiteTable, stores_each_distinct_site_once) {
   EXPECT_EQ(sites.size(), 5001u);
 }
 
-// A file can have very many: with equal hashes, interning them would take quadratic time.
+// A file can have very many sites. With equal hashes, interning them would take quadratic time.
 TEST(SiteTable, sites_may_be_many) {
   SiteTable sites;
   constexpr std::uint32_t kCount = 300'000;

@@ -46,7 +46,8 @@ StackId StackTable::intern_stack(std::span<const FrameId> ids) {
 }
 
 std::uint32_t StackTable::add_notes(FrameNotes notes) {
-  // There are few distinct ones: each belongs to a compiled graph node.
+  // A linear search suffices: there are few distinct notes, because each belongs to a compiled
+  // graph node.
   for (std::size_t row = 0; row < notes_.size(); ++row) {
     if (notes_[row] == notes) return static_cast<std::uint32_t>(row);
   }

@@ -66,7 +66,7 @@ struct Block {
   BlockState state = BlockState::kInactive;
 };
 
-// One setting of the allocator; nested ones have dotted names ("roundup_power2_divisions.1").
+// A setting of the allocator; nested ones have dotted names ("roundup_power2_divisions.1").
 struct Setting {
   std::string name;
   std::variant<bool, std::int64_t, double, std::string> value;
@@ -79,7 +79,7 @@ struct Annotation {
   std::int64_t end_ns = kNoTime;    // kNoTime: it had not ended
 };
 
-// What is known about a tensor in some memory.
+// What is known about a tensor in an allocation.
 struct Tensor {
   StringId name;   // "fc1.weight", "fc1.weight.exp_avg"; 0: unnamed
   StringId dtype;  // "float32"
@@ -115,8 +115,8 @@ struct Mark {
   bool is_full = false;    // of a collection: it examined all objects
 };
 
-// The driver's figures for a device at one point in time. Our allocator's own figures are left out:
-// they follow from the events before it.
+// The driver's figures for a device at one point in time. Figures of PyTorch's own allocator are
+// not stored, because they follow from the events before it.
 struct DeviceReading {
   Device device;
   std::int64_t time_ns = kNoTime;
@@ -201,9 +201,10 @@ struct DeviceTrace {
   std::array<LiveIndex, 2> live_index;  // of the lifetimes, by Liveness: see live_set.h
   // For each row of Trace::marks, the number of the device's events before it.
   base::Column<std::uint32_t> mark_events;
-  // Bytes allocated and reserved before the first event, if the trace states them: Kineto's by its
-  // running totals, native ones because everything in them is an event. The final totals are then
-  // the sums over the events, even if a final state that has lost a segment shows less.
+  // Bytes allocated and reserved before the first event, if the trace states them: a Kineto trace
+  // by its running totals; a native trace has 0, because it records all memory as events. The final
+  // totals are then the sums over the events, even if a final state that has lost a segment shows
+  // less.
   std::optional<std::uint64_t> allocated_before_bytes;
   std::optional<std::uint64_t> reserved_before_bytes;
 };
@@ -230,7 +231,7 @@ struct Trace {
   std::vector<Tensor> tensors;           // row 0: unknown
   std::vector<Shortage> shortages;       // row 0: unknown
   std::vector<Mark> marks;               // in the order in which they were made
-  std::vector<OomMessage> oom_messages;  // of a printed text, which has nothing else
+  std::vector<OomMessage> oom_messages;  // of a printed message, whose trace has nothing else
   std::vector<DeviceReading> readings;   // in the order in which they were taken
   std::vector<DeviceTrace> devices;      // sorted by device; includes devices that are named but
                                          // empty
@@ -244,7 +245,7 @@ struct Trace {
   bool has_attribution = false;       // phases and categories are the recorder's, even if all are
                                       // "other"
   bool has_layer_calls = false;       // kLayerBegin and kLayerEnd marks are recorded
-  bool has_collections = false;       // so are the runs of Python's cyclic garbage collector
+  bool has_collections = false;       // the runs of Python's cyclic garbage collector are recorded
   std::int64_t started_ns = kNoTime;  // start of the recording, if the file states it
   bool has_native_lines =
       false;  // stacks come from programs without Python: frames name shared libraries
@@ -274,8 +275,8 @@ struct Trace {
     const std::uint32_t born = device.lifetimes.alloc[lifetime];
     return born == kNone ? sites[SiteId{}] : site(device, born);
   }
-  // The event of the device with most information about the lifetime; kNone if only its block is
-  // known.
+  // The event of the device with the most information about the lifetime; kNone if only its block
+  // is known.
   std::size_t attributed_event(const DeviceTrace& device, std::size_t lifetime) const;
 
   const Site& site(const DeviceTrace& device, std::size_t event) const {

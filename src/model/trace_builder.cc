@@ -15,7 +15,7 @@
 namespace plimsoll::model {
 namespace {
 
-// Ring sizes are round numbers: people write 100_000 or 2**20, never 22,332.
+// Ring sizes are round numbers: people write 100_000 or 2**20, never 22_332.
 bool looks_like_ring_size(std::size_t count) {
   const bool is_power_of_two = (count & (count - 1)) == 0;
   return count >= 1000 && (count % 1000 == 0 || is_power_of_two);
@@ -182,8 +182,8 @@ void TraceBuilder::sort_segments() {
   }
 }
 
-// By begin, then end: those that began before the recording come first, those that have not ended
-// last. Ties are ordered by name, so that the order does not depend on the file's.
+// Orders annotations by begin, then end: those that began before the recording come first, those
+// that have not ended last. Ties are broken by name, so the order in the file does not matter.
 void TraceBuilder::sort_annotations() {
   auto end_ns = [](const Annotation& annotation) {
     const bool is_open = annotation.end_ns == kNoTime;
@@ -208,7 +208,7 @@ void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
   join_lone_frees(trace_, device, diagnostics_);
   Lifetimes given = std::exchange(rows, Lifetimes{});
   LifetimePairing(trace_, device, diagnostics_).run(progress);
-  // In order of birth too, except those from before the first event.
+  // The columns are in order of birth too, but lack the lifetimes from before the first event.
   const auto take = [&](auto& column, auto& of_births) {
     of_births.shift(rows.baseline_count);
     column = std::move(of_births);

@@ -1,6 +1,6 @@
 // TraceBuilder: the only way to build a model. Readers pass it what a file states, in any order;
 // finish() sorts devices, pairs allocs with frees into lifetimes, matches them with the final
-// blocks, decides whether the history is complete, and counts inconsistencies. One thread.
+// blocks, decides whether the history is complete, and counts inconsistencies. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class TraceBuilder {
   std::uint64_t event_count() const;
   std::uint64_t memory_bytes() const;
 
-  // For readers of many events: the tables of a device, which then counts as named. They stay valid
-  // until finish().
+  // Direct access to the tables of a device for readers of many events. The device then counts as
+  // named. The tables stay valid until finish().
   //
   // A reader that knows which free ends which allocation, or knows facts in hindsight, fills the
   // lifetimes as it goes: `alloc`, a row for each alloc event in order; the hindsight columns; and
@@ -54,7 +54,7 @@ class TraceBuilder {
   Events& events(Device device) { return device_trace(device).events; }
   Lifetimes& lifetimes(Device device) { return device_trace(device).lifetimes; }
   void pairs_known(Device device) { with_pairs_.push_back(device); }
-  // Declares that the file names this device, even if nothing is on it.
+  // Declares that the file names this device, even if it has no events.
   void name_device(Device device) { device_trace(device); }
   // Moves everything added to `from` to `to`. Returns false if the file names both.
   bool rename_device(Device from, Device to);
@@ -75,11 +75,11 @@ class TraceBuilder {
   void final_state_known() { trace_.has_final_state = true; }
   void add_oom_message(OomMessage message) { trace_.oom_messages.push_back(std::move(message)); }
   void segments_made_up() { trace_.has_made_up_segments = true; }
-  // The final state in the file is not that of this device.
+  // Declares that the file's final state does not include this device.
   void final_state_unknown(Device device) { without_final_state_.push_back(device); }
-  // Every event of the device states its block size, as padding.
+  // Declares that every event of the device states its block size, as padding.
   void blocks_reported(Device device) { device_trace(device).has_block_sizes = true; }
-  // Declares that phases and categories are the recorder's.
+  // Declares that the recorder itself determined phases and categories.
   void attribution_known() { trace_.has_attribution = true; }
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }

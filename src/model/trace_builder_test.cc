@@ -103,7 +103,8 @@ TEST(TraceBuilder, history_is_truncated_if_a_round_number_of_events_begins_late)
   EXPECT_EQ(history_of(1000, false), History::kComplete);
 }
 
-// Two allocations at one address, the older of which is freed last: only the file can know.
+// Two allocations at one address, the older of which is freed last: only the file's own pairs show
+// that.
 TEST(TraceBuilder, uses_the_files_pairs_on_devices_that_have_them) {
   TraceMaker maker;
   for (const Device device : {kFirst, kSecond}) {
@@ -139,7 +140,7 @@ TEST(TraceBuilder, streams_and_pools_are_interned) {
 }
 
 }  // namespace
-// A file can name very many: a linear search would take quadratic time.
+// A file can name very many streams and pools: a linear search would take quadratic time.
 TEST(TraceBuilder, streams_and_pools_may_be_many) {
   TraceMaker maker;
   constexpr std::uint64_t kCount = 300'000;

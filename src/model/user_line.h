@@ -3,8 +3,8 @@
 // only if there is no such frame, generated code (torch.compile's cache, <frozen ...>) only if
 // there is neither, torch never. Computed once per distinct stack.
 //
-// Recordings of programs without Python (Trace::has_native_lines) charge the innermost frame
-// outside CUDA's own libraries; its file is a shared library or the program.
+// In recordings of programs without Python (Trace::has_native_lines), a stack is charged to the
+// innermost frame outside CUDA's own libraries; its file is a shared library or the program.
 #pragma once
 
 #include <string>

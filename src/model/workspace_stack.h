@@ -1,5 +1,5 @@
-// The stacks of libraries' workspaces, which belong to no line of the program: those with the
-// function that allocates a workspace, and one that replaces all others.
+// Recognizes and creates the stacks of library workspaces, which are charged to no line of the
+// program.
 #pragma once
 
 #include <span>
@@ -10,7 +10,8 @@
 
 namespace plimsoll::model {
 
-// The only frame of the stack that replaces others, and the label of the line of all.
+// The only frame of the stack that name_workspaces() assigns, and the label of every line that such
+// stacks are charged to.
 inline constexpr std::string_view kWorkspaceFrame = "[library workspace]";
 
 // Functions of PyTorch that allocate a workspace for cuBLAS or cuBLASLt.

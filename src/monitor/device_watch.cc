@@ -99,7 +99,7 @@ DeviceReading DeviceReader::look_at(std::int32_t ordinal, const probes::GpuDevic
   return reading;
 }
 
-// Finds this process in the list. In a container, the driver reports pids of the host: this process
+// Finds this process in the list. In a container, the driver reports the host's pids; this process
 // is then recognized only if it is the sole entry.
 void DeviceReader::report_processes(const probes::GpuDevice& device,
                                     base::DeviceFigures& figures) const {
@@ -131,7 +131,7 @@ void DeviceReader::report_processes(const probes::GpuDevice& device,
   }
 }
 
-// When this process first appears on a device, its memory there minus what its allocator has is the
+// When this process first appears on a device, its memory there minus its allocator's memory is the
 // context: what CUDA itself takes when it starts.
 void DeviceReader::measure_context(const std::string& uuid, base::DeviceFigures& figures) {
   if (figures.own_bytes == 0U) without_us_.insert(uuid);
@@ -213,7 +213,8 @@ struct DeviceWatch {
 
 DeviceWatch& device_watch() { return base::process_singleton<DeviceWatch>(); }
 
-// Call with the lock held, but release the result without it: that briefly waits for the thread.
+// Call this with the lock held, but release the result without it: that briefly waits for the
+// thread.
 std::shared_ptr<probes::NvmlWatcher> ended(DeviceWatch& watch) {
   watch.users = 0;
   watch.readings.reset();

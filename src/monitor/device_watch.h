@@ -26,12 +26,12 @@ struct DeviceReading {
   base::DeviceFigures figures = {};
 };
 
-// Combines the figures of driver, recorder and system. One thread.
+// Combines the figures of driver, recorder and system. Use it on one thread.
 class DeviceReader {
  public:
   struct Sources {
     std::string cuda = "libcuda.so.1";
-    std::string root = {};  // of /proc
+    std::string root = {};  // prefix of /proc, for tests
     std::vector<plimsoll_usage> (*usage)() = nullptr;
     bool are_pids_ours = true;  // the driver's pids are valid in this pid namespace
   };

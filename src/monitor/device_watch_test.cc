@@ -178,7 +178,7 @@ TEST_F(DeviceWatchTest, a_context_from_before_is_not_distinguished) {
             "tensors 150 B, cached 50 B, outside PyTorch's allocator 50 B, the driver itself 30 B");
 }
 
-// Inside a container.
+// As in a container, where the driver reports the host's pids.
 TEST_F(DeviceWatchTest, with_foreign_pids_this_process_is_a_sole_entry) {
   cuda_has(kHexA);
   g_usage = {cuda(0, 150, 200)};
@@ -232,7 +232,7 @@ TEST_F(DeviceWatchTest, the_driver_is_queried_again_after_a_change_during_the_qu
   EXPECT_EQ(turn, 4);
 }
 
-// The machine that runs this test need not have a driver; even with one, nothing is known about a
+// The machine that runs this test need not have a driver. Even with one, nothing is known about a
 // device that CUDA does not list here.
 TEST_F(DeviceWatchTest, a_watch_without_a_driver_knows_nothing) {
   start_device_watch();

@@ -36,7 +36,7 @@ std::string change(std::optional<std::uint64_t> before, std::optional<std::uint6
   return text("%+.1f MB", to_mb(*after) - to_mb(*before));
 }
 
-// A GPU that is first used in between had no memory before.
+// A GPU that was first used in between had no memory before.
 std::string tensor_change(const MemoryUsage& before, const MemoryUsage& after) {
   const bool is_new = after.gpu && !before.gpu;
   return change(is_new ? 0 : before.tensors().allocated_bytes, after.tensors().allocated_bytes);
@@ -67,7 +67,7 @@ std::string loss_text(const char* before, const Loss& loss) {
   return value ? before + text("loss=%.6f", *value) : "";
 }
 
-// Without memory, a line is missing and the program continues.
+// If memory runs out, a line is missing and the program continues.
 template <typename Action>
 void without_memory(const Action& action) {
   try {

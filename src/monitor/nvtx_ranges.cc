@@ -69,7 +69,8 @@ struct ThreadRanges {
   }
 };
 
-// The parent queried the tool, and a thread that no longer exists may have held the lock.
+// A child sends no ranges until it starts NVTX itself. A thread that does not exist there may have
+// held the lock.
 void begin_in_child() try {
   plimsoll_listen_to_ranges(nullptr);
   ::new (&ranges().mutex) std::mutex;
@@ -81,7 +82,7 @@ void begin_in_child() try {
   return;  // no memory: this thread starts without open ranges
 }
 
-// Requires the lock.
+// The caller must hold the lock.
 Nvtx::Text kept(std::string text) {
   const auto [place, is_new] = ranges().texts.try_emplace(std::move(text));
   if (is_new) place->second = tool().keep(place->first.c_str());
@@ -124,8 +125,8 @@ void count(const std::string& what, std::uint64_t bytes) {
   tool().mark(Nvtx::kMemory, text, bytes);
 }
 
-// Queries the recorder, which takes its locks and reads all rings. Not for the ends of ranges,
-// which may come from an allocator's hook or one of autograd's threads.
+// Queries the recorder, which takes its locks and drains all rings. Never call it at the end of a
+// range, which may come from an allocator's hook or one of autograd's threads.
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
   for (const plimsoll_usage& device : monitor::what_is_recorded()) {
@@ -179,14 +180,14 @@ void range_ended(std::uint8_t range, std::uint32_t value) try {
   if (place == 0) return;  // its begin was never reported
   for (; mine.depth >= place; --mine.depth) tool().pop();
 } catch (...) {
-  return;  // as above
+  return;  // no memory: not shown
 }
 
 void step_ended(std::uint64_t number) try {
   begin_step("step " + std::to_string(number + 1));
   count_reported(count_recorded());
 } catch (...) {
-  return;  // as above
+  return;  // no memory: not shown
 }
 
 constexpr plimsoll_range_listener kListener = {range_began, range_ended, step_ended};

@@ -24,14 +24,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// The same in both processes of a test, but different for each test and build, because these run in
-// parallel.
+// The path is the same in both processes of a test, but differs for each test and build, because
+// these run in parallel.
 std::string log_path() {
   const char* test = testing::UnitTest::GetInstance()->current_test_info()->name();
   return std::filesystem::read_symlink("/proc/self/exe").string() + "." + test + ".nvtx.log";
 }
 
-// Without the thread's number.
+// The lines of the tool's log, without the numbers of threads.
 std::vector<std::string> reported() {
   std::vector<std::string> lines;
   std::ifstream log(log_path());

@@ -1,3 +1,4 @@
+// MonitorOptions: the table of all options, and the parsing, checking and printing of their values.
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,7 +87,7 @@ std::optional<double> to_mb(std::string_view text) {
 
 constexpr std::size_t kMostQuoted = 80;
 
-// As quoted in errors: long text is truncated.
+// Quotes a value for an error message; long text is truncated.
 std::string quoted(std::string_view text) {
   if (text.size() <= kMostQuoted) return "'" + std::string(text) + "'";
   std::size_t size = 0;

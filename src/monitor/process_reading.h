@@ -1,4 +1,4 @@
-// The memory of this process, for recordings: a reading of the device "cpu", in which `own` is the
+// Readings of this process's memory, for recordings. In a reading of the device "cpu", `own` is the
 // resident set. Compared with the tensors, it shows how much of the process they explain.
 #pragma once
 

@@ -177,14 +177,15 @@ class DeviceSums {
   std::vector<plimsoll_live> large_;
 };
 
-// Peaks are stored by role; a peak may be slightly newer than its roles.
+// Peaks are stored by role. The peak may be slightly newer than the roles, which then do not sum to
+// it.
 void report_at_peak(DeviceMemory& memory, const monitor::RoleBytes& roles) {
   static_assert(std::tuple_size_v<monitor::RoleBytes> == base::kRoleNames.size());
   std::uint64_t sum = 0;
   for (const std::uint64_t bytes : roles) sum += bytes;
   if (sum == 0 || sum != memory.peak_bytes) return;
-  // Far less than now: the memory it replaced was live at the peak, and was freed before the
-  // search.
+  // If the role has far more memory now, its memory was replaced since the peak: the old memory was
+  // freed before its role became known.
   for (const std::size_t role : {PLIMSOLL_ROLE_PARAMETER, PLIMSOLL_ROLE_OPTIMIZER_STATE}) {
     const std::uint64_t now =
         sample::bytes_of_name(memory.categories, std::string(base::kRoleNames[role]));
@@ -204,7 +205,8 @@ std::int64_t now_ns(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// For this process since this thread's previous sample; nullopt for the first sample.
+// The CPU time of this process since this thread's previous sample, in percent of one core; nullopt
+// for the first sample.
 std::optional<double> processor_percent() {
   thread_local std::int64_t last_used_ns [[gnu::tls_model("initial-exec")]] = 0;
   thread_local std::int64_t last_ns [[gnu::tls_model("initial-exec")]] = 0;
@@ -212,7 +214,7 @@ std::optional<double> processor_percent() {
   const std::int64_t ns = now_ns(CLOCK_MONOTONIC);
   const std::int64_t used_before_ns = std::exchange(last_used_ns, used_ns);
   const std::int64_t before_ns = std::exchange(last_ns, ns);
-  // In a forked child, the process's clock starts again.
+  // In a forked child, the process's clock starts from 0.
   if (before_ns == 0 || ns <= before_ns || used_ns < used_before_ns) return std::nullopt;
   return 100.0 * static_cast<double>(used_ns - used_before_ns) /
          static_cast<double>(ns - before_ns);

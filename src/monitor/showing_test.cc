@@ -122,7 +122,7 @@ TEST_F(ShowingTest, the_last_stop_ends_it) {
   EXPECT_TRUE(is_shown());
   stop_showing();
   EXPECT_FALSE(is_shown());
-  stop_showing();  // once too often does no harm
+  stop_showing();  // one call too many does no harm
 }
 
 TEST_F(ShowingTest, it_can_be_switched_off) {

@@ -1,9 +1,9 @@
 // Decides which iterations of snapshot_at to record, and when: each from the end of the iteration
 // before it to its own end. The caller does the recording.
 //
-// Iterations are reported as they end, at any interval: a loop that reports every tenth iteration
-// gets a window over the ten that include the requested one. An iteration that ended without a
-// window (the first of a resumed run) is replaced by the next.
+// Iterations are reported as they end, at any interval: a loop that reports only every tenth
+// iteration gets a window over the ten iterations that include the requested one. If a requested
+// iteration ended without a window (the first of a resumed run), the next one is recorded instead.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Records the iterations of the option snapshot_at, each into a separate file:
 // OUTPUT_DIR/memory_snapshot_iterN.plim, or in OUTPUT_DIR/rankR for a rank. Never overwrites a
-// file. A failure is reported and loses only that snapshot. For the training thread.
+// file. A failure is reported and loses only that snapshot. Call it only on the training thread.
 #pragma once
 
 #include <functional>
@@ -42,8 +42,9 @@ class Snapshots {
   plimsoll_recording* recording_ = nullptr;  // used if this process's recorder records
 };
 
-// Creates an empty memory_snapshot_iter1000.plim in the folder, or one with ".2", ".3": a name that
-// no trace or PyTorch snapshot uses, even if other ranks do the same. Returns its path.
+// Creates an empty memory_snapshot_iter1000.plim in the folder, or one with ".2", ".3" and so on: a
+// name that no other trace or PyTorch snapshot uses, even if other ranks do the same. Returns its
+// path.
 Result<std::string> reserve_snapshot(const std::string& folder, std::int64_t iteration);
 
 }  // namespace plimsoll::monitor

@@ -36,7 +36,7 @@ alerts::DetectionOptions detection_of(const MonitorOptions& options) {
   return detection;
 }
 
-// Without memory, the action is left out and training continues.
+// If memory runs out, the action is skipped and training continues.
 template <typename Action>
 void attempt(const Action& action) {
   try {
@@ -157,7 +157,7 @@ struct TrainingMonitor::State {
                               tensorboard::timeline_png(timeline));
   }
 
-  // The picture of the whole run.
+  // Writes the picture of the whole run.
   Status write_last_image() {
     if (!has_new_columns || !events.is_open() || process != ::getpid()) return {};
     return write_image(base::now_ns());
@@ -238,7 +238,7 @@ void TrainingMonitor::ran_out(std::int64_t iteration, const std::string& error) 
 void TrainingMonitor::close() {
   state_->is_open = false;
   state_->span.reset();
-  // What fails here is closed by the destructor.
+  // The destructor closes what could not be closed here.
   attempt([this] { state_->snapshots.end(); });
   attempt([this] { state_->hide_ranges(); });
   attempt([this] { state_->log.close(); });

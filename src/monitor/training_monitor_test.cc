@@ -183,7 +183,7 @@ TEST_F(TrainingMonitors, states_the_size_of_a_failed_batch_only_if_it_was_report
     TrainingMonitor monitor(options, printer());
     std::string reported;
     monitor.on_alert([&](const MemoryAlert& alert) { reported = alert.title; });
-    monitor.set_batch_size(of_all != 0 ? of_all : 32);  // as step() receives it at its end in
+    monitor.set_batch_size(of_all != 0 ? of_all : 32);  // as Python's step() does at its end
                                                         // Python
     monitor.step();
     if (is_reported_first) monitor.set_batch_size(48);

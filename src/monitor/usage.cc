@@ -20,7 +20,8 @@ const DeviceMemory* find(const std::vector<DeviceMemory>& devices, const std::st
 
 void add(std::optional<std::uint64_t>& sum, std::uint64_t bytes) { sum = sum.value_or(0) + bytes; }
 
-// An allocator has one peak since it started: it belongs to this span only if it has risen.
+// An allocator has one peak since it started. It belongs to this span only if it has risen within
+// it.
 void add_reported(TensorUsage& gpu, const DeviceMemory& now, const DeviceMemory* at_begin) {
   if (now.allocated_bytes) add(gpu.allocated_bytes, *now.allocated_bytes);
   if (now.reserved_bytes) add(gpu.reserved_bytes, *now.reserved_bytes);

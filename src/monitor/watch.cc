@@ -19,7 +19,7 @@ namespace plimsoll {
 namespace monitor {
 namespace {
 
-// Started and stopped by any thread; queried by many.
+// The watch of this process. Any thread may start, stop or query it.
 struct Watch {
   std::mutex mutex;
   plimsoll_recording* recording = nullptr;

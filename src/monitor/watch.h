@@ -13,9 +13,8 @@
 
 namespace plimsoll::monitor {
 
-// The current live memory of each device, from the recorder and the device source. Peaks of the
-// recorder's devices cover the time since `span` (of the watch with this number); 0: no span.
-using RoleBytes = std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1>;  // by plimsoll_role
+// Bytes by plimsoll_role.
+using RoleBytes = std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1>;
 struct LiveMemory {
   std::vector<plimsoll_usage> recorded;
   std::vector<RoleBytes> at_peak;      // by device; empty: unknown
@@ -23,11 +22,14 @@ struct LiveMemory {
   bool has_span = false;  // false: the peaks are unknown, because a different recording is queried
                           // now
 };
+// Reads the current live memory of each device from the recorder and the device source. Peaks of
+// the recorder's devices cover the time since `span`, which belongs to the watch with this number;
+// a span of 0 means no peaks.
 LiveMemory live_memory(std::uint64_t watch, std::uint64_t span);
-// Only the recorder's part, without peaks: takes no locks of other components.
+// The recorder's part alone, without peaks. Takes no locks of other components.
 std::vector<plimsoll_usage> what_is_recorded();
 
-// The number of the step that ended last; 0 if none has ended or nothing records.
+// The number of the step that ended last; 0 if none has ended or nothing is recorded.
 std::int64_t last_step();
 
 // A span of the recorder, and the number of its watch.
@@ -38,7 +40,7 @@ struct BegunSpan {
 BegunSpan begin_span();
 void end_span(const BegunSpan& span);
 
-// Replaces `rows` by all live allocations, in any order; reuses its memory.
+// Replaces `rows` by all live allocations, in any order, and reuses its memory.
 void read_live_rows(std::vector<plimsoll_live>& rows);
 
 // Recordings that other code has started and will end: the newest is queried while no watch runs.

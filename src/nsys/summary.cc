@@ -16,7 +16,7 @@ namespace plimsoll::nsys {
 namespace {
 
 constexpr double kMegabyte = 1e6;
-constexpr double kMost = 1e15;  // limits values, so that sums of hostile numbers stay finite
+constexpr double kMost = 1e15;  // upper limit of values: sums of hostile numbers stay finite
 constexpr std::size_t kMostRows = 20;
 
 // Splits a line of CSV; quoted cells may contain commas, and a doubled quote is one quote.
@@ -38,7 +38,7 @@ std::vector<std::string> cells_of(std::string_view line) {
   return cells;
 }
 
-// A row, accessed by the column names of its table.
+// A row whose cells are accessed by column name.
 class Row {
  public:
   Row(const std::vector<std::string>& header, const std::vector<std::string>& cells)

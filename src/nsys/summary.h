@@ -11,7 +11,7 @@
 
 namespace plimsoll::nsys {
 
-// The requested reports, under their names in nsys since 2022.
+// The reports to request, by their names in nsys since 2022.
 const std::vector<std::string>& nsys_reports();
 
 // One kind of copy or fill on the device.

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// As printed by nsys 2024: between other lines, in any order.
+// Output of nsys 2024, with other lines between the tables.
 constexpr const char* kStats =
     "Generating SQLite file run.sqlite from run.nsys-rep\n"
     "Processing [run.sqlite] with [reports/cuda_gpu_mem_size_sum.py]... \n"

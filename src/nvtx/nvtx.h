@@ -1,10 +1,9 @@
-// Connects to the tool that reads NVTX in this process, such as Nsight Systems: ranges and marks of
-// our domain are sent to it.
+// Connects to the tool that reads NVTX in this process, such as Nsight Systems, and sends it the
+// ranges and marks of Plimsoll's domain.
 //
 // NVTX is a calling convention, not a library: the tool's library is named by NVTX_INJECTION64_PATH
-// (or linked in statically) and fills in a table of functions that the program passes to it. We
-// define the table ourselves, so that building this needs no installed headers:
-// docs/decisions/0007.
+// (or linked in statically) and fills in a table of functions that the program passes to it. The
+// table is defined here, so that building needs no installed headers (docs/decisions/0007).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,8 @@ class Nvtx {
     const char* plain = "";
   };
 
-  // Searches once per process; returns kUnsupported with a sentence if no tool reads NVTX.
+  // Searches for the tool at the first call. Fails with kUnsupported and a sentence if none reads
+  // NVTX.
   static Result<const Nvtx*> connect();
 
   Text keep(const char* text) const noexcept;

@@ -17,7 +17,7 @@ constexpr std::size_t kLongestMatch = 258;
 constexpr std::size_t kShortestMatch = 4;  // deflate allows 3; the table has four bytes
 constexpr unsigned kTableBits = 15;
 
-// RFC 1951, 3.2.5: the least length (or distance) of each code, and its number of extra bits.
+// RFC 1951, 3.2.5: the smallest length (or distance) of each code, and its number of extra bits.
 constexpr std::array<std::uint16_t, 29> kLengths = {3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
                                                     15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
                                                     67, 83, 99, 115, 131, 163, 195, 227, 258};
@@ -30,13 +30,13 @@ constexpr std::array<std::uint8_t, 30> kDistanceBits = {0, 0, 0,  0,  1,  1,  2,
                                                         4, 4, 5,  5,  6,  6,  7,  7,  8,  8,
                                                         9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
 
-// The order in which the lengths of the code for lengths are written.
+// The order in which the code lengths of the code length alphabet are written (RFC 1951, 3.2.7).
 constexpr std::array<std::uint8_t, 19> kCodeLengthOrder = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
                                                            11, 4,  12, 3, 13, 2, 14, 1, 15};
 
 class BitWriter {
  public:
-  // The lowest bit first.
+  // Writes the lowest bit first.
   void bits(std::uint32_t value, unsigned count) {
     pending_ |= std::uint64_t{value} << pending_count_;
     pending_count_ += count;
@@ -147,7 +147,7 @@ std::size_t match_length(std::string_view bytes, std::size_t from, std::size_t a
   return length;
 }
 
-// Finds earlier places with the same four bytes, the nearest first.
+// Finds earlier places with the same four bytes, nearest first.
 class Matcher {
  public:
   explicit Matcher(std::string_view bytes)
@@ -159,7 +159,7 @@ class Matcher {
     before_[at % kWindow] = last;
     last = at;
   }
-  // Of the longest match at a place that is not added yet: its length and the place.
+  // The length and the place of the longest match for `at`, which has not been added yet.
   std::pair<std::size_t, std::size_t> longest(std::size_t at) const {
     std::pair<std::size_t, std::size_t> best = {0, 0};
     if (at + kShortestMatch > bytes_.size()) return best;
@@ -187,7 +187,7 @@ class Matcher {
 
   std::string_view bytes_;
   std::vector<std::size_t> last_;    // by slot
-  std::vector<std::size_t> before_;  // by place: the one before with the same slot
+  std::vector<std::size_t> before_;  // by place: the previous place with the same slot
 };
 
 std::vector<Token> tokens_of(std::string_view bytes) {
@@ -201,7 +201,7 @@ std::vector<Token> tokens_of(std::string_view bytes) {
       continue;
     }
     tokens.push_back({static_cast<std::uint16_t>(length), static_cast<std::uint16_t>(at - from)});
-    // Long runs need no entry for each of their bytes; the last ones make the next match near.
+    // In a long run, only the first and last bytes get an entry; the last ones keep matches near.
     for (std::size_t i = 0; i < length; ++i) {
       if (i < 32 || i + 8 >= length) matcher.add(at + i);
     }
@@ -213,7 +213,7 @@ std::vector<Token> tokens_of(std::string_view bytes) {
 constexpr std::size_t kEndOfBlock = 256;
 constexpr std::size_t kSymbols = 286;
 
-// The lengths of both codes, themselves in a Huffman code: RFC 1951, 3.2.7, without its
+// Writes the lengths of both codes, Huffman-coded themselves: RFC 1951, 3.2.7, without its
 // repetitions.
 void write_codes(BitWriter& out, const Huffman& symbols, const Huffman& distances) {
   std::vector<unsigned> lengths = symbols.lengths();
@@ -240,7 +240,7 @@ void write_block(BitWriter& out, const std::vector<Token>& tokens) {
   const Huffman symbols(std::move(symbol_counts), 15);
   const Huffman distances(std::move(distance_counts), 15);
   out.bits(1, 1);  // the last block
-  out.bits(2, 2);  // its own codes
+  out.bits(2, 2);  // dynamic Huffman codes
   write_codes(out, symbols, distances);
   for (const Token& token : tokens) {
     if (token.length == 0) {

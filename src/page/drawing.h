@@ -17,7 +17,7 @@ struct Fill {
   double opacity = 1;
   Paint hatch = Paint::kNone;  // diagonal lines over it
 };
-// Of the lines of a hatch, which rise to the right and are 6 pixels apart on both axes.
+// The lines of a hatch rise to the right and are 6 pixels apart on both axes.
 inline constexpr double kHatchPeriod = 6, kHatchWidth = 1.4, kHatchOpacity = 0.45;
 
 struct Stroke {
@@ -28,7 +28,7 @@ struct Stroke {
   double opacity = 1;
 };
 
-// Texts of any content; writers escape them.
+// Arbitrary texts; writers escape them.
 struct Hint {
   std::string tooltip = {};
   std::string key = {};  // for scripts: what the shape stands for (data-key)
@@ -70,7 +70,7 @@ struct Circle {
 enum class Anchor : std::uint8_t { kStart, kMiddle, kEnd };
 
 struct Text {
-  double x = 0, y = 0;  // of the baseline, at the anchor
+  double x = 0, y = 0;  // the anchor, on the baseline
   std::string text;
   double size = 11;  // of the font
   Paint paint = Paint::kInk;
@@ -78,7 +78,7 @@ struct Text {
   bool is_bold = false;
   bool is_mono = false;
   double degrees = 0;  // clockwise, around (x, y)
-  // Continues the text in another paint, wherever the font ends it.
+  // Continues the text in another paint, at the position where the text ends.
   std::string tail = {};
   Paint tail_paint = Paint::kMuted;
 };

@@ -71,7 +71,7 @@ std::size_t character_count(std::string_view text) {
 
 std::string shortened(std::string_view text, std::size_t most) {
   std::size_t end = 0;
-  std::size_t kept_end = 0;  // of all but the last of `most` characters
+  std::size_t kept_end = 0;  // end of the first `most` - 1 characters
   for (std::size_t count = 0; end < text.size(); ++count) {
     if (count + 1 == most) kept_end = end;
     if (count == most) return std::string(text.substr(0, kept_end)) + std::string(kEllipsis);

@@ -9,8 +9,8 @@
 namespace plimsoll::page {
 namespace {
 
-// M x y begins a stroke. L x y draws a line. Q cx cy x y draws a quarter of an ellipse which begins
-// and ends along the sides of the corner (cx, cy). D x y is a dot.
+// M x y begins a stroke. L x y draws a line. Q cx cy x y draws a quarter of an ellipse that is
+// tangent to the sides of the corner (cx, cy) at both ends. D x y draws a dot.
 struct Outline {
   std::uint32_t code_point;
   double width;

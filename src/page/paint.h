@@ -1,5 +1,5 @@
-// Paints: what the colors of drawings mean, and the color of each in each theme. A drawing names
-// paints only; a writer chooses the theme, or leaves it to the stylesheet of a page.
+// Paints: what a color in a drawing means, and its value in each theme. A drawing names only
+// paints; a writer chooses the theme, or leaves it to the stylesheet of a page.
 #pragma once
 
 #include <array>
@@ -68,7 +68,7 @@ struct Color {
   friend bool operator==(const Color&, const Color&) = default;
 };
 
-// All but kNone.
+// Every paint except kNone.
 #define PLIMSOLL_PAINT_VALUE(enumerator, name, light, dark) Paint::enumerator,
 inline constexpr std::array kPaints = {PLIMSOLL_PAINTS(PLIMSOLL_PAINT_VALUE)};
 #undef PLIMSOLL_PAINT_VALUE
@@ -76,11 +76,11 @@ inline constexpr std::array kPaints = {PLIMSOLL_PAINTS(PLIMSOLL_PAINT_VALUE)};
 std::string_view name_of(Paint paint);  // "optimizer_state"; "none"
 Color color_of(Paint paint, Theme theme);
 
-// Of the names in base/categories.h; kOther for any other name.
+// `name` is one of the names in base/categories.h; kOther for any other name.
 Paint paint_of_category(std::string_view name);
-// Categories that are hatched wherever they are shown.
+// Whether the category is always hatched.
 bool is_hatched(Paint category);
-// Groups that are no categories (lines, layers, operators): eight paints in turn.
+// For groups other than categories (lines, layers, operators): eight paints in turn.
 Paint paint_of_series(std::size_t index);
 
 }  // namespace plimsoll::page

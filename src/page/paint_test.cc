@@ -70,7 +70,7 @@ Vector oklab(Color color, const Matrix& vision) {
   return times(kToLab, cones);
 }
 
-// In OKLab, times 100, for the vision that distinguishes them least.
+// The distance in OKLab, times 100, for the type of vision that distinguishes them least.
 double least_distance(Color a, Color b) {
   double least = 1e9;
   for (const Matrix& vision : kVisions) {
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(All, Themes, testing::Values(Theme::kLight, Theme::kDar
 TEST_P(Themes, every_category_has_contrast_with_the_background) {
   const Color background = color_of(Paint::kBackground, GetParam());
   for (const Paint paint : categories()) {
-    // "unknown" in the dark theme is visible by its hatch and outline.
+    // In the dark theme, hatch and outline make "unknown" visible.
     const double least = paint == Paint::kUnknown ? 2.8 : 3.0;
     EXPECT_GE(contrast(color_of(paint, GetParam()), background), least) << name_of(paint);
   }

@@ -22,7 +22,7 @@ constexpr double kBoldStroke = 2.5;
 constexpr double kBoldSpacing = 0.6;     // between letters
 constexpr double kThinnestStroke = 1.1;  // in pixels
 
-// A glyph at its place in a text.
+// A glyph and its position in a text.
 struct PlacedGlyph {
   Glyph glyph;
   double x = 0;  // in units of glyphs
@@ -122,7 +122,7 @@ class PngPainter {
       add_dashes(mask, points, polyline.stroke);
     } else {
       for (std::size_t i = 1; i < points.size(); ++i) {
-        // Joints along the way are filled; the ends are cut off.
+        // Joints between segments are round; the ends of the line are cut off.
         add_segment(mask, points[i - 1], points[i], width, i > 1, i + 1 < points.size());
       }
     }
@@ -182,7 +182,7 @@ class PngPainter {
     std::vector<PlacedGlyph> glyphs;
     double advance = 0;
     double unit = kGlyphUnit * text.size * scale_;
-    // At small sizes an x of whole pixels is sharper.
+    // At small sizes, the text is sharper if the height of an x is a whole number of pixels.
     if (text.degrees == 0 && unit < 1) unit = std::max(1.0, std::round(unit * 10)) / 10;
     for (const bool is_tail : {false, true}) {
       for (std::string_view rest = is_tail ? text.tail : text.text; !rest.empty();) {
@@ -207,7 +207,7 @@ class PngPainter {
         std::max((text.is_bold ? kBoldStroke : kRegularStroke) * unit, kThinnestStroke);
     const double angle = text.degrees * std::acos(-1.0) / 180;
     Point origin = scaled(Point{text.x, text.y});
-    // Strokes are centered on the baseline: half a pixel up, they cover one row.
+    // Strokes are centered on the baseline. Moved up by half a stroke, they cover whole rows.
     if (text.degrees == 0) origin.y = std::round(origin.y) - width / 2;
     const auto place = [&](Point point, double x) {
       const double across = (start + x + point.x) * unit;
@@ -256,7 +256,7 @@ void append_chunk(std::string& out, std::string_view type, std::string_view data
   append_number(out, crc32(body));
 }
 
-// Unfiltered: rows of a chart are mostly runs and repetitions, which deflate finds by itself.
+// Rows without filters, because deflate finds the runs and repetitions of a chart itself.
 std::string rows_of(const Raster& raster) {
   const std::size_t row_bytes = raster.width() * 3;
   std::string out;
@@ -273,8 +273,8 @@ std::string encoded(const Raster& raster, double scale) {
   std::string header;
   append_number(header, static_cast<std::uint32_t>(raster.width()));
   append_number(header, static_cast<std::uint32_t>(raster.height()));
-  header += {8, 2, 0, 0, 0};  // bits a channel, RGB, deflate, filters, not interlaced
-  // A unit of the drawing is 1/96 inch, as in SVG; so papers show both in the same size.
+  header += {8, 2, 0, 0, 0};  // bits per channel, RGB, deflate, filters, not interlaced
+  // A unit of the drawing is 1/96 inch, as in SVG, so both print at the same size.
   const auto per_meter = static_cast<std::uint32_t>(std::lround(96 * scale / 0.0254));
   std::string density;
   append_number(density, per_meter);

@@ -1,4 +1,4 @@
-// Drawings as PNG, without a library: for places that show no SVG, such as TensorBoard.
+// Drawings as PNG, for viewers that show no SVG, such as TensorBoard. Needs no library.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kLevels = 16;  // of coverage
 
-// The pixels that [low, high) touches, within [least, most).
+// The pixels that [low, high) touches, limited to [least, most).
 struct Span {
   std::size_t begin;
   std::size_t end;
@@ -114,7 +114,7 @@ void Raster::store(std::size_t first, std::size_t count, Color color) {
 }
 
 void Raster::blend(std::size_t x, std::size_t y, double coverage, const Ink& ink) {
-  // In few levels, which look the same and take less space in a file.
+  // Few levels of coverage look the same and compress better.
   const double levels = std::round(coverage * hatch_coverage(x, y, ink) * kLevels);
   const double share = levels / kLevels * ink.opacity;
   if (share <= 0) return;

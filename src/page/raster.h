@@ -16,7 +16,6 @@ struct Box {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
 
-// What shapes are painted with.
 struct Ink {
   Color color;
   double opacity = 1;
@@ -24,8 +23,8 @@ struct Ink {
   double hatch_width = 0;
 };
 
-// Coverage of the pixels of a part of the image, 0 to 255, for shapes that consist of parts: where
-// these meet, nothing is painted twice.
+// Coverage of the pixels in a part of the image, 0 to 255, for shapes that consist of several
+// parts: pixels where parts overlap are painted only once.
 class Mask {
  public:
   Mask(const Box& bounds, std::size_t image_width, std::size_t image_height);
@@ -68,11 +67,11 @@ class Raster {
   void disc(Point center, double radius, const Ink& ink);
   void ring(Point center, double radius, double width, const Ink& ink);
 
-  // Three bytes a pixel, row by row.
+  // Three bytes per pixel, row by row.
   std::span<const std::uint8_t> bytes() const { return pixels_; }
 
  private:
-  // `coverage` of a pixel by its distance from the center.
+  // `coverage` returns a pixel's coverage from its distance to the center.
   template <typename Coverage>
   void fill_round(Point center, double reach, const Ink& ink, const Coverage& coverage);
   void store(std::size_t first, std::size_t count, Color color);

@@ -20,7 +20,7 @@ constexpr std::string_view kSans =
     "sans-serif";
 constexpr std::string_view kMono =
     "ui-monospace, 'SF Mono', Menlo, Consolas, 'Liberation Mono', monospace";
-constexpr double kMainSize = 11;  // of text without a font-size of its own
+constexpr double kMainSize = 11;  // size of text without a font-size attribute
 constexpr double kFarthest = 1e6;
 
 // Two decimals at most, since no screen shows more.
@@ -50,8 +50,8 @@ std::string number(double value) {
   return out;
 }
 
-// A path in relative coordinates of one decimal, which are short. Positions are rounded before they
-// are subtracted, so errors do not add up.
+// A path in relative coordinates with one decimal, which are short. Positions are rounded before
+// the subtraction, so errors do not accumulate.
 class Path {
  public:
   void move(double x, double y) { go('m', x, y); }
@@ -69,7 +69,7 @@ class Path {
   void close() { data_ += 'z'; }
   const std::string& data() const { return data_; }
 
-  // After a 'z' the next relative coordinates count from where the closed part began.
+  // After 'z', the current point is where the closed part began.
   void closed_at(double x, double y) {
     x_ = tenths(x);
     y_ = tenths(y);
@@ -119,7 +119,7 @@ class SvgWriter {
   std::string head() const {
     const std::string width = number(drawing_.width);
     const std::string height = number(drawing_.height);
-    // In HTML, the parser knows the namespace.
+    // In HTML, the parser knows the namespace without the attribute.
     const char* const names = has_classes() ? "" : " xmlns=\"http://www.w3.org/2000/svg\"";
     std::string out = std::string("<svg") + names + " width=\"" + width + "\" height=\"" + height +
                       "\" viewBox=\"0 0 " + width + " " + height + "\" role=\"img\" font-size=\"" +
@@ -177,7 +177,8 @@ class SvgWriter {
     return out + opacity("stroke-opacity", stroke.opacity);
   }
 
-  // An element that is filled, then once more with its hatch, which has the hint if there is one.
+  // Adds an element with its fill and, if hatched, a second one with the hatch. The topmost element
+  // has the hint.
   void add_filled(const std::string& element, const Fill& fill, const Stroke& outline,
                   const Hint& hint) {
     const std::string key =

@@ -1,6 +1,6 @@
-// Drawings as SVG: a file of its own with the colors of one theme, or a part of an HTML page whose
-// stylesheet has the colors. Neither has style attributes, so a strict Content-Security-Policy
-// holds; all text from the drawing is escaped.
+// Drawings as SVG: a complete file with the colors of one theme, or a part of an HTML page whose
+// stylesheet has the colors. Neither has style attributes, which a strict Content-Security-Policy
+// would block. All text from the drawing is escaped.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace plimsoll::page {
 
 enum class SvgColors : std::uint8_t {
-  kOfTheme,  // in the attributes; the background is painted
+  kOfTheme,  // colors in attributes; the background is painted
   // Classes: "p-activation" is filled, "s-activation" is stroked, "mono" is text in the monospaced
   // font. The background is not painted.
   kOfStylesheet,
@@ -29,9 +29,10 @@ struct SvgOptions {
 
 std::string to_svg(const Drawing& drawing, const SvgOptions& options);
 
-// The theme as custom properties, to be put into a rule: "--background:#fbfaf7;--ink:#1b1f24;...".
+// The theme as CSS custom properties, the content of a rule:
+// "--background:#fbfaf7;--ink:#1b1f24;...".
 std::string css_of_paints(Theme theme);
-// The classes, which refer to these properties: ".p-ink{fill:var(--ink)}.s-ink{stroke:...}...".
+// The classes, which use these properties: ".p-ink{fill:var(--ink)}.s-ink{stroke:...}...".
 std::string css_of_classes();
 
 std::string css_color(Color color);  // "#0b5fa5"

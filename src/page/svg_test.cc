@@ -23,7 +23,7 @@ XmlElement parsed(const std::string& svg) {
   return root;
 }
 
-// One shape of each kind, with the text wherever a shape has one.
+// A drawing with one shape of each kind; `text` is used wherever a shape has a text.
 Drawing every_shape(std::string_view text) {
   const std::string words(text);
   Drawing drawing{200, 100};

@@ -21,7 +21,7 @@ constexpr std::uint8_t kWidths[] = {
 static_assert(sizeof kWidths == 95);
 
 double character_width(std::uint32_t point, const Font& font) {
-  // From the ideographs on, characters are as wide as high.
+  // Characters from U+1100 on, such as ideographs, are nearly all as wide as high.
   if (point >= 0x1100) return point >= 0x2000 && point < 0x2E80 ? 0.75 : 1.0;
   if (font.is_mono) return 0.61;
   const double width = point >= ' ' && point < 0x7F ? kWidths[point - ' '] * 0.01 : 0.66;

@@ -1,5 +1,5 @@
-// Widths of text before it is laid out by a browser: an estimate for the system's sans-serif fonts
-// that is rarely too small, so that labels which fit by it fit in every browser.
+// Estimates the width of text before a browser lays it out. The estimate for the system's
+// sans-serif fonts is rarely too small, so labels that fit by it fit in every browser.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ double text_width(std::string_view text, const Font& font);
 
 // The text, shortened at its end to at most `width`; empty if not even one character and "…" fit.
 std::string fitted(std::string_view text, const Font& font, double width);
-// In lines that end between words; the last one is shortened if there are too many.
+// Splits the text into lines between words; if there are too many, the last one is shortened.
 std::vector<std::string> wrapped(std::string_view text, const Font& font, double width,
                                  std::size_t most_lines);
 // The same as fitted(), shortened at its front.

@@ -11,7 +11,7 @@
 namespace plimsoll::page {
 namespace {
 
-// Without zeros at the end of the fraction: "1.25", "16".
+// Formats without zeros at the end of the fraction: "1.25", "16".
 std::string decimal(double value, int most_digits) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.*f", most_digits, value);

@@ -63,9 +63,9 @@ std::string parent(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// The group of `path`, or the ancestor with the least free memory. A container that sees only its
-// own part of the tree may be given a path that does not exist in it: then its group is the root of
-// the mount.
+// Returns the group of `path`, or the ancestor with the least free memory. A container that sees
+// only its own part of the tree may get a path that does not exist in it: its group is then the
+// root of the mount.
 std::optional<CgroupLimit> tightest(const std::string& mount, const Membership& member) {
   std::optional<CgroupLimit> found;
   std::uint64_t least_room = UINT64_MAX;

@@ -25,8 +25,8 @@ struct CgroupMemory {
   int version = 2;
   std::optional<std::uint64_t> limit_bytes;  // absent if there is no limit
   std::optional<std::uint64_t> current_bytes;
-  // A part of current: file cache that the kernel reclaims when necessary, which docker and
-  // Kubernetes exclude from used memory.
+  // Part of the current bytes: file cache that the kernel reclaims when necessary. docker and
+  // Kubernetes exclude it from used memory.
   std::optional<std::uint64_t> inactive_file_bytes;
   std::optional<std::uint64_t> oom_kills;
   std::optional<std::uint64_t> limit_hits;  // number of times the limit was enforced
@@ -36,8 +36,8 @@ struct CgroupMemory {
   std::optional<std::uint64_t> used_bytes() const;
 };
 
-// The group that limits process `pid` ("self"), or its own group if there is no limit. nullopt if
-// there is no memory controller.
+// Returns the group that limits process `pid` ("self"), or its own group if there is no limit;
+// nullopt without a memory controller.
 std::optional<CgroupMemory> read_cgroup_memory(const std::string& root = {},
                                                const std::string& pid = "self");
 

@@ -11,8 +11,8 @@
 
 namespace plimsoll::probes {
 
-// By ordinal: "8932f937-d72c-4106-c12f-20bd9faed9f6". Queries the CUDA driver that the program has
-// loaded and initialized; empty if it has not done so.
+// The UUIDs by ordinal, such as "8932f937-d72c-4106-c12f-20bd9faed9f6", from the CUDA driver that
+// the program has loaded and initialized; empty if it has not done so.
 std::vector<std::string> cuda_device_uuids(const std::string& library = "libcuda.so.1");
 
 // The GPU or MIG instance with this UUID (with or without the prefix "GPU-" or "MIG-"). Null if

@@ -27,9 +27,9 @@ struct MachineMemory {
 };
 MachineMemory read_machine_memory(const std::string& root = {});
 
-// This process's resident set, and the memory available to it: that of its cgroup if the cgroup has
-// a limit below the machine's memory, else the machine's. Caches rarely changing values (the group
-// and its file cache) for a second. One thread; safe to fork.
+// Reads this process's resident set and the memory available to it: that of its cgroup if the
+// cgroup has a limit below the machine's memory, else the machine's. Caches values that rarely
+// change (the group and its file cache) for a second. For one thread; safe across fork().
 class HostProbe {
  public:
   explicit HostProbe(std::string root = {}) : root_(std::move(root)) {}
@@ -45,8 +45,8 @@ class HostProbe {
   std::optional<std::uint64_t> machine_total_bytes_;
 };
 
-// Calls HostProbe::read on this thread's own probe. Any thread, no lock; about 15 us, most of it in
-// the kernel.
+// Calls HostProbe::read on a probe of this thread. Any thread may call it; takes no lock, and about
+// 15 us, mostly in the kernel.
 HostMemory read_host_memory();
 
 }  // namespace plimsoll::probes

@@ -43,7 +43,7 @@ class Nvml {
   Nvml& operator=(Nvml&&) noexcept;
   ~Nvml();
 
-  // By index. A GPU that has fallen off its bus has only its index.
+  // The GPUs by index. A GPU that has fallen off its bus has only its index.
   std::vector<GpuDevice> read();
 
  private:

@@ -76,7 +76,7 @@ bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
   }
 }
 
-// Without memory for an answer, the one before it remains.
+// If there is no memory for an answer, the previous one remains.
 void NvmlWatcher::State::read(Nvml& nvml) noexcept {
   try {
     take(options.read(nvml), "");

@@ -26,11 +26,11 @@ struct NvmlWatcherOptions {
   // Replaces Nvml::read() in tests. Both functions are called on the thread, which may outlive the
   // watcher.
   std::function<std::vector<GpuDevice>(Nvml&)> read = {};
-  // Called ten times a second; returns whether to read early.
+  // Called ten times a second. Returns whether to read before the next reading is due.
   std::function<bool()> is_urgent = {};
 };
 
-// If the driver hangs during destruction, the thread is left behind: the process should end soon.
+// If the driver hangs during destruction, the thread is abandoned: the process should end soon.
 class NvmlWatcher {
  public:
   explicit NvmlWatcher(NvmlWatcherOptions options);

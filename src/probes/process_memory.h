@@ -1,5 +1,5 @@
-// The memory of processes: of one, or of one with all its descendants (the workers of a
-// DataLoader). Figures that Linux does not reveal, mostly of other users' processes, are absent.
+// The memory of a process, alone or with all its descendants (the workers of a DataLoader). Figures
+// that Linux does not reveal, mostly of other users' processes, are absent.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct ProcessMemory {
 // The acceptable cost of a query.
 enum class Depth : std::uint8_t { kQuick, kWithPss };
 
-// nullopt if there is no such process.
+// Returns nullopt if there is no such process.
 std::optional<ProcessMemory> read_process_memory(int pid, Depth depth,
                                                  const std::string& root = {});
 
@@ -80,7 +80,7 @@ struct ProcessFamily {
   ProcessMemory parent;
   std::vector<ChildMemory> children;  // all descendants, at most 1024; by pid
   std::uint64_t rss_sum_bytes = 0;    // counts shared pages once per process
-  // The sum of PSS, which counts shared pages once. nullopt unless it is known for all of them.
+  // The sum of PSS, which counts shared pages once; nullopt unless it is known for all processes.
   std::optional<std::uint64_t> pss_sum_bytes;
 };
 std::optional<ProcessFamily> read_process_family(int pid, Depth depth,

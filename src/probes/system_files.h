@@ -1,5 +1,5 @@
-// Reads the small text files of /proc and /sys, whole, in their current state. Every path may be
-// below a different root, which tests use to simulate a machine.
+// Reads the small text files of /proc and /sys, whole, in their current state. Tests pass a
+// different root to simulate a machine.
 #pragma once
 
 #include <cstdint>

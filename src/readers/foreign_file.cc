@@ -44,7 +44,7 @@ constexpr auto kByStart = std::to_array<Known>({
     {"ARROW1"sv, "this is an Arrow file, not a memory recording"},
 });
 
-// In text that no reader knows; the first that is found.
+// Recognizes text that no reader accepts; the first match counts.
 constexpr auto kByText = std::to_array<Known>({
     {"NVSMI LOG"sv,
      "this is the output of nvidia-smi -q. Log figures over time with nvidia-smi --query-gpu="

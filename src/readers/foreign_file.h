@@ -1,5 +1,5 @@
-// Files that users pass to Plimsoll by mistake, or because another tool about memory wrote them:
-// what they are, and which command reads them.
+// Describes files that users pass to Plimsoll by mistake, or because another memory tool wrote
+// them: what they are, and which command reads them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace plimsoll::readers {
 
-// One sentence or two about a file that no reader accepts, from its first bytes; empty if unknown.
+// Returns one or two sentences about a file that no reader accepts, from its first bytes; empty if
+// unknown.
 std::string foreign_file(std::span<const std::byte> head);
 
 }  // namespace plimsoll::readers

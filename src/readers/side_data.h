@@ -19,7 +19,7 @@ struct Attachment {
   std::vector<std::byte> bytes;
 };
 
-// The activity of a thread from a point in time on. Ids are strings of the trace being read.
+// The activity of a thread, starting at a point in time. Ids are strings of the trace being read.
 struct ThreadActivity {
   std::int64_t time_ns = 0;
   std::uint32_t thread = 0;

@@ -1,4 +1,4 @@
-// What caching allocators report through the C interface.
+// Tests of the events that caching allocators report through the C interface.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,8 +149,8 @@ TEST(CachingAllocator, a_recording_that_starts_midway_begins_with_segments_and_p
   EXPECT_THAT(held, ElementsAre(1 << 21, 1 << 20));
 }
 
-// 20 MiB segments: the first starts with a block; the second has one in the middle and is free
-// after it; the third is empty.
+// Segments of 20 MiB: the first starts with a block; the second has a block in the middle and is
+// free after it; the third is empty.
 TEST(CachingAllocator, memory_unusable_for_a_failed_request_is_reported_with_its_pins) {
   constexpr std::uint64_t kMiB = 1 << 20;
   const Recorded recording = Recorded::in_memory();
@@ -276,7 +276,7 @@ TEST(CachingAllocator, eviction_keeps_segments_and_pending_frees) {
   EXPECT_EQ(replay.live_bytes, 1024u);
 }
 
-// The positions of all events, in file order.
+// The times of all events, in file order.
 struct Times : format::NoRecords {
   void on_alloc(const format::Alloc& event) { all.push_back(event.time_ns); }
   void on_free(const format::Free& event) { all.push_back(event.time_ns); }

@@ -103,7 +103,7 @@ class RunLog {
   int file_ = -1;
 };
 
-// A child of a fork has none: the parent stops the recording.
+// The recording that the environment requested. A child of a fork has none: the parent stops it.
 struct EnvironmentRecording {
   plimsoll_recording* recording = nullptr;
   std::string path;
@@ -129,7 +129,7 @@ void stop_and_report() {
                         "; to see it: plimsoll report " + path + "\n");
 }
 
-// False if the text is not a number, or too large. "" is 0.
+// Returns false if the text is not a number, or too large. "" is 0.
 bool read_max_events(const std::string& text, std::uint64_t& count) {
   count = 0;
   if (text.empty()) return true;
@@ -142,7 +142,7 @@ std::string quoted(const char* name) {
   return std::string(name) + "='" + base::escaped(variable(name)) + "'";
 }
 
-// Returns "" on success. The adapter reads the mode later.
+// Returns the problem, or "". The adapter reads the mode later.
 std::string problem_of_environment(std::uint64_t& max_events) {
   if (!read_max_events(variable("PLIMSOLL_MAX_EVENTS"), max_events))
     return quoted("PLIMSOLL_MAX_EVENTS") + " is not a whole number.";

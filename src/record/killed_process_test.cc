@@ -32,7 +32,7 @@ using tests::TraceReplay;
 using tests::wait_for;
 using tests::wait_until;
 
-// What the child's threads did, in memory that outlives the child.
+// The actions of the child's threads, in memory that outlives the child.
 struct LoggedEvent {
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;  // 0: a free
@@ -105,8 +105,8 @@ bool is_same(const Reported& reported, const LoggedEvent& logged) {
   return reported.address == logged.address && reported.size_bytes == logged.size_bytes;
 }
 
-// Returns how many of the thread's events precede the end of the file, if the first were evicted.
-// Matches the newest events of the file.
+// Returns how many of the thread's events precede the end of the file, if the first events were
+// evicted. Searches the log for the newest events of the file.
 std::size_t find_end(const std::vector<Reported>& reported, const ThreadLog& thread) {
   const std::size_t compared = std::min<std::size_t>(reported.size(), 200);
   const auto newest = std::span(reported).last(compared);
@@ -247,8 +247,8 @@ void kill_after_first_events(std::uint64_t max_events) {
 
 TEST(KillAfterFirstEvents, loses_only_the_last_events) { kill_after_first_events(0); }
 
-// When events are evicted depends on the clock: a kill right after it leaves too few events of a
-// thread to find them in its log.
+// When events are evicted depends on the clock. A kill right after an eviction leaves too few
+// events of a thread to find them in its log.
 TEST(KillAfterFirstEvents, slow_loses_only_the_last_events_of_those_retained) {
   kill_after_first_events(5'000);
 }

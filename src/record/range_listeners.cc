@@ -12,8 +12,8 @@ const plimsoll_range_listener* program() noexcept {
   return __atomic_load_n(&g_program, __ATOMIC_ACQUIRE);
 }
 
-// An autograd node is a range of the layer that built it. It runs as an operator and is not a call
-// of the layer, so LAYER_BEGIN does not apply.
+// Marks a call of a layer. An autograd node is also a range of the layer that built it, but it runs
+// as an operator and is not a call of the layer.
 void mark_call(std::uint8_t mark, std::uint8_t range, std::uint32_t layer) noexcept {
   if (range != PLIMSOLL_RANGE_LAYER) return;
   const plimsoll_recorder_api& recorder = *plimsoll_recorder();

@@ -1,5 +1,5 @@
-// The listeners for ranges: the program's and, while a recording needs layer calls, one of the
-// recorder's that marks them and forwards each range.
+// The listeners for ranges: the program's listener and, while a recording needs layer calls, a
+// listener of the recorder that marks them and forwards each range.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class RangeListeners {
 
   void set_program(const plimsoll_range_listener* listener) noexcept;
   void set_marking_recordings(std::uint64_t count) noexcept;
-  // In the child of a fork: a thread that does not exist there may have held the lock.
+  // Called in the child of a fork: a thread that does not exist there may have held the lock.
   void begin_in_child(std::uint64_t marking_recordings) noexcept;
 
  private:

@@ -25,7 +25,7 @@ const char* reason(int error) noexcept {
   return error == ENXIO ? "this pipe has no reader" : std::strerror(error);
 }
 
-// A message for the caller, valid until this thread's next one.
+// Returns a message for the caller, valid until this thread's next one.
 const char* sentence(const char* what, const char* path, int error) noexcept try {
   struct Text {
     char bytes[512];
@@ -65,7 +65,7 @@ void Recorder::drain() noexcept {
 }
 
 // The horizon is taken before the rings are read. Every cause of an event before the horizon was in
-// its ring before that event's time was taken, so it is seen now; so a free comes before the
+// its ring before that event's time was taken, so it is seen now. A free therefore comes before the
 // allocation that reuses its memory. An event whose thread was interrupted between taking the time
 // and publishing may come late, but nothing can depend on it yet.
 void Recorder::drain_or_throw() {
@@ -199,7 +199,7 @@ void Recorder::write_until_stopped() noexcept {
       const std::lock_guard lock(state_);
       recordings = recordings_;
     } catch (...) {
-      continue;  // without memory the blocks wait for the next period
+      continue;  // if memory runs out, the blocks wait for the next period
     }
     for (const auto& recording : recordings) recording->write_out(state_, Recording::Due::kOld);
     recordings.clear();
@@ -285,7 +285,7 @@ bool Recorder::begin(const std::shared_ptr<Recording>& recording, const char** e
     recording->seal(Recording::Due::kAll, now_ns());
     hot.set_mode(Mode::kOn);
   }
-  // so that a full disk is reported immediately
+  // Write immediately, so that a full disk is reported at the start.
   recording->write_out(state_, Recording::Due::kAll);
   if (!recording->has_failed()) {
     recording->report_failures();
@@ -574,7 +574,7 @@ void Recorder::after_fork_in_parent() noexcept {
   state_.unlock();
 }
 
-// Creates nothing here, no thread and no file: that waits for the first event, if any.
+// Creates neither a thread nor a file: that waits for the first event, if any.
 void Recorder::after_fork_in_child() noexcept {
   ::new (static_cast<void*>(&control_)) std::mutex;
   drainer_.forget();
@@ -638,7 +638,7 @@ void Recorder::attach_all_in_child() noexcept {
       attach(recording);
       recording->seal(Recording::Due::kAll, now_ns());
     }
-    // Last, so that a child that is killed before this leaves no file.
+    // Opens the files last, so that a child that is killed before this leaves none.
     for (const auto& recording : recordings) recording->open_in_child();
   } catch (...) {
     break_off();

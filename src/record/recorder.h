@@ -3,10 +3,10 @@
 // until process exit. While recordings run it has two threads, one that drains and one that writes,
 // so that a slow disk does not let the rings fill up.
 //
-// Lock order: control (start and stop, one at a time), a recording's writing lock, state (the
-// drain's work; its owner may drain), and inside it the registry's and the tables'. Around fork the
-// last three are taken; the others may be held by threads that the child does not have, and are
-// recreated there.
+// Lock order: the control lock (start and stop, one at a time), a recording's writing lock, the
+// state lock (the drain's work; its holder may drain), and inside it the locks of the registry and
+// the tables. The last three are held around fork(). Threads that the child lacks may have held the
+// others, which are recreated there.
 #pragma once
 
 #include <atomic>
@@ -58,7 +58,8 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Null on failure, with a message that is valid until the thread exits.
+  // Returns null on failure and sets *error to a sentence that is valid until this thread's next
+  // failure.
   std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
                                    const char** error) noexcept;
   void flush(Recording& recording) noexcept;
@@ -80,15 +81,15 @@ class Recorder {
                     std::span<plimsoll_usage> rows) noexcept;
   void end_span(Recording& recording, std::uint64_t span) noexcept;
 
-  // For the last failed request on the device.
+  // The pins of the last failed request on the device.
   std::size_t pins(Recording& recording, std::uint8_t device, plimsoll_stranded& sums,
                    std::span<plimsoll_pin> rows) noexcept;
   // Returns false if no step has ended.
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
-  // In a child whose recordings wait for their first event: begins them. Returns false if none
-  // runs.
+  // In a child whose recordings wait for its first event: begins them. Returns false if no
+  // recording runs.
   bool begin_in_child() noexcept;
   // Handles an event of this kind while nothing is recorded.
   void pass_over(Kind kind) noexcept {
@@ -160,10 +161,10 @@ class Recorder {
   std::atomic<std::uint64_t> horizon_{0};
   std::uint64_t since_ticks_ = 0;  // earlier events are discarded
   std::uint64_t lost_reported_ = 0;
-  std::uint64_t refused_events_ = 0;  // that refer to a name, stack or tensor beyond the limits
-  std::uint64_t refused_before_ = 0;  // the value when the recordings began
+  std::uint64_t refused_events_ = 0;  // with a name, stack or tensor beyond the limits
+  std::uint64_t refused_before_ = 0;  // the same when the recordings began
   std::uint64_t refused_reported_ = 0;
-  std::uint64_t children_before_ = 0;  // the same for unrecorded children
+  std::uint64_t children_before_ = 0;  // count of unrecorded children at that time
   std::uint64_t children_reported_ = 0;
   bool is_broken_ = false;  // memory ran out in the middle of an event
 };

@@ -23,7 +23,7 @@ namespace {
 
 static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
 
-// The context of an event.
+// Fills in the context of an event.
 [[gnu::always_inline]] inline void fill(Event& event, const plimsoll_context& context, Kind kind,
                                         std::uint64_t ticks) noexcept {
   static_assert(offsetof(plimsoll_context, op_instance) + 4 - offsetof(plimsoll_context, layer) ==

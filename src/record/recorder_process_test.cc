@@ -190,7 +190,7 @@ TEST(Fork, a_child_that_is_killed_early_leaves_no_empty_file) {
       alloc(std::uint64_t{64} * 100'000, 1000);
       return 0;
     });
-    if (us < kMostUs) {  // the last one ends by itself: it has begun its file
+    if (us < kMostUs) {  // the last child ends by itself, after it has begun its file
       std::this_thread::sleep_for(std::chrono::microseconds(us));
       kill(child, SIGKILL);
     }
@@ -391,7 +391,7 @@ TEST(Full, a_pipe_without_a_reader_stops_only_the_sink) {
   expect_success(wait_for(child));
 }
 
-// Like a LibTorch program whose stderr is a pipe: SIGPIPE has its default action in it.
+// Like a LibTorch program whose stderr is a pipe: SIGPIPE has its default action.
 TEST(Full, a_closed_stderr_does_not_end_a_program_recorded_through_the_environment) {
   const TemporaryPath path("full_stderr");
   std::ofstream(path.str()) << "not a trace";

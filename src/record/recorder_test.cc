@@ -355,7 +355,7 @@ TEST(Recorder, a_slow_sink_does_not_let_the_rings_fill_up) {
   sink.is_open = false;
   alloc(128, 1);
   EXPECT_TRUE(wait_until([&] { return sink.is_blocking.load(); }));
-  constexpr std::uint64_t kPairs = 100'000;  // three rings' worth of events
+  constexpr std::uint64_t kPairs = 100'000;  // enough events to fill three rings
   bool is_drained = true;
   for (std::uint64_t i = 1; i <= kPairs && is_drained; ++i) {
     alloc(64, i);
@@ -470,7 +470,7 @@ TEST(RecorderThreads, totals_match_a_reference) {
   EXPECT_THAT(second.violations, IsEmpty());
 }
 
-// Memory moves from thread to thread: the next one reuses it immediately after a free. Only one
+// Memory moves from thread to thread: the next thread reuses it immediately after a free. Only one
 // order of the events is right; any other shows as a replaced or unmatched allocation.
 void pass_memory_on(int rounds) {
   constexpr int kThreads = 4;
@@ -530,8 +530,8 @@ pthread_key_t late_key;
 
 TEST(RecorderThreads, frees_in_the_last_round_of_destructors_are_recorded) {
   const Recorded recording = Recorded::in_memory();
-  // Created after the recorder's key, so it runs after it in each round; it reruns as often as the
-  // system allows.
+  // Created after the recorder's key, so its destructor runs after the recorder's in each round. It
+  // reruns as often as the system allows.
   ASSERT_EQ(pthread_key_create(&late_key,
                                [](void* rounds) {
                                  free_at(64);

@@ -26,7 +26,7 @@ bool is_file_that_keeps(const plimsoll_recording_options& options) {
   return options.sink == PLIMSOLL_SINK_FILE && options.max_events > 0;
 }
 
-// The events that a report counts: no step or layer marks, no tensors.
+// Whether reports count the event: step and layer marks, and tensors, do not count.
 template <typename Event>
 bool is_memory_event(const Event&) {
   return std::is_same_v<Event, format::Segment> || std::is_same_v<Event, format::OutOfMemory>;

@@ -72,7 +72,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   void reset_peak(std::uint64_t live_bytes) noexcept { peak_bytes_ = live_bytes; }
   std::uint64_t begin_span(const Ledger& ledger) noexcept;
   PeakSpans& spans() noexcept { return spans_; }
-  // Everything except what the tables know.
+  // Sets everything except the counts of the tables.
   void fill_state(const Ledger& ledger, plimsoll_recording_state& state) const noexcept;
   // MEMORY: see plimsoll_recording_copy().
   void* copy(std::size_t& size_bytes, std::int64_t time_ns) noexcept;
@@ -101,7 +101,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // ---- in a forked child, which lacks the writer thread ----
 
   bool follows_forks() const noexcept { return sink_ == PLIMSOLL_SINK_FILE && in_children_; }
-  void abandon() noexcept;  // the parent's file and locks
+  void abandon() noexcept;  // gives up the parent's file and locks
   void begin_in_child();
   void open_in_child();  // PATH.PID; both may throw std::bad_alloc
 
@@ -137,7 +137,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // Finished blocks on their way to the sink.
   struct Batch {
     std::vector<std::byte> bytes;
-    std::vector<std::size_t> ends;       // of the blocks in bytes
+    std::vector<std::size_t> ends;       // where each block ends in `bytes`
     std::uint64_t waiting_since_ns = 0;  // by the monotonic clock: no event is older
     Extent extent;                       // of the file, after this batch is written
   };

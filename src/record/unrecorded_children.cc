@@ -17,7 +17,7 @@ std::uint64_t UnrecordedChildren::count() const noexcept {
   return own_ != nullptr ? own_->load(std::memory_order_relaxed) : 0;
 }
 
-// A child of such a child is one too, whether or not that child has been counted.
+// A child of such a child also counts as one, whether or not its parent has been counted.
 void UnrecordedChildren::begin_in_child(Child child) noexcept {
   if (child == Child::kUnrecorded) of_parent_ = own_;
   if (child == Child::kRecorded) of_parent_ = nullptr;

@@ -1,5 +1,6 @@
 // Counts the forked children of this process that allocate memory without a recording. The count is
-// in memory shared with them. Lock-free; if that memory is unavailable, nothing is counted.
+// in memory shared with the children. Lock-free. If shared memory is unavailable, nothing is
+// counted.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,7 @@ namespace plimsoll::record {
 
 class UnrecordedChildren {
  public:
-  // A recording of this process begins.
+  // Call this when a recording of this process begins.
   void begin() noexcept;
   std::uint64_t count() const noexcept;
 

@@ -130,12 +130,12 @@ struct CategoryBytes {
   }
 };
 
-// How charts and tables call the events after the last step mark: that step did not end.
+// The name that charts and tables give the events after the last step mark, whose step did not end.
 inline constexpr const char* kAfterLastStep = "after the last step";
-inline constexpr const char* kAfterLastStepShort = "after";  // where there is little room
+inline constexpr const char* kAfterLastStepShort = "after";  // where space is limited
 
-// The span between two step marks. The first row begins with the recording; after the last mark
-// comes a row with is_complete false.
+// The span between two step marks. The first row begins with the recording; the row after the last
+// mark has is_complete false.
 struct StepRow {
   std::int32_t device = 0;
   std::uint64_t step = 0;
@@ -178,8 +178,8 @@ struct StepRow {
   }
 };
 
-// At the start of the backward that uses memory live at the peak; if none does, of the one with
-// most memory kept.
+// The memory kept at the start of the backward that uses memory live at the peak or, if none does,
+// of the backward with the most memory kept.
 struct SavedRow {
   std::int32_t device = 0;
   std::optional<std::uint64_t> event;

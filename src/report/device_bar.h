@@ -1,4 +1,5 @@
-// How a device's memory is used at one point of the recording: plimsoll/memory_sample.h's bar.
+// How a device's memory is used at one point of the recording, in the parts of the bar in
+// plimsoll/memory_sample.h.
 #pragma once
 
 #include <cstdint>

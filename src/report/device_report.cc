@@ -7,7 +7,7 @@ namespace plimsoll::report {
 std::uint64_t DeviceReport::disagreement_bytes() const {
   const std::int64_t lowest = std::min({std::int64_t{0}, requested_allocated.baseline_bytes,
                                         requested_active.baseline_bytes, reserved.baseline_bytes});
-  // Negated as an unsigned number: the lowest of all has no positive counterpart.
+  // Negate as an unsigned number: the lowest int64 has no positive counterpart.
   return std::max(std::uint64_t{0} - static_cast<std::uint64_t>(lowest),
                   active_above_reserved_bytes);
 }

@@ -1,5 +1,6 @@
-// The totals of one device. Baselines are rolled back from the final segments; signed, because a
-// file whose events and segments disagree can roll back below zero (a diagnostic says so).
+// The totals of one device. Baselines are computed backwards from the final segments. They are
+// signed, because a file whose events and segments disagree can lead to values below zero (a
+// diagnostic reports this).
 #pragma once
 
 #include <cstdint>
@@ -66,11 +67,11 @@ struct DeviceReport {
   std::optional<std::uint64_t> process_end_bytes;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
 
-  // How much events and segments contradict each other: the most by which a total is below zero, or
-  // active bytes are above the reserved. If not 0, start and peak are unknown.
+  // How far events and segments contradict each other: the most by which a total is below zero, or
+  // active bytes exceed the reserved bytes. If not 0, start and peak are unknown.
   std::uint64_t disagreement_bytes() const;
-  // Whether that is so much that the peak says nothing. Less is a race between the events and the
-  // segments of a snapshot.
+  // Whether the disagreement is so large that the peak is meaningless. A smaller one comes from a
+  // race between the events and the segments of a snapshot.
   bool has_unknown_peak() const;
 
   // The series that the device's tables count: allocated bytes if known, else requested.

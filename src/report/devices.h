@@ -16,17 +16,17 @@ inline bool has_content(const DeviceReport& device) {
          !device.bars.empty();
 }
 
-// Whether it is memory of the host: the CPU's, or pinned for transfers.
+// Whether the device is host memory: the CPU's, or pinned for transfers.
 inline bool is_host(const DeviceReport& device) {
   return device.device_type == "cpu" || device.device_type == "pinned_host";
 }
 
-// Whether another device holds the memory that matters, so that what fills this one is of no
-// interest. Two cases:
-//   - memory of the host, such as a model that is built on the CPU and then moved, or batches: at
-//     most what a GPU holds at its peak; or below 1 GiB, which every host has, and at most 16 times
-//     the peak of the GPU;
-//   - a GPU with less than 2 % of the fullest one.
+// Whether the memory that matters is on another device, so reports need not explain what fills this
+// one. Two cases:
+// - Host memory, such as a model that is built on the CPU and then moved, or batches. Its peak is
+//   at most the peak of a GPU; or it is below 1 GiB, which every host has, and at most 16 times the
+//   peak of the GPU.
+// - A GPU whose peak is less than 2 % of the peak of the fullest one.
 inline bool is_minor(const Report& report, const DeviceReport& device) {
   constexpr std::int64_t kSmallOnHost = std::int64_t{1} << 30;
   constexpr std::int64_t kFactorOfHost = 16;
@@ -40,7 +40,7 @@ inline bool is_minor(const Report& report, const DeviceReport& device) {
   return most > 0 && (peak <= most || (peak < kSmallOnHost && peak / kFactorOfHost <= most));
 }
 
-// Whether the program caught the failure at this event: it did much afterwards.
+// Whether the program caught the failure at this event and went on: many events follow it.
 inline bool went_on_after(const DeviceReport& device, std::uint64_t oom_event) {
   constexpr std::uint64_t kEventsAfterRecovery = 1'000;
   return device.events > oom_event && device.events - oom_event > kEventsAfterRecovery;

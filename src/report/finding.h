@@ -1,4 +1,4 @@
-// The findings of reports, and what nearly became one.
+// The findings of reports, and the figures that nearly became one.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +49,8 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "device_of_another_rank",
 });
 
-// Whether the next step of the finding lowers the peak of live bytes. That of the others lowers
-// reserved bytes, or memory outside the allocator.
+// Whether the next step of the finding lowers the peak of live bytes. The next steps of the others
+// lower reserved bytes, or memory outside the allocator.
 constexpr bool lowers_peak(std::string_view id) {
   constexpr auto kOthers = std::to_array<std::string_view>(
       {"out_of_memory", "stranded_memory", "segment_churn", "non_pytorch_memory",

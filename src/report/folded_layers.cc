@@ -14,15 +14,16 @@
 namespace plimsoll::report {
 namespace {
 
-// Layers of one kind differ by the padding of their blocks, and the first and the last by what is
-// made for their neighbors: a mask, the copy of a weight. Beyond this factor, a mean says little
-// about each.
+// Layers of one kind differ by the padding of their blocks. The first and the last also differ by
+// memory allocated for their neighbors: a mask, the copy of a weight. Beyond this factor, a mean
+// says little about each layer.
 constexpr double kMostUnequal = 1.5;
-// Twice the width is four times the parameters; the padding of a block is less than this.
+// Twice the width means four times the parameters. Padding changes the size of a block by less than
+// this factor.
 constexpr double kMostUnequalParameters = 1.25;
-// Scalars and counters, in small blocks.
+// Differences up to this size are ignored: scalars and counters in small blocks.
 constexpr std::uint64_t kNoise = 4096;
-// conv1 and conv2 are often different steps of a block, blocks.1 and blocks.2 rarely.
+// conv1 and conv2 are often different steps of a block; blocks.1 and blocks.2 rarely are.
 constexpr std::size_t kFewestNamed = 3;
 // Limit against hostile files, as in model::Layers.
 constexpr std::size_t kDeepest = 80;
@@ -202,7 +203,7 @@ class DeviceFolds {
     return all;
   }
 
-  // What decides whether siblings are equal: the memory of one layer.
+  // The memory of one layer, which decides whether siblings are equal.
   struct Sizes {
     std::uint64_t live = 0;
     std::uint64_t kept = 0;
@@ -220,7 +221,7 @@ class DeviceFolds {
     return {sum.live / count, sum.kept / count, sum.parameters / count};
   }
 
-  // Equal for layers with the same layers inside.
+  // A hash that is equal for layers with the same layers inside.
   std::uint64_t structure(const Rows& layers, std::size_t depth) {
     std::uint64_t hash = layers.size();
     for (const LayerRow* row : layers) hash = base::hash_mix(hash + 1, structure(row, depth));

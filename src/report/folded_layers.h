@@ -1,5 +1,5 @@
-// Equal layers as one row, so that the layers that differ stay visible: the 22 equal blocks of a
-// model are "Net.blocks.0…21".
+// Shows equal layers as one row, so that the layers that differ stay visible: the 22 equal blocks
+// of a model are "Net.blocks.0…21".
 #pragma once
 
 #include <cstdint>
@@ -48,15 +48,15 @@ std::string_view parent_layer(std::string_view path);
 // Whether two layers are equal in size, as far as a fold is concerned.
 bool is_of_equal_size(std::uint64_t a, std::uint64_t b);
 
-// During the backward of the peak, equal layers differ in what is live: tables show that, and
-// advice for all of them does not depend on it.
+// At a peak during backward, equal layers differ in their live bytes. Tables show that difference;
+// advice that applies to all of them ignores it.
 enum class FoldedBy : std::uint8_t { kStructureAndLiveBytes, kStructure };
 
-// Layers side by side are equal if their names differ only in a number at the end, the same layers
-// are inside them, and they have about the same parameters, memory kept for backward (without a
-// backward: activations) and live bytes. Of names that are not just a number ("conv1"), at least
-// three must be equal. Layers inside equal layers are folded too. Each row follows its parent; the
-// layers of a parent are in natural order. `rows` are Tables::layers.
+// Siblings are equal if their names differ only in a number at the end, they contain the same
+// layers, and they have about the same parameters, memory kept for backward (without a backward:
+// activations) and live bytes. If the names are not just a number ("conv1"), at least three
+// siblings must be equal. Layers inside equal layers are folded too. Each row follows its parent;
+// the layers of a parent are in natural order. `rows` are Tables::layers.
 std::vector<FoldedLayerRow> fold_layers(const std::vector<LayerRow>& rows,
                                         FoldedBy by = FoldedBy::kStructureAndLiveBytes);
 

@@ -1,5 +1,5 @@
-// Which reserved bytes are not allocated at the end of the recording, exactly, from the allocator's
-// own block lists.
+// The reserved bytes that are not allocated at the end of the recording, exactly, from the
+// allocator's own block lists.
 #pragma once
 
 #include <cstdint>
@@ -101,8 +101,8 @@ struct PinningLine {
   }
 };
 
-// The point of most reserved bytes: the free memory when the allocator requested more from the
-// driver.
+// The point at which most bytes were reserved: the free memory when the allocator requested more
+// from the driver.
 struct ReservedPeak {
   std::optional<std::uint64_t> event;  // null: reserved bytes never rose in the recording
   std::string line;                    // the line that made the request

@@ -114,14 +114,14 @@ struct OomNeed {
   }
 };
 
-// The same events in the same order, with our analysis.
+// The analysis of each event, in the order of the events.
 struct OomDetails {
   std::uint64_t event = 0;
   std::optional<std::int64_t> time_ns;
   std::uint64_t requested_bytes = 0;
   std::uint64_t device_free_bytes = 0;
   std::optional<std::uint64_t> device_total_bytes;
-  std::optional<std::uint64_t> limit_bytes;  // the most the process may hold
+  std::optional<std::uint64_t> limit_bytes;  // the limit of the process
   std::string line;                          // the line that requested it
   std::int64_t requested_allocated_bytes = 0;
   std::int64_t requested_active_bytes = 0;

@@ -15,7 +15,7 @@ namespace plimsoll::report {
 // Bytes of live allocations are allocated bytes if the device has block sizes, else requested
 // bytes.
 
-// A part of a line's bytes, by the line inside the packages that it calls.
+// A part of a line's bytes, by the line inside the packages that the line calls.
 struct InnerLineRow {
   std::string line;  // or a reason in brackets
   std::uint64_t bytes = 0;
@@ -171,9 +171,9 @@ struct GrowthRow {
   double high_bytes_per_step = 0;
   std::int64_t grown_bytes = 0;  // bytes live at the end that the steps have left behind
   std::uint64_t survivors = 0;
-  bool is_appended = false;      // a growing tensor: each is its predecessor plus what is appended
-  bool is_certain = false;       // false if the steps are few and some left nothing behind
-  std::uint64_t steps_each = 1;  // of more than 128 steps, as many are compared as one
+  bool is_appended = false;          // one growing tensor: each allocation extends the one before
+  bool is_certain = false;           // false if the steps are few and some left nothing behind
+  std::uint64_t steps_each = 1;      // above 128 steps, this many are compared as one
   std::uint64_t compared_steps = 0;  // groups after the warm-up and before the newest steps
   std::uint64_t grown_steps = 0;     // how many of these left something behind
   std::uint64_t stages = 0;          // number of groups after first_step that did

@@ -1,4 +1,4 @@
-// Interprets the recorder's rows of live allocations, as far as they can be known while live.
+// Interprets the recorder's rows of live allocations, as far as is possible while they are live.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Names and sums shared by the rules.
+// Texts for quantities and lookups in shares, for alerts and log summaries.
 #pragma once
 
 #include <algorithm>

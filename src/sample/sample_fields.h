@@ -1,9 +1,9 @@
 // The fields of a MemorySample, each named once. This list defines the bytes that `plimsoll top`
 // reads, the lines of the text log and their parser, the tags of TensorBoard, the figures of
-// `plimsoll analyze`, and the attributes in Python. A new figure takes a member in
+// `plimsoll analyze`, and the attributes in Python. A new figure needs a member in
 // plimsoll/memory_sample.h, a line here, and the code that measures it.
 //
-// The order is that of the lines in a log, and of tags and figures.
+// Lines in a log, tags and figures have the order of this list.
 #pragma once
 
 #include <cstdint>

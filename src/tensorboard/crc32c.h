@@ -29,7 +29,7 @@ inline std::uint32_t crc32c(std::string_view bytes) {
   return ~value;
 }
 
-// For checksums of data that itself contains checksums, TensorFlow rotates and offsets the value.
+// TensorFlow rotates and offsets the checksums of data that itself contains checksums.
 inline std::uint32_t masked_crc32c(std::string_view bytes) {
   const std::uint32_t value = crc32c(bytes);
   return ((value >> 15) | (value << 17)) + 0xA282EAD8U;

@@ -59,7 +59,7 @@ std::string layout_summary_of(const std::vector<ChartGroup>& groups) {
   return summary;
 }
 
-// Of the PNG's header, which begins at byte 16 with the width and the height.
+// A big-endian number in a PNG's header: the width is at byte 16, the height at byte 20.
 std::uint32_t big_endian_at(const std::string& png, std::size_t at) {
   std::uint32_t value = 0;
   for (std::size_t byte = at; byte < at + 4 && byte < png.size(); ++byte) {

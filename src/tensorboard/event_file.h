@@ -19,8 +19,8 @@ class EventFile {
   // Creates events.out.tfevents.SECONDS.HOST.PID.N in the folder, and the folder if necessary.
   Status create(const std::string& folder);
 
-  // A failure is reported once; after it the file accepts no more. TensorBoard stores only 32 bits
-  // of a value.
+  // After a failure, which is reported only the first time, the file accepts no more. TensorBoard
+  // stores values as 32-bit floats.
   Status write(std::int64_t time_ns, std::int64_t step, const std::vector<Scalar>& scalars);
   // The dashboard "Custom Scalars" uses the layout that was written last.
   Status write_layout(std::int64_t time_ns, const std::vector<ChartGroup>& groups);

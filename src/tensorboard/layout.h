@@ -24,10 +24,10 @@ struct ChartGroup {
   bool operator==(const ChartGroup&) const = default;
 };
 
-// For the devices of a sample. With accelerators there is no chart of the CPU's tensors.
+// The charts for the devices of a sample. With accelerators there is no chart of the CPU's tensors.
 std::vector<ChartGroup> layout_of(const MemorySample& sample, const std::string& section);
 
-// tensorboard.Layout, serialized.
+// The layout as a serialized tensorboard.Layout.
 std::string layout_message(const std::vector<ChartGroup>& groups);
 
 }  // namespace plimsoll::tensorboard

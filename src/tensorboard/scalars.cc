@@ -47,7 +47,7 @@ class Tags {
   void add_mb(const std::string& name, const std::optional<std::uint64_t>& bytes) {
     if (bytes) add(name, sample::to_mb(*bytes));
   }
-  // In GB under its usual name, and in bytes.
+  // Adds a size in GB under its usual name, and in bytes.
   void add_size(const std::string& name, double bytes) {
     add(name, bytes / kBytesPerGb);
     add(name + "_bytes", bytes);

@@ -1,8 +1,8 @@
 // Converts a sample into TensorBoard scalars: tags and values. docs/monitoring.md lists them.
 //
 // A tag's suffix is its unit: _MB (1024 x 1024 bytes), _bytes, _percent. Sizes without a suffix are
-// in GB (1024 MB), as in the tools that these tags come from. Unknown values are omitted. A
-// category without a tensor has the value 0 if others are known, so that its curve drops.
+// in GB (1024 MB), as in the tools that these tags come from. Unknown values are omitted. If any
+// category is known, a category without tensors has the value 0, so that its curve drops.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The memory of a run over time, as its samples have it: what the image "Memory/timeline" shows.
-// Bounded: when there are kMostColumns columns, each two neighbors become one.
+// The memory of a run over time, from its samples, for the image "Memory/timeline". Bounded: at
+// kMostColumns columns, each pair of neighbors becomes one.
 #pragma once
 
 #include <array>
@@ -15,10 +15,11 @@ namespace plimsoll::tensorboard {
 
 struct TimelineColumn {
   std::int64_t iteration = 0;  // of its first sample; ascends from column to column
-  // Of the sample with the most live bytes. By base::Category; they sum to it.
+  // The memory of the sample with the most live bytes, by base::Category; the categories sum to
+  // live_bytes.
   std::uint64_t live_bytes = 0;
   std::array<std::uint64_t, base::kCategoryNames.size()> category_bytes{};
-  // The highest values; 0: unknown.
+  // The highest values among the samples; 0: unknown.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t peak_bytes = 0;  // between two samples
   std::int64_t peak_iteration = 0;
@@ -28,8 +29,8 @@ class Timeline {
  public:
   static constexpr std::size_t kMostColumns = 512;
 
-  // The accelerators together, or the CPU if there are none. Columns from before the first
-  // accelerator was used are dropped.
+  // Adds the accelerators together, or the CPU if there are none. When an accelerator is first
+  // used, earlier columns are dropped.
   void add(const MemorySample& sample);
 
   const std::vector<TimelineColumn>& columns() const { return columns_; }

@@ -22,7 +22,7 @@ using page::Anchor;
 using page::Drawing;
 using page::Paint;
 
-// TensorBoard first shows it about 350 pixels wide, so it is small, and its text large.
+// TensorBoard first shows the picture about 350 pixels wide, so it is small, and its text large.
 constexpr double kWidth = 520;
 constexpr double kHeight = 300;
 constexpr double kLeft = 64;  // of the plot
@@ -58,7 +58,7 @@ page::Fill fill_of(std::string_view category) {
   return {paint, 1, page::is_hatched(paint) ? Paint::kBackground : Paint::kNone};
 }
 
-// Where iterations and bytes are on the picture.
+// Maps iterations and bytes to positions on the picture.
 struct Scale {
   double first_iteration = 0;
   double end_iteration = 1;

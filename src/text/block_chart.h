@@ -1,4 +1,5 @@
-// A stacked chart of Unicode blocks (▁▂▃▄▅▆▇█): one character for each column, in eighths of a row.
+// A stacked chart of Unicode blocks (▁▂▃▄▅▆▇█): one character per column, filled in eighths of a
+// row.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 namespace plimsoll::text {
 
 struct ChartBand {
-  std::uint8_t color = 0;             // of the terminal's 256
+  std::uint8_t color = 0;             // one of the terminal's 256
   std::vector<std::uint64_t> values;  // by column
 };
 
@@ -19,20 +20,20 @@ struct BlockChart {
   std::vector<std::uint64_t> totals;  // by column
   std::vector<ChartBand> bands;       // bottom up; they sum to the totals. Empty: without color
   std::size_t rows = 8;
-  std::uint64_t row_value = 1;  // what a row stands for; not 0
+  std::uint64_t row_value = 1;  // the value that a row represents; not 0
 };
 
 // The text in one of the terminal's 256 colors.
 std::string in_color(std::string_view text, std::uint8_t number, Color color);
 
-// The smallest round number (a quarter of a power of two) of which `rows` reach `largest`.
+// The smallest round number (a quarter of a power of two) such that `rows` of them reach `largest`.
 std::uint64_t round_row_value(std::uint64_t largest, std::size_t rows);
 
-// The top row first. A column that is not 0 is never empty. A character has the color of the band
-// that fills most of it (of equal ones, the lowest).
+// The rows of the chart, the top row first. A column that is not 0 never looks empty. A character
+// has the color of the band that fills most of it (among equals, the lowest).
 std::vector<std::string> chart_rows(const BlockChart& chart, Color color);
 
-// By band: whether a character has its color.
+// For each band, whether any character has its color.
 std::vector<bool> visible_bands(const BlockChart& chart);
 
 }  // namespace plimsoll::text

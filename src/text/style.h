@@ -1,4 +1,4 @@
-// Color: the same text with or without escape sequences.
+// Color: adds escape sequences to a text, or leaves it as it is.
 #pragma once
 
 #include <cstdint>

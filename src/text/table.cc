@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kIndent = 2;
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kNoteIndent = 12;
-// minimum width of the last column, even if less was requested
+// The minimum width of the last column, even if less was requested.
 constexpr std::size_t kNarrowest = 16;
 constexpr std::size_t kNarrowestAside = 32;
 constexpr std::size_t kNarrowestHeader = 10;
@@ -60,7 +60,7 @@ class Shortened {
 
  private:
   std::size_t width_;
-  std::map<std::string, std::optional<std::string>> texts_;  // none: of several texts
+  std::map<std::string, std::optional<std::string>> texts_;  // nullopt: of several texts
 };
 
 }  // namespace
@@ -74,7 +74,7 @@ void TextTable::add_note(std::string text) { rows_.back().notes.push_back(std::m
 
 void TextTable::add_aside(std::string text) { rows_.back().aside = std::move(text); }
 
-// For all columns; cells of a number column are never shortened, only its header.
+// The widths of all columns. Cells of a number column are never shortened, only its header.
 std::vector<std::size_t> TextTable::column_widths(std::size_t width) const {
   std::vector<std::size_t> widths;
   std::vector<std::size_t> least;

@@ -1,6 +1,6 @@
-// A table as text: numbers right-aligned, text left-aligned; the last text column gets the
-// remaining width and is shortened to it. Different texts never look the same: if shortening makes
-// two of the last column or two notes equal, they are printed in full below.
+// A table as text: numbers right-aligned, text left-aligned. The last text column is shortened to
+// the remaining width. Different texts never look the same: if shortening makes two texts of the
+// last column, or two notes, equal, they are printed in full below.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class TextTable {
   void add_row(std::vector<std::string> cells, Style style = Style::kPlain);
   // A line of text below the last row, slightly indented.
   void add_note(std::string text);
-  // Text after the last row if there is space for all such texts, else below it.
+  // Prints text after the last row if there is space for all such texts, else below it.
   void add_aside(std::string text);
 
   bool empty() const { return rows_.empty(); }

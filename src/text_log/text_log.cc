@@ -91,7 +91,7 @@ void Snapshot::begin(const MemorySample& sample) {
   text_ += " ===\n";
 }
 
-// The first ones, and the rest combined.
+// Adds the first shares, and all others combined into one.
 void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& shares,
                           std::size_t most) {
   if (shares.empty()) return;

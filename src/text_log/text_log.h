@@ -32,7 +32,7 @@ class TextLog {
   // Creates the file and its folders.
   Status create(const std::string& output_dir, const TextLogOptions& options);
 
-  // A failure is reported once; after it the log accepts no more.
+  // Only the first failure is reported; after it the log accepts no more samples.
   Status write(const MemorySample& sample);
   void close() { file_.close(); }
 

@@ -32,7 +32,7 @@ class Axis {
   // Steps if there are any; else events.
   static AxisKind best(const model::Trace& trace, const model::DeviceTrace& device);
 
-  // `kind` must be known. Keeps references to both.
+  // `kind` must be known. Keeps references to `trace` and `device`.
   Axis(const model::Trace& trace, const model::DeviceTrace& device, AxisKind kind);
 
   AxisKind kind() const { return kind_; }
@@ -43,7 +43,7 @@ class Axis {
 
  private:
   double step_position(std::uint32_t event) const;
-  // Of the events so far, in nanoseconds; 0 if no times are known.
+  // The latest time of the events up to this one, in nanoseconds; 0 if no times are known.
   std::int64_t latest_ns(std::uint32_t event) const {
     if (!has_times_) return 0;
     return latest_ns_.empty() ? device_.events.time_ns[event] : latest_ns_[event];

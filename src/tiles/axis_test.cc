@@ -13,7 +13,7 @@ using model::DeviceTrace;
 using model::Trace;
 using tests::TraceMaker;
 
-// An event at each of the times; a step ends before the events with the given numbers.
+// A trace with an event at each of the times; a step ends before each of the events in `ends`.
 Trace make_trace(const std::vector<std::int64_t>& times_ns, const std::vector<std::size_t>& ends) {
   TraceMaker maker;
   std::uint64_t step = 10;
@@ -79,7 +79,7 @@ TEST(Axis, is_known_if_there_are_steps_or_times_that_advance) {
 }
 
 TEST(Axis, a_step_is_divided_by_its_time) {
-  // The maker's marks have the time one microsecond after the event before.
+  // TraceMaker places a mark one microsecond after the preceding event.
   const Trace trace = make_trace({0, 1'000, 4'000, 20'000, 30'000}, {3});
   const Axis axis(trace, trace.devices[0], AxisKind::kStep);
   EXPECT_EQ(positions(axis, 3), (std::vector<double>{0, 0.2, 0.8}));  // the mark is at 5 us

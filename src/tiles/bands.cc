@@ -11,7 +11,7 @@
 namespace plimsoll::tiles {
 namespace {
 
-// From the changes at each point to the sums up to it. They wrap in between: a hostile file may
+// Turns the changes at each point into running sums. Intermediate sums wrap: a hostile file may
 // have any size.
 void add_up(std::vector<std::uint64_t>& cells, std::size_t width) {
   for (std::size_t row = 0; row + width <= cells.size(); row += width) {
@@ -32,7 +32,7 @@ void add_largest(const std::vector<std::uint64_t>& bytes, std::size_t keep,
   for (std::size_t i = 0; i < keep && bytes[order[i]] > 0; ++i) is_kept[order[i]] = true;
 }
 
-// In the order of `groups`, the rest last.
+// Keeps the order of `groups`; the rest is last.
 Groups keep_only(Groups groups, const std::vector<bool>& is_kept) {
   const auto kept = static_cast<std::uint32_t>(std::ranges::count(is_kept, true));
   if (kept + 1 >= groups.names.size()) return groups;  // merging a single group saves no band

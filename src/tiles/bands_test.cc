@@ -65,7 +65,7 @@ TEST(Bands, keep_the_largest_groups_at_important_points_and_over_all) {
   EXPECT_EQ(names({}, 1), (std::vector<std::string>{"steady", "[everything else]"}));
   EXPECT_EQ(names({1}, 1), (std::vector<std::string>{"steady", "peak", "[everything else]"}));
   EXPECT_EQ(names({}, 4), layers.names);
-  EXPECT_EQ(names({1}, 3), layers.names);  // one more name is as short
+  EXPECT_EQ(names({1}, 3), layers.names);  // merging a single group saves no band
   const Groups kept = largest(trace, trace.devices[0], layers, points, {}, 1);
   EXPECT_EQ(of(bands(trace, trace.devices[0], kept, points), 1), (Bytes{0, 5, 1}));
 }

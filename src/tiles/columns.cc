@@ -71,7 +71,7 @@ std::vector<Column> columns(const model::DeviceTrace& device, const Axis& axis,
   std::uint32_t edge = axis.first_event(begin);
   walk.skip_to(edge);
   for (std::size_t i = 1; i <= count; ++i) {
-    // The same quotient for the same edge of a finer division, so that columns nest exactly.
+    // The same quotient as for this edge in a finer division, so that columns nest exactly.
     const double part = static_cast<double>(i) / static_cast<double>(count);
     edge = std::max(edge, axis.first_event(i == count ? end : begin + (end - begin) * part));
     columns.push_back(walk.column(edge));

@@ -23,7 +23,7 @@ struct Column {
   std::uint32_t first_event = 0;  // the events in the span: [first_event, end_event)
   std::uint32_t end_event = 0;
   // The point: right after this event, or model::kBeforeFirst. A column without events shows the
-  // state that it begins with.
+  // state at its beginning.
   std::int64_t point = -1;
   std::int64_t live_bytes = 0;      // at the point
   std::int64_t reserved_bytes = 0;  // at the point

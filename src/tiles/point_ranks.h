@@ -34,13 +34,13 @@ class PointRanks {
     if (entry + 1 >= table_.size()) return static_cast<std::uint32_t>(points_.size());
     const auto* const from = points_.data() + table_[entry];
     const auto* const end = points_.data() + table_[entry + 1];
-    if (from == end) return table_[entry];  // nearly always, if events are many
+    if (from == end) return table_[entry];  // the usual case if there are many events
     return static_cast<std::uint32_t>(std::lower_bound(from, end, std::int64_t{event}) -
                                       points_.data());
   }
 
  private:
-  // So that the table stays in a cache, whatever the number of events.
+  // Keeps the table small enough for a CPU cache, whatever the number of events.
   static constexpr std::size_t kMostEntries = 1 << 17;
 
   std::span<const std::int64_t> points_;
@@ -48,9 +48,9 @@ class PointRanks {
   std::vector<std::uint32_t> table_;  // ranks of the events 0, 2^shift, 2 * 2^shift, ...
 };
 
-// Calls visit(row, first, end) for each lifetime that is live at the points [first, end), if any,
-// in the order of rows. Only lifetimes that are live at the first point or born between it and the
-// last are examined.
+// Calls visit(row, first, end) for each lifetime that is live at any points, in the order of rows;
+// [first, end) are these points. Only lifetimes that are live at the first point, or born between
+// it and the last, are examined.
 template <typename Visit>
 void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_t> points,
                    Visit&& visit) {

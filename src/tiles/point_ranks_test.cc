@@ -14,7 +14,7 @@ std::uint32_t points_before(const std::vector<std::int64_t>& points, std::uint32
       std::ranges::count_if(points, [&](std::int64_t point) { return point < event; }));
 }
 
-// Few events have their own entry of the table, many share one.
+// With few events each has its own entry in the table; with many, several share one.
 TEST(PointRanks, count_the_points_before_an_event) {
   std::mt19937 random(11);
   for (const std::uint32_t events : {1u, 7u, 5'000u, 131'072u, 131'073u, 1'000'000u}) {

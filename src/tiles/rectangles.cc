@@ -15,8 +15,8 @@ struct Span {
   std::uint64_t size_bytes;
 };
 
-// The allocations that are large enough. Each has at least one rectangle, so there are never more
-// than the budget: the minimum grows while they are collected.
+// Collects the allocations that are large enough. Each has at least one rectangle, so the minimum
+// size grows as soon as there are more of them than the budget allows.
 class LargeSpans {
  public:
   LargeSpans(std::uint64_t min_bytes, std::size_t budget)
@@ -58,7 +58,7 @@ LargeSpans large_spans(const model::Trace& trace, const model::DeviceTrace& devi
   return large;
 }
 
-// Stacks the spans and cuts them where they move. Sums wrap: a hostile file may have any size.
+// Stacks the spans and splits them where their base changes. Sums wrap: sizes may be hostile.
 class Stack {
  public:
   Stack(const Groups& groups, std::size_t budget, Rectangles& out)

@@ -20,7 +20,7 @@ using model::SegmentRange;
 
 HeapLayout layout_at(const model::Trace& trace, const model::DeviceTrace& device,
                      std::int64_t point) {
-  // As the report's fragmentation: at the end the allocator's own blocks count.
+  // As in the report's fragmentation, the allocator's own blocks are used at the end.
   if (point + 1 >= static_cast<std::int64_t>(device.events.size())) {
     return model::final_layout(trace, device);
   }
@@ -41,7 +41,6 @@ RangeKind range_kind(FreeKind kind) {
   return RangeKind::kPinned;
 }
 
-// Cuts one segment into parts.
 class Cutter {
  public:
   Cutter(const model::Trace& trace, const HeapLayout& layout, const SegmentRange& segment)
@@ -49,7 +48,6 @@ class Cutter {
     out_.segment = segment;
   }
 
-  // `gaps` are those of the segment.
   SegmentParts run(std::span<const FreeGap> gaps) {
     find_units(gaps);
     std::size_t block = layout_.first_block_after(out_.segment.address);
@@ -76,8 +74,8 @@ class Cutter {
     units.finish(visit);
   }
 
-  // Up to `end`, where a gap begins. If blocks of a contradictory file overlap, the lower one is
-  // shown in full.
+  // Adds the blocks up to `end`, where a gap begins. If blocks overlap, which only happens in a
+  // file that contradicts itself, the lower one is shown in full.
   void add_blocks(std::size_t& block, std::uint64_t end) {
     for (; block < layout_.blocks.size() && at_ < end; ++block) {
       const PlacedBlock& placed = layout_.blocks[block];
@@ -122,7 +120,7 @@ class Cutter {
 
   const model::Trace& trace_;
   const HeapLayout& layout_;
-  std::uint64_t at_;  // all before it is cut
+  std::uint64_t at_;  // everything below this address is cut
   SegmentParts out_;
   std::vector<Unit> units_;  // with free memory, by address
   std::size_t unit_ = 0;

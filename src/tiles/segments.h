@@ -14,14 +14,14 @@ enum class RangeKind : std::uint8_t {
   kBlock,       // active: allocated, or waiting for a stream
   kPinned,      // free, but a block keeps its segment (or page) from being released
   kReleasable,  // empty_cache() would return it to the driver
-  kPrivate,     // of a private pool: only the end of its CUDA graph or MemPool returns it
+  kPrivate,     // in a private pool: returned when its CUDA graph or MemPool is destroyed
 };
 
 struct SegmentPart {
   std::uint64_t offset_bytes = 0;  // from the segment's start
   std::uint64_t size_bytes = 0;
   RangeKind kind = RangeKind::kBlock;
-  std::uint32_t lifetime = model::kNone;  // of a block, if known
+  std::uint32_t lifetime = model::kNone;  // the block's lifetime, if known
 };
 
 struct SegmentParts {
@@ -33,8 +33,8 @@ struct SegmentParts {
   std::uint64_t private_bytes = 0;
 };
 
-// By address. Empty if the device has no segments at that point, or if they are unknown. The sums
-// equal those of the report's fragmentation at the same point.
+// Sorted by address. Empty if the device has no segments at that point, or if they are unknown. The
+// sums equal those of the report's fragmentation at the same point.
 std::vector<SegmentParts> segments(const model::Trace& trace, const model::DeviceTrace& device,
                                    std::int64_t point);
 

@@ -24,7 +24,7 @@ constexpr std::size_t kBarColumns = 20;
 constexpr std::size_t kTrendColumns = 20;
 constexpr std::size_t kNarrowestTrend = 6;
 constexpr std::size_t kMostShares = 8;
-// The maximum width before the commands of a table.
+// Maximum width of the columns to the left of the commands in a table.
 constexpr std::size_t kGpuColumns = 50;
 constexpr std::size_t kProcessColumns = 75;
 constexpr std::int64_t kOldNs = 10'000'000'000;
@@ -37,7 +37,7 @@ double share_of(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Whole percents, rounded down: 99.9% is not full.
+// Whole percent, rounded down, so that 99.9% does not appear as full.
 std::string percent_text(std::uint64_t part, std::uint64_t whole) {
   return std::to_string(static_cast<int>(share_of(part, whole) * 100)) + "%";
 }
@@ -72,8 +72,7 @@ class Frame {
   std::string bold(std::string_view text) const {
     return text::styled(text, Style::kBold, settings_.color);
   }
-  // A line, followed by the sparkline, the change and the growth over the last minute, as far as
-  // they fit.
+  // Adds a line with sparkline, change and growth over the last minute, as far as they fit.
   void line_with(const std::string& text, std::size_t columns, const Trend& trend) {
     std::string change = trend.change();
     if (change.empty()) return line(text);
@@ -272,7 +271,7 @@ void Frame::cgroup() {
   }
 }
 
-// A dimmed sentence, over as many lines as necessary.
+// Adds a dimmed sentence, wrapped to as many lines as necessary.
 void Frame::details(const std::string& text, std::size_t indent) {
   std::vector<std::string> lines = wrapped_lines(text, indent, settings_.width);
   lines.front().insert(0, "  ");

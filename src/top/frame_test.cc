@@ -1,4 +1,4 @@
-// Pages for fake machines, compared with tests/golden/top. PLIMSOLL_BLESS=1 regenerates the pages:
+// Compares pages for fake machines with tests/golden/top. PLIMSOLL_BLESS=1 regenerates the pages;
 // review the difference before committing it.
 #include "top/frame.h"
 
@@ -32,7 +32,7 @@ void expect_golden(const std::string& name, const std::vector<std::string>& line
   EXPECT_EQ(text, expected.str()) << path;
 }
 
-// `steps`: steps of the program in two seconds; 0: unknown.
+// `steps` is the number of steps that the program makes in two seconds; 0: unknown.
 Trend growing(std::uint64_t from, std::uint64_t growth, std::int64_t steps = 0) {
   Trend trend;
   for (std::uint64_t i = 0; i <= 30; ++i) {
@@ -122,7 +122,7 @@ TopRun run() {
       {.kind = "driver", .size_bytes = 551 * kMib},
       {.kind = "unexplained", .size_bytes = 9 * kMib}};
   made.devices.push_back(device);
-  device.memory = DeviceMemory{};  // known only from the allocator
+  device.memory = DeviceMemory{};  // the driver's figures are unknown
   device.memory.name = "cuda:1";
   device.memory.allocated_bytes = 500 * kMib;
   device.memory.reserved_bytes = 501 * kMib;

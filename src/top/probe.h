@@ -15,7 +15,7 @@
 namespace plimsoll::top {
 
 struct TopSources {
-  std::string root;  // root of /proc and /sys
+  std::string root;  // folder that contains proc and sys
   std::string nvml = "libnvidia-ml.so.1";
   std::vector<std::string> live_folders = live::live_status_folders();
   std::optional<int> pid;  // only this process and its children
@@ -38,7 +38,7 @@ class TopProbe {
     live::LiveStatusReader reader;
     std::string command;
     std::int64_t asked_ns;      // time of the first request
-    std::int64_t before_ns;     // time of an older sample that already existed; 0: none
+    std::int64_t before_ns;     // time of the sample that existed then; 0: none
     std::int64_t fresh_ns = 0;  // time when its newest sample was first seen
     std::optional<MemorySample> sample = {};
     std::map<std::string, std::uint64_t> peaks = {};

@@ -20,20 +20,20 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A machine with a fake driver, and one run, which is this process.
+// A fake machine with a fake driver, and one run, which is this process.
 class TopProbeTest : public testing::Test {
  protected:
   TopProbeTest() {
     ::setenv("FAKE_NVML", (machine_.root() + "/script").c_str(), 1);
     machine_.write("/proc/meminfo", "MemTotal: 8000 kB\nMemAvailable: 5000 kB\n");
   }
-  // The probe may leave the driver's thread behind; it reads the environment.
+  // The probe's thread for the driver may outlive the probe, and reads the environment.
   ~TopProbeTest() override {
     EXPECT_TRUE(tests::wait_until([] { return !tests::has_thread("plimsoll-nvml"); }));
     ::unsetenv("FAKE_NVML");
   }
 
-  // The files of /proc that show when this process began are copies of the real ones.
+  // Copies the real files of /proc that show when this process began.
   TopSources sources() const {
     TopSources sources;
     sources.root = machine_.root();

@@ -88,7 +88,7 @@ void stop_as_asked() {
   enter();  // the process was continued
 }
 
-// The key at the front of `bytes`: the meaning of an escape sequence, or 0 for an unknown one.
+// The key at the front of `bytes`. Escape sequences are translated; 0 for an unknown one.
 char key_of(std::string_view bytes) {
   if (bytes.size() >= 3 && bytes[0] == '\x1b' && (bytes[1] == '[' || bytes[1] == 'O')) {
     return bytes[2] == 'A' ? 'k' : bytes[2] == 'B' ? 'j' : '\0';

@@ -1,6 +1,6 @@
-// The terminal as a page that is redrawn repeatedly: the alternate screen, with keys read one by
-// one. The shell's screen is restored however this ends: by return, Ctrl-C, kill, Ctrl-Z or a
-// crash. One per process.
+// The terminal as a page that is redrawn repeatedly, on the alternate screen, with single keys as
+// input. However this ends (return, Ctrl-C, kill, Ctrl-Z, crash), the shell's screen is restored.
+// One instance per process.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ enum class ScreenEvent : std::uint8_t { kTimeout, kKey, kResized, kSignal };
 
 struct ScreenNews {
   ScreenEvent event = ScreenEvent::kTimeout;
-  char key = 0;    // arrows as 'k' and 'j', the escape key as 'q'
+  char key = 0;    // arrow keys are 'k' and 'j', the escape key is 'q'
   int signal = 0;  // asks the process to end
 };
 

@@ -9,7 +9,7 @@
 namespace plimsoll::top {
 namespace {
 
-constexpr std::string_view kBound = "\u00A0";  // a space at which lines are not broken
+constexpr std::string_view kBound = "\u00A0";  // no-break space
 
 std::vector<std::string> words_of(const std::string& command) {
   std::vector<std::string> words;
@@ -38,9 +38,9 @@ Position behind_options_of_run(Position at, Position end) {
   return at;
 }
 
-// Removes the options of Python, except -m and -c, which are separated from letters before them and
-// the word after them: "-bmpytest" becomes "-m" "pytest". Returns the position of the first word
-// left, after the interpreter.
+// Removes the options of Python, except -m and -c. These are separated from the letters before them
+// and from the value after them: "-bmpytest" becomes "-m" "pytest". Returns the position of the
+// first remaining word after the interpreter.
 Position remove_python_options(Words& words) {
   std::size_t at = 1;
   while (at < words.size() && words[at].size() > 1 && words[at][0] == '-') {
@@ -62,8 +62,8 @@ Position remove_python_options(Words& words) {
   return words.erase(words.begin() + 1, words.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-// Reduces the command line of a Python program to the script and its arguments, or to the
-// interpreter, -m or -c, and what follows.
+// Reduces the command line of a Python program to the script and its arguments, or, with -m or -c,
+// to the interpreter, that option and what follows.
 void shorten_python(Words& words) {
   if (words.empty() || !file_name(words.front()).starts_with("python")) return;
   Position at = remove_python_options(words);

@@ -1,4 +1,4 @@
-// One figure over the last minute, and its sparkline.
+// One figure over the last minute, with its sparkline.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ class Trend {
  public:
   static constexpr std::int64_t kSpanNs = 60'000'000'000;
 
-  // Times must not go back. `step`: of the program; 0: unknown.
+  // Times must not decrease. `step` is the program's step; 0: unknown.
   void add(std::int64_t time_ns, std::uint64_t bytes, std::int64_t step = 0);
-  // The bytes that a step leaves behind, if the program records its allocations; nullopt if not yet
-  // known. From then on growth() is based on it.
+  // Sets the bytes that a step leaves behind, if the program records its allocations; nullopt while
+  // unknown. After the first call, growth() is based on it.
   void set_left_behind(std::optional<std::uint64_t> bytes_per_step);
   bool empty() const { return points_.empty(); }
 
@@ -27,10 +27,10 @@ class Trend {
   // "+1.2 GiB in 58 s"; empty with fewer than two points.
   std::string change() const;
 
-  // "+3.1 MiB per step": the bytes that a step leaves behind. If allocations are unknown, memory
-  // must rise from each third of the minute to the next, in both the lowest and the highest value,
-  // because a point may be anywhere in a step; the figure is for the lowest values. Empty if memory
-  // does not rise by at least 1%, or if that is unknown.
+  // "+3.1 MiB per step": the bytes that a step leaves behind. If allocations are unknown, a point
+  // may be anywhere in a step. So both the lowest and the highest value must rise from each third
+  // of the minute to the next, and the figure is for the lowest values. Empty if memory does not
+  // rise by at least 1%, or if that is unknown.
   std::string growth() const;
 
  private:

@@ -30,8 +30,7 @@ TEST(Trend, a_minute_is_kept) {
   EXPECT_EQ(made.change(), "-2.0 KiB in 25 s");
 }
 
-// 31 points in a minute, with four steps between neighbors; each is at a different point in its
-// step.
+// 31 points in a minute, four steps apart, each at another position in its step.
 Trend in_steps(std::uint64_t per_step, std::int64_t first_step = 100) {
   Trend made;
   for (std::int64_t i = 0; i <= 30; ++i) {

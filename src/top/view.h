@@ -1,5 +1,5 @@
-// The content of `plimsoll top` at one point in time, as values: created by TopProbe, drawn by
-// top/frame.h.
+// The content of `plimsoll top` at one point in time, as values: TopProbe collects them, and
+// top/frame.h formats them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace plimsoll::top {
 
-// Live bytes of tensors: as recorded or, without a recording, from the caching allocator.
+// Live bytes of tensors: the recorded bytes or, without a recording, the caching allocator's.
 inline std::uint64_t live_bytes(const DeviceMemory& device) {
   return device.live_count > 0 ? device.live_bytes
                                : device.allocated_bytes.value_or(device.live_bytes);
@@ -54,8 +54,8 @@ struct TopRunDevice {
 struct TopRun {
   int pid = 0;
   std::string command;
-  std::optional<MemorySample> sample;  // its devices are in the following members
-  std::int64_t age_ns = 0;             // of the sample; without one, since the first request
+  std::optional<MemorySample> sample;  // its devices are in `devices`
+  std::int64_t age_ns = 0;  // age of the sample; without one, time since the first request
   std::vector<TopRunDevice> devices;
   std::optional<probes::ProcessFamily> family;
 };
@@ -75,7 +75,7 @@ struct TopView {
 
 enum class TopSort : std::uint8_t { kMemory, kPid, kName };
 
-// The user's choices; keys change them.
+// The settings that the user chooses; keys change them.
 struct TopSettings {
   TopSort sort = TopSort::kMemory;
   std::string device;  // "0", "1", …: only that GPU; "cpu": only the host; empty: all

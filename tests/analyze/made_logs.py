@@ -63,7 +63,7 @@ def jump() -> str:
 
 
 def fragmented(percent: int) -> str:
-    """At the end this much of 1000 MB reserved is not allocated; the peak needs 10 MB of it."""
+    """At the end, this share of 1000 reserved MB is not allocated; the peak needs 10 MB of it."""
     allocated = 1000 - 10 * percent
     return HEADER + "".join(
         f"""\

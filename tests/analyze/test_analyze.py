@@ -1,7 +1,7 @@
 """`plimsoll analyze`: its exact output, and its errors.
 
-Each .txt file here is the answer to the log of that name in made_logs.py. `pytest tests/analyze
---bless` rewrites them: read the difference before you commit it.
+Each .txt file here is the output for the log of the same name in made_logs.py. `pytest
+tests/analyze --bless` rewrites the files: read the difference before you commit it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Applies the advice of a finding to its program, and compares the promised and actual saving.
+"""Applies the advice of a finding to its program and compares the promised with the actual saving.
 
 python -m tests.causes.advice    # prints the table of docs/findings.md
 """
@@ -44,7 +44,7 @@ def after_building(change: Callable[[Training], object]) -> Iterator[None]:
 
 
 def layers_of(name: str) -> list[str]:
-    """Return the layers of a range: "Net.blocks.0…11"."""
+    """Return the layers in a range such as "Net.blocks.0…11"."""
     path, dots, last = name.partition("…")
     if not dots:
         return [name]
@@ -89,7 +89,7 @@ def without_copies(finding: dict) -> Iterator[None]:
 
 
 def short_queue(finding: dict) -> contextlib.AbstractContextManager:
-    # The current batch and the next: the program loads a batch before it takes one.
+    # Keeps the current and the next batch: the program loads one before it uses one.
     return mock.patch.object(peaks, "deque", lambda items: deque(itertools.islice(items, 1)))
 
 

@@ -15,7 +15,7 @@ Batch = tuple[torch.Tensor, ...]
 
 @dataclass
 class Architecture:
-    """`batch(n)` has n samples; with `samples` of them a step takes some tens of MiB."""
+    """`batch(n)` has n samples. With `samples` of them, a step takes tens of MiB."""
 
     model: Callable[[], nn.Module]
     batch: Callable[[int], Batch]
@@ -77,7 +77,7 @@ class UNet(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer block; its attention keeps all scores."""
+    """A transformer block; attention keeps all scores."""
 
     def __init__(self, width: int, heads: int, inner: int | None = None) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ class Experts(nn.Module):
 
 
 class Splats(nn.Module):
-    """Points drawn onto a picture; all that is computed is in forward, not in layers."""
+    """Points drawn onto a picture. forward computes everything; there are no layers."""
 
     def __init__(self, points: int = 256) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ add("moe", Experts, lambda n: (torch.rand(n, 128),), to_zero, 4096)
 add("splats", Splats, lambda n: (torch.rand(n, 2),), to_zero, 8192)
 
 
-# The same with many parameters and small batches.
+# The same models with many parameters, for small batches.
 WIDE = {
     "mlp": Architecture(lambda: Mlp(1280, 6), lambda n: (torch.rand(n, 1280),), to_zero, 64),
     "transformer": Architecture(

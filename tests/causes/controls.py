@@ -1,4 +1,4 @@
-"""Trainings in which nothing is wrong."""
+"""Training programs without a mistake."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Programs whose tensors wait in reference cycles for Python's garbage collector, and programs that
-look like them and are right. expected_cycles.tsv says what is expected."""
+"""Programs whose tensors wait in reference cycles for Python's garbage collector, and similar
+programs without a mistake. expected_cycles.tsv has the expected findings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def output_kept_on_ctx(steps=400):
 
 @standalone("cycles")
 def exception_with_frames(steps=300):
-    """A variable holds the exception, whose traceback holds the frame of that variable."""
+    """A variable refers to the exception, whose traceback refers to the frame of that variable."""
     model = nn.Linear(WIDTH, WIDTH)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
@@ -83,7 +83,7 @@ def exception_with_frames(steps=300):
 
 
 class Head(nn.Module):
-    """Stores a method of its own."""
+    """Stores one of its own bound methods."""
 
     def __init__(self):
         super().__init__()
@@ -106,7 +106,7 @@ def module_with_bound_method(tasks=80):
 
 @standalone("cycles")
 def outputs_of_an_epoch(epochs=3, batches=40):
-    """The program gathers outputs and frees them itself, while the collector runs often."""
+    """The program collects outputs and frees them itself, while the collector runs often."""
     model = nn.Linear(WIDTH, WIDTH)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for _ in range(epochs):

@@ -1,6 +1,6 @@
-"""Programs without an optimizer, and with Python code in backward, with one cause planted in each.
+"""Programs without an optimizer, or with Python code in backward, with one planted cause each.
 
-expected_mechanisms.tsv says what is expected.
+expected_mechanisms.tsv has the expected findings.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def ranges_by_hooks(batches=30):
 
 @standalone("extraction")
 def maps_of_all_pictures(batches=24):
-    """Nothing is allocated between the calls: the pictures are there."""
+    """Nothing is allocated between the calls: the pictures exist already."""
     model, pictures, maps = network(), torch.rand(96, 3, 32, 32), []
     with torch.inference_mode():
         for part in pictures.split(96 // batches):
@@ -68,7 +68,7 @@ def answers_by_request(requests=40):
 
 
 class Clipped(torch.autograd.Function):
-    """Keeps what its backward has cut, for statistics."""
+    """Keeps the clipped parts of gradients in backward, for statistics."""
 
     cut: typing.ClassVar[list] = []
 

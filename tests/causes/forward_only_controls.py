@@ -1,4 +1,4 @@
-"""Programs without an optimizer that are right."""
+"""Programs without an optimizer and without a mistake."""
 
 from __future__ import annotations
 

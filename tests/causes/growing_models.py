@@ -26,7 +26,7 @@ def head_per_task(tasks=8, steps=10):
 
 @standalone("continual")
 def tasks_of_any_length(lengths=(14, 3, 9, 22, 5, 16, 11, 8)):
-    """Tasks are learned until they are known, so their lengths differ."""
+    """Each task trains until it is learned, so the numbers of steps differ."""
     body = nn.Sequential(nn.Linear(256, 512), nn.ReLU())
     heads = nn.ModuleList()
     for task, steps in enumerate(lengths):
@@ -71,7 +71,7 @@ def block_per_stage(stages=5, steps=9):
 
 @standalone("vocabulary")
 def tokens_added(steps=60):
-    """The table of tokens is made larger, at four points of the training, and replaced."""
+    """At four points of the training, the token table is replaced with a larger one."""
     table, head = nn.Embedding(2000, 128), nn.Linear(128, 64)
     for step in range(steps):
         if step in (0, 16, 29, 41, 50):

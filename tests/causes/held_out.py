@@ -1,13 +1,14 @@
-"""How many causes of a held-out list are named first.
+"""How many causes of a held-out list are the first finding.
 
     python -m tests.causes.held_out second|third|fourth|fifth [PROGRAM...]
 
-Records each program in a process of its own and prints the first findings of those that are wrong.
-Each `expected.tsv` was written before any of its programs was recorded: on 2026-11-23, the fourth
-and the fifth on 2026-11-25. The first run named 13 of 24 of the second list, 22 of 24 of the third,
-32 of 41 of the fourth and 35 of 40 of the fifth. The rules have since been changed for what the
-second, the fourth and the fifth showed, and one of them for the third. In three programs of the
-fourth the planted mistake kept no memory; they were corrected after the first run.
+Records each program in a separate process and prints the first findings of those that are wrong.
+Each `expected.tsv` was written before any of its programs was recorded: on 2026-11-23, and for the
+fourth and fifth lists on 2026-11-25. In the first run, 13 of 24 causes of the second list were
+right, 22 of 24 of the third, 32 of 41 of the fourth and 35 of 40 of the fifth. Since then, the
+rules have changed because of failures in the second, fourth and fifth lists, and one rule because
+of the third. In three programs of the fourth list, the planted mistake retained no memory; they
+were corrected after the first run.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def findings_of(program: Path) -> list[dict]:
 
 
 def with_source(program: Path, finding: dict) -> dict:
-    """As `plimsoll report` prints it: with the source text of the lines that it names."""
+    """The text as `plimsoll report` prints it, with the source text of each line that it names."""
     lines = program.read_text().splitlines()
     numbers = re.findall(
         rf"{program.name}:(\d+)", " ".join([finding["title"], *finding["evidence"]])

@@ -1,4 +1,4 @@
-"""Programs that look suspicious and are right; the rules were not written with them."""
+"""Programs without a mistake that look suspicious. They were not used to write the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out programs that keep something at every step, as docs/findings.md dates them."""
+"""Held-out programs that retain something at every step; docs/findings.md has their dates."""
 
 from __future__ import annotations
 

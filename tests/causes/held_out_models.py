@@ -1,4 +1,4 @@
-"""Networks of the held-out programs, none of them in architectures.py."""
+"""Networks of the held-out programs. None of them is in architectures.py."""
 
 from __future__ import annotations
 

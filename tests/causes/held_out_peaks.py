@@ -1,4 +1,4 @@
-"""Held-out programs of which one thing fills the peak, as docs/findings.md dates them."""
+"""Held-out programs in which one thing fills the peak; docs/findings.md has their dates."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def best_models_kept(steps=24):
 
 
 class Sharpness(torch.optim.Optimizer):
-    """SAM: a step up, a second gradient there, a step down from where it began."""
+    """SAM: a step up, a second gradient there, then a step down from the starting point."""
 
     def __init__(self, parameters, lr=0.01, rho=0.05):
         super().__init__(parameters, {"lr": lr, "rho": rho})

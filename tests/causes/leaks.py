@@ -1,4 +1,4 @@
-"""Programs that leak. expected.tsv says what keeps the memory."""
+"""Programs that leak. expected.tsv lists what retains the memory."""
 
 from __future__ import annotations
 

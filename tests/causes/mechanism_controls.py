@@ -1,4 +1,4 @@
-"""Programs that look like those of mechanisms.py and are right."""
+"""Programs without a mistake that resemble those of mechanisms.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rollout_without_graphs(updates=6):
 
 
 class Gaussian(nn.Module):
-    """Returns most of what it makes."""
+    """Returns most of the tensors that it allocates."""
 
     def __init__(self):
         super().__init__()
@@ -41,7 +41,7 @@ class Gaussian(nn.Module):
 
 @standalone("gaussian")
 def outputs_of_most_layers_kept(steps=40):
-    """A buffer of tuples without graphs, which are three of four allocations of each forward."""
+    """A buffer of tuples without graphs: three of the four allocations in each forward."""
     model = Gaussian()
     optimizer = torch.optim.Adam(model.parameters())
     kept = collections.deque(maxlen=16)
@@ -153,7 +153,7 @@ def optimizer_replaced(phases=6, steps=4):
 
 @standalone("pyramid")
 def features_of_all_stages(steps=10):
-    """A backbone that returns every stage; a bank of them, without graphs, while it is trained."""
+    """A backbone that returns every stage, and a bank of these outputs without graphs."""
 
     class Stages(nn.Module):
         def __init__(self):

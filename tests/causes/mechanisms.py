@@ -1,5 +1,5 @@
-"""Programs with one cause planted in each, written with the repairs after the second list, in other
-idioms and architectures than it. expected_mechanisms.tsv says what is expected."""
+"""Programs with one planted cause each, written after the second held-out list with other idioms
+and architectures. expected_mechanisms.tsv has the expected findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEFORE = frozenset(PROGRAMS)
 
 
 class Eye(nn.Module):
-    """A small encoder: four allocations a forward."""
+    """A small encoder: four allocations in each forward."""
 
     def __init__(self, width=32):
         super().__init__()
@@ -42,7 +42,7 @@ def rollout_with_graphs(updates=6):
 
 @standalone("curiosity")
 def latents_after_the_forward(steps=30):
-    """The latent that is kept is made between a forward and its backward."""
+    """The retained latent is allocated between a forward and its backward."""
     eye, head = Eye(), nn.Linear(32, 6)
     optimizer = torch.optim.SGD([*eye.parameters(), *head.parameters()], lr=0.01)
     kept = collections.deque(maxlen=10)
@@ -132,7 +132,7 @@ def histories_stacked(steps=30):
 
 @standalone("segmentation")
 def masks_of_an_epoch(epochs=3, batches=60):
-    """Probabilities and labels of each batch wait for the score of the epoch."""
+    """Probabilities and labels of each batch are kept for the score of the epoch."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(epochs):
@@ -184,7 +184,7 @@ def residuals_of_an_epoch(epochs=3, batches=40):
 
 @standalone("adapter")
 def base_with_gradients(steps=16):
-    """Adapters on a frozen network; the optimizer has only the adapters, the base has gradients."""
+    """The optimizer has only the adapters, but the base is not frozen and gets gradients."""
 
     class Adapted(nn.Module):
         def __init__(self, width=768):
@@ -206,7 +206,7 @@ def base_with_gradients(steps=16):
 
 @standalone("detector")
 def backbone_with_gradients(steps=12):
-    """A convolutional backbone in eval mode, whose parameters nobody has frozen."""
+    """A convolutional backbone in eval mode, whose parameters are not frozen."""
     backbone = nn.Sequential(nn.Conv2d(3, 384, 3, 2), nn.ReLU())
     for _ in range(5):
         backbone += nn.Sequential(nn.Conv2d(384, 384, 3, padding=1), nn.ReLU())
@@ -239,7 +239,7 @@ def masks_of_each_member(rounds=4, members=48):
 
 @standalone("small_model")
 def states_of_all_trials(trials=40):
-    """Random search: the state of each trial is kept, of a model of 0.6 MB."""
+    """Random search: the state of each trial is kept. The model has 0.6 MB."""
     model = nn.Sequential(nn.Linear(300, 400), nn.Tanh(), nn.Linear(400, 50))
     tried = []
     for _ in range(trials):
@@ -274,7 +274,7 @@ def adam_state_of_bags(steps=12):
 
 @standalone("phases")
 def optimizer_of_each_phase(phases=6, steps=4):
-    """Each phase makes its optimizer; a history of them is kept for its learning rates."""
+    """Each phase creates an optimizer; all are kept for the history of learning rates."""
     model = nn.Sequential(nn.Linear(600, 800), nn.ReLU(), nn.Linear(800, 600))
     history = {}
     for phase in range(phases):
@@ -286,7 +286,7 @@ def optimizer_of_each_phase(phases=6, steps=4):
 
 @standalone("graph")
 def pairwise_in_a_helper(steps=6):
-    """One helper, called by the forward of one of several layers, makes nearly all of the peak."""
+    """One helper, called by the forward of one of several layers, allocates most of the peak."""
 
     def affinity(x):
         gap = (x[:, None] - x[None]).square()
@@ -317,7 +317,7 @@ def pairwise_in_a_helper(steps=6):
 
 @standalone("meta")
 def inner_rounds_with_graph(steps=6):
-    """Inputs are refined for ten rounds by their gradient, all of which backward runs through."""
+    """Ten rounds refine the inputs by their gradient, and backward runs through all of them."""
     model = nn.Sequential(nn.Linear(128, 256), nn.Softplus(), nn.Linear(256, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -334,7 +334,7 @@ def inner_rounds_with_graph(steps=6):
 
 @standalone("regression")
 def loss_broadcast(steps=8):
-    """Targets without the last dimension: the difference is a matrix of all pairs."""
+    """Targets lack the last dimension, so the difference is a matrix of all pairs."""
     model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1))
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Programs of which one thing fills the peak. expected.tsv says what that is."""
+"""Programs in which one thing fills the peak. expected.tsv lists it."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def inference_with_graph(architecture):
 
 @program("mlp", "transformer", "moe", "vit", wide=True)
 def gradients_through_forward(architecture):
-    """zero_grad between forward and backward: the old gradients live through every forward."""
+    """zero_grad between forward and backward: the old gradients stay live in every forward."""
     training = Training(architecture, 8)
     for _ in range(5):
         loss = training.loss()

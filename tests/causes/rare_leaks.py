@@ -1,4 +1,4 @@
-"""Leaks that do not add to memory at every step, and memory that grows and is freed again."""
+"""Leaks that do not grow at every step, and memory that grows and is freed again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def evaluations_with_graphs(steps=60, every=5):
 
 @standalone("each_eighth")
 def layers_made_in_the_loop(steps=96, every=8):
-    """A new optimizer group for a new probe at each evaluation: none is ever used again."""
+    """Each evaluation adds an optimizer group for a new probe; none is used again."""
     model, optimizer = network()
     for step in range(steps):
         if step % every == 0:
@@ -56,7 +56,7 @@ def layers_made_at_every_step(steps=30):
 
 
 def cleared(times, each=20):
-    """Grows for `each` steps, then everything goes."""
+    """Grows for `each` steps, then frees everything."""
     model, optimizer = network()
     kept = []
     for step in range(times * each):

@@ -1,4 +1,4 @@
-"""Record the programs of an architecture, one after the other in this process.
+"""Record the programs of an architecture, one after another in this process.
 
     python -m tests.causes.record_all FOLDER ARCHITECTURE|PROGRAM...
 
@@ -79,7 +79,7 @@ def main() -> None:
     if sys.argv[1] == "--controls":
         print(*(name for name in PROGRAMS if name in CLEAN))
         return
-    torch.set_num_threads(1)  # busy machines: threads that wait for each other take longer
+    torch.set_num_threads(1)  # threads that wait for each other are slow on a busy machine
     folder = Path(sys.argv[1])
     for name in PROGRAMS:
         if name in sys.argv[2:] or name.partition("/")[0] in sys.argv[2:]:

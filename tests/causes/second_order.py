@@ -10,7 +10,7 @@ from torch.nn import functional
 
 @standalone("second_order")
 def history_is_full(iterations=30, history_size=6):
-    """One large matrix, so the vectors of all parameters are about as large as it."""
+    """One large matrix, so a vector of all parameters is about as large as the matrix."""
     model = nn.Sequential(nn.Linear(1000, 1200), nn.Tanh(), nn.Linear(1200, 10))
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2, history_size=history_size)
     x, y = torch.randn(64, 1000), torch.randn(64, 10)

@@ -1,6 +1,6 @@
 """Evaluations of small models, with and without a graph.
 
-expected_mechanisms.tsv says what is expected of PLANTED; CLEAN are right.
+expected_mechanisms.tsv has the expected findings of PLANTED; CLEAN has no mistakes.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def never_trained_without_a_graph():
 
 @standalone("small_evaluation")
 def features_of_all_batches():
-    """The model returns what a graph would keep."""
+    """The model returns the tensors that a graph would keep."""
     model, kept = WithFeatures(), []
     train(model, head=lambda output: output[1])
     with torch.no_grad():

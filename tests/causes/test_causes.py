@@ -1,4 +1,4 @@
-"""Programs with one cause planted in each: the first finding names it. Clean programs: no finding
+"""Programs with one planted cause each: the first finding names it. Clean programs: no finding
 above info, and none that reports a mistake.
 
 `python -m tests.causes.test_causes` prints how many are right.
@@ -45,7 +45,7 @@ def expected() -> dict[str, dict[str, str]]:
 
 
 def controls() -> list[str]:
-    """The programs of controls.py, without torch: they are registered by name."""
+    """The names of the clean programs, which a separate process lists."""
     listed = subprocess.run(
         [sys.executable, "-m", "tests.causes.record_all", "--controls"],
         capture_output=True,
@@ -60,7 +60,7 @@ CONTROLS = controls()
 
 
 def in_gate() -> set[str]:
-    """The first program of each finding, and the first clean ones."""
+    """The first program of each finding, and the first clean programs."""
     first = {row["finding"].split("|")[0]: name for name, row in reversed(expected().items())}
     return {*first.values(), *CONTROLS[:4]}
 
@@ -69,15 +69,15 @@ GATE = in_gate()
 
 
 def marked(programs) -> list:
-    """Parameters of a test: the programs that are not in the gate are slow."""
+    """Parameters of a test. Programs outside the gate are marked slow."""
     slow = pytest.mark.slow
     return [pytest.param(name, marks=[] if name in GATE else slow) for name in programs]
 
 
 @functools.cache
 def findings_of(*programs: str) -> dict[str, dict]:
-    """The findings by program. One process records all of them; a name is a program's or an
-    architecture's."""
+    """The findings by program. One process records all of them. A name is that of a program or of
+    an architecture."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "tests.causes.record_all", folder, *programs],
@@ -113,7 +113,7 @@ def is_right(row: dict[str, str], findings: list[dict]) -> bool:
 
 
 def false_alarms(findings: list[dict]) -> list[str]:
-    """A model that gets new parts on purpose may be reported as a fact."""
+    """The growth of a model that gets new parts on purpose may be reported as a fact."""
     return [
         f["title"]
         for f in findings
@@ -142,8 +142,8 @@ def test_evidence_is_of_the_step_of_the_peak(program):
             assert steps_of(finding) <= {str(peak_step_of(program))}, finding
 
 
-# Right for a clean program: its lengths grow, and oneDNN keeps memory for each new shape. Without a
-# recording, its resident memory grows from 220 to 1,349 MiB.
+# Correct for a clean program: its lengths grow, and oneDNN keeps memory for each new shape. Without
+# a recording, its resident memory grows from 220 to 1,349 MiB.
 ALSO_RIGHT = {"held_out_wavenet/lengths_grow": "memory_outside_tensors"}
 
 

@@ -13,8 +13,8 @@ PROGRAMS: dict[str, Program] = {}  # a name starts with its architecture: "vit/e
 
 
 def program(*names: str, wide: bool = False) -> Callable[[Any], Any]:
-    """Register a function under "ARCHITECTURE/NAME" for each of `names`. It is given the
-    architecture, the one with many parameters if `wide`."""
+    """Register a function under "ARCHITECTURE/NAME" for each of `names`. It gets the architecture;
+    with `wide`, the one with many parameters."""
 
     def register(function: Any) -> Any:
         for name in names:
@@ -29,7 +29,7 @@ def program(*names: str, wide: bool = False) -> Callable[[Any], Any]:
 
 
 def standalone(group: str) -> Callable[[Any], Any]:
-    """Register a function as it is, under "GROUP/NAME": it brings its own model."""
+    """Register a function unchanged under "GROUP/NAME": it creates its own model."""
 
     def register(function: Any) -> Any:
         PROGRAMS[f"{group}/{function.__name__}"] = function

@@ -1,8 +1,8 @@
 """Trace files of every version of the format, and their content. Neither is ever changed.
 
 NAME.plimsoll was written by the version in its name; NAME.json is what that version read from it.
-SHA256SUMS lists them all. A file is added when the version of the format increases; older files
-never change.
+SHA256SUMS lists all of them. New files are added when the version of the format increases; existing
+files never change.
 """
 
 import hashlib

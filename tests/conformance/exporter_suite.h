@@ -25,7 +25,7 @@ struct ExporterCase {
   std::function<std::unique_ptr<exporters::Exporter>()> make;
   std::function<std::string(std::string_view)> flaw;
 };
-// Otherwise test names would contain its bytes, with addresses.
+// GoogleTest would otherwise print the bytes of the case, with addresses, in test names.
 inline void PrintTo(const ExporterCase& exporter, std::ostream* out) {
   *out << exporter.make()->name();
 }

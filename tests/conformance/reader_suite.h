@@ -1,5 +1,5 @@
-// What every reader must do, whatever its format. A reader's tests instantiate this with a file it
-// reads:
+// Tests that every reader must pass, whatever its format. The tests of a reader instantiate them
+// with a file that it reads:
 //
 //   INSTANTIATE_TEST_SUITE_P(Kineto, ReaderSuite,
 //                            testing::Values(ReaderCase{readers::kineto::make,
@@ -28,7 +28,7 @@ namespace plimsoll::tests {
 struct ReaderCase {
   std::unique_ptr<readers::Reader> (*make)();
   std::string file;               // under tests/fuzz/corpus
-  std::size_t skipped_bytes = 0;  // at its beginning, which are the fuzz target's
+  std::size_t skipped_bytes = 0;  // leading bytes that only the fuzz target uses
 };
 inline void PrintTo(const ReaderCase& reader, std::ostream* out) { *out << reader.file; }
 

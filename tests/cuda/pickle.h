@@ -1,4 +1,4 @@
-// Pickles of plain data, protocol 4, as short as can be: no frames, no memo.
+// Minimal pickles of plain data, protocol 4, without frames and memo.
 #pragma once
 
 #include <bit>

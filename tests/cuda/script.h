@@ -1,6 +1,6 @@
-// A scripted run of a program on CUDA devices, reported twice: to the recorder through its C
-// interface, as by an adapter, and as the snapshot that torch would have dumped. Each device has
-// the tests' model allocator, whose block lists are the expected result.
+// A scripted run of a program on CUDA devices. It is reported twice: to the recorder through its C
+// interface, like an adapter, and as the snapshot that torch would have dumped. Each device has the
+// tests' model allocator, whose block lists are the expected result.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class ScriptedDevice {
         heap_(settings),
         model_(settings, [this](const ModelEvent& event) { emit(event); }) {}
 
-  // At line `line` of train.py.
+  // Allocates at line `line` of train.py.
   std::uint64_t alloc(std::uint64_t bytes, std::uint32_t line, std::uint64_t stream = 0,
                       HeapPool pool = {}) {
     enter(line);
@@ -84,7 +84,7 @@ class ScriptedDevice {
     }
     return bytes;
   }
-  // By the reference: after each event.
+  // The totals after each event, from the slow reference.
   const std::vector<Bytes>& history() const { return history_; }
   std::uint64_t misfits() const { return heap_.unexplained(); }
 
@@ -113,7 +113,7 @@ class ScriptedDevice {
                                        {"line", pickle::integer(line)}})});
   }
 
-  // As in the CUDA adapter: the shadow heap has the block.
+  // As in the CUDA adapter, the shadow heap knows the block.
   void record(const ModelEvent& event) {
     plimsoll_context* const context = api().context();
     switch (event.what) {
@@ -165,7 +165,7 @@ class ScriptedDevice {
     apply(event);
   }
 
-  // The slow reference: sums after each event, from the events and the model's sizes.
+  // The slow reference: sums after each event, computed from the events and the model's sizes.
   void apply(const ModelEvent& event) {
     Bytes now = history_.empty() ? Bytes{} : history_.back();
     if (event.what == ModelEvent::What::kSegment) {
@@ -222,14 +222,14 @@ class ScriptedDevice {
   ShadowHeap heap_;
   std::vector<std::string> events_;
   std::vector<Bytes> history_;
-  std::map<std::uint64_t, std::uint32_t> lines_;  // by address, of the last allocation there
-  std::map<std::uint64_t, std::pair<std::uint64_t, HeapPool>> streams_;  // the same
+  std::map<std::uint64_t, std::uint32_t> lines_;  // line of the last allocation at each address
+  std::map<std::uint64_t, std::pair<std::uint64_t, HeapPool>> streams_;  // its stream, pool
   std::uint64_t time_us_ = 1'700'000'000'000'000;
   std::uint32_t line_ = 0;
-  ModelAllocator model_;  // last, because it calls the others
+  ModelAllocator model_;  // last member, because it calls the others
 };
 
-// As in torch's snapshots; dotted names are nested dicts.
+// The settings as in torch's snapshots; dotted names become nested dicts.
 inline std::string settings_of(const std::vector<SeenSetting>& settings) {
   pickle::Items items, nested;
   for (const SeenSetting& setting : settings) {

@@ -1,5 +1,5 @@
-// A recording of a scripted CUDA run and the snapshot of the same run: their reports agree, and
-// what both say is what a slow reference counts.
+// A recording of a scripted CUDA run, and the snapshot of the same run: their reports agree with
+// each other and with a slow reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// torch's settings for the run below.
+// torch's settings for CudaRun.
 std::vector<SeenSetting> settings() {
   std::vector<SeenSetting> all = {
       {"PYTORCH_CUDA_ALLOC_CONF",
@@ -57,7 +57,7 @@ class CudaRun {
       const std::uint64_t large = expandable.alloc((30 + i) * kMiB, 22);
       plain.request_free(activation);  // a stream still uses it
       const std::uint64_t next = plain.alloc((12 + i) * kMiB, 23, 7);
-      if (i == 2) step();  // while it is pending
+      if (i == 2) step();  // while the free is pending
       plain.complete_free(activation);
       plain.free(next);
       expandable.free(large);
@@ -72,7 +72,7 @@ class CudaRun {
     expandable.empty_cache();
     plain.alloc(40 * kMiB, 41);
     pending = expandable.alloc(3 * kMiB, 42);
-    expandable.request_free(pending);  // which ends it
+    expandable.request_free(pending);  // which ends the pending free
     step();
   }
 
@@ -99,7 +99,7 @@ JsonValue report_of(std::span<const std::byte> bytes, const char* name) {
   return report.ok() ? parsed_json(report->json()) : JsonValue{};
 }
 
-// A script has no times, and a snapshot's events do not have the sizes of blocks.
+// Figures that only one of the two has: a script has no times, and a snapshot no block sizes.
 bool is_of_one_side(std::string_view key) {
   return key.ends_with("time_ns") || key == "byte_seconds" || key == "allocated" ||
          key == "top_lines" || key == "need";  // estimated from steps and layers
@@ -115,7 +115,7 @@ std::string text_of(const JsonValue& value) {
   return text;
 }
 
-// "max_split_size=-1", one a line.
+// "max_split_size=-1", one per line.
 std::string settings_text(std::span<const std::byte> bytes) {
   base::Progress progress;
   const auto loaded = engine::load(bytes, "file", progress);
@@ -153,7 +153,7 @@ class ScriptedRun : public testing::Test {
     ASSERT_EQ(run->plain.misfits() + run->expandable.misfits(), 0u);
   }
 
-  // The report on the recording as exported.
+  // The report on the snapshot to which the recording is exported.
   JsonValue as_snapshot() const {
     auto session = Session::open_memory(file, "recording");
     EXPECT_TRUE(session.ok());
@@ -284,7 +284,7 @@ TEST_F(ScriptedRun, its_totals_are_those_of_the_reference) {
   EXPECT_EQ(unsigned_of(recorded["devices"][0]["ooms"][0]["requested_bytes"]), 900 * kMiB);
 }
 
-// Pending blocks are not allocated, tails are: equals torch.cuda.memory_allocated() to the byte.
+// Pending blocks are not allocated, tails are. Equals torch.cuda.memory_allocated() to the byte.
 TEST_F(ScriptedRun, at_every_step_the_categories_sum_to_allocated_bytes) {
   std::size_t steps = 0;
   for (const auto& row : recorded["tables"]["steps"].items) {

@@ -1,10 +1,10 @@
-// Replays real snapshots in the shadow heap: seeded from the state at the beginning of their events
-// (the final one rolled back), it must end with exactly the blocks that torch recorded.
+// Replays real snapshots in the shadow heap. Seeded from the state before their events (the final
+// state rolled back), it must end with exactly the blocks that torch recorded.
 //
 // The rolled-back state lacks one fact: the tail of up to 1 MiB that a large block kept when it was
 // allocated, if the block was freed in the recording and the memory after it was free at the
-// beginning. The first allocation after it reveals the tail, so the replay starts again with it.
-// (An adapter seeds from a snapshot, which has the sizes.)
+// beginning. The first allocation after the block reveals the tail, and the replay starts again
+// with it. (An adapter seeds from a snapshot, which has the sizes.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using libtorch_cuda::HeapSettings;
 using libtorch_cuda::ShadowHeap;
 using model::Action;
 
-// The reason why these cannot be replayed; every other sample with events must be.
+// Samples that cannot be replayed, with the reason. Every other sample with events must be.
 constexpr std::array<std::pair<const char*, const char*>, 1> kNotReplayed = {{
     {"cut_down_inconsistent.pickle", "its owner cut it down: events and segments disagree"},
 
@@ -111,7 +111,7 @@ class Replay {
     for (const auto& [address, size] : tails) EXPECT_TRUE(heap_.correct(address, size));
   }
 
-  // The seeded block whose tail the first misfit reveals, if it does.
+  // Finds the seeded block whose tail the first misfit reveals; false if there is none.
   bool learn(Tails& tails) const {
     if (!misfit_) return false;
     const auto after = std::ranges::upper_bound(seeded_, *misfit_, {}, &Row::address);

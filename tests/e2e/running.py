@@ -41,7 +41,7 @@ def environment() -> dict[str, str]:
 
 
 def complains(outcome: Outcome, status: int, *words: str) -> None:
-    """Assert that the run failed with this status, and with one sentence that has these words."""
+    """Assert that the run failed with this status and one sentence that contains these words."""
     assert outcome.status == status, outcome
     assert outcome.out == ""
     assert outcome.err.startswith("plimsoll: "), outcome.err

@@ -1,4 +1,4 @@
-"""A terminal for the command under test: its output, its keys, and its final state."""
+"""A terminal for the command under test: its screen, its keys, and its final state."""
 
 import fcntl
 import os
@@ -72,7 +72,7 @@ class Terminal:
         while self.process.poll() is None:
             assert time.monotonic() < end, "it does not end"
             self._read(0.05)
-        os.write(self._theirs, END)  # after everything that the program has written
+        os.write(self._theirs, END)  # after all output of the program
         self.shown = self.until(END.decode()).removesuffix(END.decode())
         return self.process.returncode
 

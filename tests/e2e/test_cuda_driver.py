@@ -59,7 +59,7 @@ def record(plimsoll, fake_cuda, tmp_path):
 
 
 def library(fake_cuda: Path) -> dict[str, str]:
-    """The library that belongs to the fake CUDA, unless another one is chosen."""
+    """The environment variable that chooses the library: by default, the one for the fake CUDA."""
     beside = fake_cuda.parent / "src/cli/libplimsoll_cuda_driver.so"
     return {"PLIMSOLL_CUDA_LIBRARY": os.environ.get("PLIMSOLL_CUDA_LIBRARY", str(beside))}
 

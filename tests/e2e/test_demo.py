@@ -1,4 +1,4 @@
-"""scripts/demo, the README and docs/report.md show what the command prints."""
+"""scripts/demo, the README and docs/report.md show what the command really prints."""
 
 import re
 import sys
@@ -37,7 +37,7 @@ def report_of_demo(plimsoll: Plimsoll, trace_of_demo: Path) -> str:
 
 
 def words_of(report: str) -> list[str]:
-    """Without numbers, times, spaces, the checkout's name, and the last part (the file's name)."""
+    """Remove numbers, times, spaces, the checkout's name, and the last part (the file's name)."""
     report = re.sub(r"([\w.-]+/)?examples/", "", report)
     report = report.rstrip().rpartition("\n\n")[0]
     lines = re.sub(r"[-\d.,:]+ ?([num]?s\b|[KMG]iB|B\b|%)?", "#", report).splitlines()

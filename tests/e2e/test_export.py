@@ -63,7 +63,7 @@ def devices_of(report):
 
 
 def test_a_snapshot_of_a_recording_has_its_devices_and_bytes(plimsoll, tmp_path):
-    """PyTorch's format knows only CUDA devices, and takes no segments for no memory."""
+    """PyTorch's format knows only CUDA devices, and no segments means no memory."""
     for recording in sorted(COMPAT.glob("*.plimsoll")):
         place = tmp_path / f"{recording.stem}.pickle"
         assert plimsoll("export", recording, "--to", "snapshot", "-o", place).status == 0

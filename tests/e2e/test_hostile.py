@@ -85,7 +85,7 @@ def test_garbage(unreadable, content):
 
 
 def test_without_permission(plimsoll, healthy, tmp_path):
-    """Also if the tests run as root, who may read everything: the child drops that privilege."""
+    """Root may read everything, so if the tests run as root, the child drops that privilege."""
     path = tmp_path / "secret.pickle"
     path.write_bytes(healthy.read_bytes())
     path.chmod(0)
@@ -142,7 +142,7 @@ def test_nesting_without_end_fails_fast_in_bounded_memory(plimsoll, tmp_path, be
 @pytest.mark.parametrize("events", ["0", "100"])
 @pytest.mark.slow
 def test_truncated_anywhere(plimsoll_command, snapshot_generator, tmp_path, events):
-    """Truncates at every byte, or one in PLIMSOLL_TRUNCATE_EVERY. Many files per run."""
+    """Truncates at every byte, or at one in PLIMSOLL_TRUNCATE_EVERY. Many files per run."""
     whole = tmp_path / "whole.pickle"
     preset = ["random-free", "--events", events] if events != "0" else ["empty"]
     subprocess.run([snapshot_generator, preset[0], whole, *preset[1:], "--depth", "2"], check=True)
@@ -191,7 +191,7 @@ def test_text_of_the_file_cannot_control_the_terminal(plimsoll, tmp_path):
 
 
 def test_settings_within_settings_do_not_multiply(plimsoll, tmp_path):
-    """A few kilobytes that name a sextillion settings: each level contains the next many times."""
+    """A few kilobytes with a sextillion settings: each level contains the next one many times."""
     level = {f"setting {i}": 1 for i in range(100)}
     for _ in range(10):
         level = {f"level {i}": level for i in range(100)}

@@ -124,7 +124,7 @@ def test_sizes_of_a_profile(report, size):
 
 
 def test_bytes_beyond_63_bits_are_not_taken_for_a_free(report):
-    """They used to be read as negative: 2**64 - 1 was a free of one byte."""
+    """2**64 - 1 must not be read as -1, which would be a free of one byte."""
     assert diagnostics_of(report(kineto(2**64 - 1), "trace.json"))["bad_memory_event"] == 4
 
 

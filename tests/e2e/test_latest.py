@@ -1,4 +1,4 @@
-"""The word `latest` instead of a recording, in all commands that read one."""
+"""The argument `latest` instead of a recording, in all commands that read one."""
 
 import json
 import os

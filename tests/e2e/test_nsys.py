@@ -151,7 +151,7 @@ def test_control_c_ends_the_looking_early(plimsoll_command, nsys, tmp_path):
     ) as running:
         wait_until((nsys.folder / "started").exists)
         start = Path("/proc", (nsys.folder / "pid").read_text())
-        wait_until(lambda: not start.exists())  # it has ended, and plimsoll has seen that
+        wait_until(lambda: not start.exists())  # the start has ended, and plimsoll has noticed
         running.send_signal(signal.SIGINT)
         out, _ = running.communicate(timeout=120)
     assert running.returncode == 0
@@ -241,7 +241,7 @@ for _ in range(2):
 def test_nsys_gets_the_ranges_of_recorded_programs(plimsoll, nsys, tmp_path, nvtx_tool):
     (tmp_path / "train.py").write_text(TRAIN)
     log = tmp_path / "nvtx.log"
-    # As nsys sets it in the environment of the program that it runs.
+    # nsys sets this variable for the program that it runs.
     tool = {"NVTX_INJECTION64_PATH": nvtx_tool, "FAKE_NVTX_LOG": str(log)}
     words = ("nsys", "-o", "run", "--", sys.executable, "-m", "plimsoll", "run", "train.py")
     outcome = plimsoll(*words, env=nsys.env | tool, cwd=tmp_path, timeout=300)

@@ -1,4 +1,4 @@
-"""plimsoll plot: which charts there are, where they go, and what it refuses."""
+"""plimsoll plot: the kinds of charts, where they are written, and which arguments are errors."""
 
 import json
 import re

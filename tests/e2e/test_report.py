@@ -68,7 +68,7 @@ def test_top_counts_rows(plimsoll, planted):
 
 
 def test_a_single_row_beyond_top_has_its_name(plimsoll, planted):
-    """A row for the rest would be no shorter."""
+    """A single remaining row is shown: a row for the rest would be as long."""
     lines = {f"--top={top}": plimsoll("report", f"--top={top}", planted).out for top in (1, 2)}
     assert "[other" not in lines["--top=1"]
     assert lines["--top=1"].count("train.py:117 (main)") == lines["--top=2"].count(
@@ -135,7 +135,7 @@ class Terminal:
         assert select.select([self.ours], [], [], 120)[0], self.shown
         try:
             self.shown += self.decoder.decode(os.read(self.ours, 65536))
-        except OSError:  # how Linux reports that the other end is closed
+        except OSError:  # Linux reports a closed other end this way
             return False
         return True
 
@@ -169,7 +169,7 @@ def on_a_terminal(command, *words, env=None):
 
 @pytest.fixture
 def endless(tmp_path):
-    """A file that takes far longer to read than any test waits."""
+    """A file that takes longer to read than any test waits."""
     path = tmp_path / "endless.pickle"
     path.write_bytes(bomb(b"\x80\x04", b"N0", 8_000_000_000))
     return path
@@ -185,7 +185,7 @@ def test_a_long_job_shows_its_progress_and_stops_at_ctrl_c(plimsoll_command, end
 
 
 def cpu_seconds(pid):
-    """Return the CPU time of the main thread: at least that much time has passed."""
+    """Return the CPU time of the main thread, a lower bound of the elapsed time."""
     fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""plimsoll report --html: which files it writes, and what becomes of several."""
+"""plimsoll report --html: which files it writes, also for several recordings."""
 
 import shutil
 
@@ -8,7 +8,7 @@ from tests.e2e.running import complains
 
 @pytest.fixture
 def mine(planted, tmp_path):
-    """A copy that a test may destroy."""
+    """A copy that a test may overwrite."""
     path = tmp_path / "mine.pickle"
     shutil.copy(planted, path)
     return path

@@ -1,4 +1,4 @@
-"""Scripts that restart themselves, fork, or only start others: `plimsoll run` reports it."""
+"""`plimsoll run` reports scripts that restart themselves, fork, or only start other programs."""
 
 import json
 import os
@@ -181,7 +181,7 @@ def test_a_program_that_cannot_run_has_the_errors_of_python_alone(
     assert reason in ran.stderr.decode()
 
 
-# ---- options of the environment ------------------------------------------------------------------
+# ---- options in the environment ------------------------------------------------------------------
 
 
 def modes(plimsoll, path):

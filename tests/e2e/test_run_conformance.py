@@ -12,7 +12,7 @@ from .run_programs import PROGRAMS, Program
 
 SHOW_CALL = "import sys\nprint(sys.argv, __name__, sys.flags)"
 
-# Names of this test that programs see in both runs; they would differ between machines.
+# Variables that programs see in both runs; all others would differ between machines.
 KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
 
@@ -58,7 +58,7 @@ def test_a_program_observes_no_difference(name, plimsoll_command, tmp_path):
 
 
 def test_the_fake_torch_is_recorded(plimsoll_command, tmp_path):
-    """Otherwise the programs that import torch would not test a recording."""
+    """Checks that a recording is made; otherwise the programs that import torch test nothing."""
     trace = tmp_path / "run.plim"
     run = [plimsoll_command, "run", "--adapter", "none", "-o", str(trace)]
     *_, ours = observed(run, PROGRAMS["torch"], tmp_path / "work", sys.executable)
@@ -126,7 +126,7 @@ def test_isolated_interpreters_are_refused_in_one_sentence(option, tmp_path):
 
 
 def test_no_module_of_the_current_folder_is_imported_before_the_script(plimsoll_command, tmp_path):
-    """The current folder has a trap for every module of Python's library and for plimsoll."""
+    """The current folder has a trap for every module of the standard library and for plimsoll."""
     trap = "import os\nos.write(2, b'trapped\\n')\nos._exit(66)\n"
     names = [name for name in sys.stdlib_module_names if not name.startswith("_")] + ["plimsoll"]
     files = {f"{name}.py": trap for name in names} | {"sub/main.py": "print('ran')"}

@@ -14,7 +14,7 @@ SIZES = [25_000, 100_000]
 
 
 def is_quick(small, large):
-    """Four times the input: 4 times the time is linear, 16 times quadratic."""
+    """For four times the input, linear code takes 4 times as long, quadratic code 16 times."""
     return large < 9 * small + 0.5
 
 
@@ -55,7 +55,7 @@ def test_the_slope_of_a_power_is_its_exponent():
     for exponent in (1, 1.5, 2):
         times = [(size / 1000) ** exponent for size in sizes]
         assert scaling.slope(sizes, times) == pytest.approx(exponent)
-    assert scaling.slope(sizes, [0.01] * 4) == 0  # too short to measure
+    assert scaling.slope(sizes, [0.01] * 4) == 0  # times too short to measure
 
 
 @pytest.mark.parametrize("name", scaling.CASES)
@@ -63,7 +63,7 @@ def test_four_times_the_input_costs_far_less_than_sixteen_times(name, plimsoll_c
     if name.startswith(("recording", "text log")):
         pytest.importorskip("plimsoll._record")
     small, large = scaling.measured(name, SIZES, str(plimsoll_command))
-    if not is_quick(small, large):  # the host may have slowed one of the two down
+    if not is_quick(small, large):  # another process may have slowed down one of the two
         again = scaling.measured(name, SIZES, str(plimsoll_command))
         small, large = min(small, again[0]), min(large, again[1])
     assert is_quick(small, large), (small, large)

@@ -1,4 +1,4 @@
-"""plimsoll top: pages, lines, keys, and the restored terminal."""
+"""plimsoll top: its pages, lines and keys, and that it restores the terminal."""
 
 import re
 import signal
@@ -58,7 +58,7 @@ def screen(plimsoll_command, place):
 
 @pytest.fixture
 def answered(plimsoll):
-    """Prints the first page or line for which the driver has answered in time."""
+    """Retries until the driver answers in time; returns the printed page or line."""
 
     def run(*words: str, env: dict[str, str]) -> Outcome:
         outcomes = []
@@ -173,7 +173,7 @@ def test_keys_change_the_page(screen):
         assert terminal.is_as_before()
 
 
-# Without an interval, a page is drawn for each key and each new size, and at no other time.
+# With a long interval, a page is drawn only for keys and new sizes.
 STILL = ("--interval", "3600")
 
 

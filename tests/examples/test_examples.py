@@ -1,4 +1,4 @@
-"""The examples really train: they learn, at any size, and give the same result twice.
+"""The examples really train: they learn, at any size, and two runs give the same result.
 
 They run in this process, with sizes so small that each takes about a second.
 """
@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 
-torch.set_num_threads(1)  # little work, on a machine that may be busy
+torch.set_num_threads(1)  # little work, on a possibly busy machine
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))  # as for a script in that folder

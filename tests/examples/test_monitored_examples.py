@@ -124,7 +124,7 @@ def test_the_cache_of_simulations_keeps_the_last_ones_and_changes_no_number(tmp_
     simulations = burgers.Simulations(tmp_path, 2)
     written = torch.randn(3, 5, 8)
     simulations.write(written)
-    for which in (0, 1, 0, 2, 0, 1, 1):  # 0 1 . 2 . 1 . are loaded
+    for which in (0, 1, 0, 2, 0, 1, 1):  # loads 0, 1, 2 and 1 again
         assert torch.equal(simulations[which], written[which])
     assert simulations.loads == 4
     assert simulations[1].untyped_storage().nbytes() == 5 * 8 * 4  # only its own frames

@@ -14,7 +14,7 @@ PAGES = [
 # A path of this repository begins with one of these, or with a module of src/.
 TOPS = {"src", "adapters", "include", "python", "tests", "tools", "bench", "cmake", "scripts"}
 MODULES = {path.name for path in (ROOT / "src").iterdir() if path.is_dir()}
-# Examples and placeholders in the pages.
+# Examples and placeholders in the documentation.
 NO_FILES = re.compile(r"NAME|/pprof/")
 A_PATH = re.compile(r"(?<![\w./<{*-])((?:[\w.-]+/)+[\w.-]+\.(?:cc|h|py|def|cmake))\b")
 

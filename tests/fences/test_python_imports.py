@@ -16,7 +16,7 @@ def module_of(file: Path, folder: Path) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """The imports that run, without those for type checkers only."""
+    """The imports that run; those under TYPE_CHECKING are skipped."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue

@@ -1,5 +1,5 @@
-// Counts the inputs that a fuzz target's reader accepts. If every seed were refused, only the first
-// check would be fuzzed: then the replay of seeds fails (replay_main.cc).
+// Counts the inputs that a fuzz target's reader accepts. If it refused every seed, only its first
+// check would be fuzzed; the replay of the seeds then fails (replay_main.cc).
 #pragma once
 
 #include <cstddef>

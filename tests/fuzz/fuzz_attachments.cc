@@ -1,5 +1,5 @@
-// Attaches arbitrary bytes to a recording as torch's own allocator history, and reads it: the
-// recording must stay readable.
+// Attaches arbitrary bytes to a recording as torch's own allocator history, and reads the
+// recording, which must stay readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

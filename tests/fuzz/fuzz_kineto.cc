@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of torch.profiler traces. Every trace that is read must pair without
-// errors.
+// Feeds bytes to the reader of torch.profiler traces. Allocations and frees of every accepted trace
+// must pair without errors.
 #include <cstddef>
 #include <cstdint>
 

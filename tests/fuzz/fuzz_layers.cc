@@ -1,5 +1,5 @@
-// The encodings around a file: gzip, and base64 in a page. Reads to the end in pieces of odd sizes;
-// the output is bounded here, since a few bytes of gzip may expand to gigabytes.
+// Decodes the encodings around a file: gzip, and base64 in a page. Reads to the end in pieces of
+// odd sizes. The output is limited, because a few bytes of gzip may expand to gigabytes.
 #include <array>
 #include <cstddef>
 #include <cstdint>

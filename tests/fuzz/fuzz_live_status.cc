@@ -1,4 +1,5 @@
-// The live status file of another process: every accepted sample can be written and read again.
+// Feeds bytes to the reader of other processes' live status files. Every accepted sample can be
+// written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

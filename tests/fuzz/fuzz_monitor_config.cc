@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of configurations as a file. Every option found is one that set() would
-// have accepted; otherwise there is one sentence that begins with the name.
+// Feeds bytes to the reader of configurations as a file. set() accepts every option that is found;
+// any error is one sentence that begins with the file's name.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

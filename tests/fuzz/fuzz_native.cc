@@ -1,6 +1,6 @@
-// Feeds bytes to the reader of Plimsoll's own trace files. The first byte says in what pieces they
-// come and whether they are a file, or payloads (a kind, two bytes of length, so many bytes) that
-// are put into blocks with right checksums first, which no fuzzer would find by itself.
+// Feeds bytes to the reader of Plimsoll's own trace files. The first byte sets the size of the
+// pieces and the form of the rest: a file, or payloads (a kind, two bytes of length, and that many
+// bytes) that are put into blocks with valid checksums, which a fuzzer would never find.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

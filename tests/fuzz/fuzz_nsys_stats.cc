@@ -1,4 +1,4 @@
-// The CSV of `nsys stats`, and our summary of it.
+// Feeds bytes to the reader of the CSV of `nsys stats`, and summarizes the result.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of out-of-memory messages. Every text that is read must become a trace
-// with one event for each message.
+// Feeds bytes to the reader of out-of-memory messages. Every accepted text must become a trace with
+// one event for each message.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
-// The pickle machine alone, with a record maker that recognizes nothing: no input may crash it,
-// hang it or make it exceed its memory limit. The window is minimal, so that every opcode crosses
-// its edge.
+// Runs the pickle machine alone, with a record maker that recognizes nothing. No input may crash
+// it, hang it or make it exceed its memory limit. The window is minimal, so that every opcode
+// crosses its edge.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -38,7 +38,7 @@ Content content_of(std::string_view file) {
   return {counts.allocs, decoder.damage().blocks};
 }
 
-// False: it cannot be redacted.
+// False if the file cannot be redacted.
 bool redact(std::string_view file, std::string& out) {
   const int descriptor = memfd_create("recording", 0);
   PLIMSOLL_CHECK(descriptor >= 0);

@@ -1,5 +1,5 @@
-// A whole snapshot: HTML or pickle, schema walk, builder, lifetimes, categories. The result must
-// keep the model's invariants.
+// Reads a whole snapshot: HTML or pickle, schema walk, builder, lifetimes, categories. The result
+// must satisfy the invariants of the model.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace plimsoll;
 
-// Every referenced row exists, and lifetimes are in order.
+// Checks that every referenced row exists and that lifetimes are in order.
 void check_promises(const model::Trace& trace) {
   for (const model::DeviceTrace& device : trace.devices) {
     for (const model::SiteId site : device.events.site) {
@@ -47,7 +47,7 @@ void check_promises(const model::Trace& trace) {
   }
 }
 
-// Either all allocations have one, or none.
+// Checks that either all allocations have a category, or none.
 void check_categories(const model::Trace& trace) {
   if (!trace.has_inferred_roles) return;
   for (const model::DeviceTrace& device : trace.devices) {

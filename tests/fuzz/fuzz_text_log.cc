@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PLIMSOLL_CHECK(json.finish());
   if (!is_text_log) return 0;
   fuzz::accept();
-  const std::string rounded = rewritten(rewritten(bytes));  // sizes as they are printed
+  const std::string rounded = rewritten(rewritten(bytes));  // rounds sizes as they are printed
   PLIMSOLL_CHECK(rewritten(rounded).substr(rounded.find("===")) ==
                  rounded.substr(rounded.find("===")));
   return 0;

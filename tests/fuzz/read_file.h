@@ -14,7 +14,7 @@
 
 namespace plimsoll::fuzz {
 
-// nullopt if the reader refuses it. What it accepts must become a trace.
+// Returns nullopt if the reader refuses the file. Whatever it accepts must become a trace.
 inline std::optional<model::Trace> read_file(const readers::Reader& reader,
                                              const std::uint8_t* data, std::size_t size) {
   if (size == 0) return std::nullopt;

@@ -1,6 +1,6 @@
-// Feeds every file of the given folders and files to a fuzz target once. Replaces libFuzzer if the
-// compiler has none, and makes the seed corpus a plain test. Fails if there is nothing to replay,
-// or the reader accepts no seed of a folder.
+// Feeds every file in the given files and folders to a fuzz target once. Replaces libFuzzer if the
+// compiler has none, and turns the seed corpus into a regular test. Fails if there is nothing to
+// replay, or if the reader accepts no seed of a folder.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""For the case device_bar: what uses the first device, compared with torch's and CUDA's figures."""
+"""The case device_bar: what uses the first device, compared with the figures of torch and CUDA."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def other_process() -> Iterator[None]:
 
 
 def restless(instants: int, train: Callable[[], None]) -> Iterator[int]:
-    """Yield `instants` times between allocations, frees, training steps and empty caches."""
+    """Yield `instants` times, between allocations, frees, training steps and empty_cache()."""
     dice, kept = random.Random(1), []
     for turn in range(instants):
         if turn % 20 == 0:
@@ -75,7 +75,7 @@ class DeviceReadings:
         allowed = max(bar.used_bytes // 100, 64 * MIB)
         rest = bar.parts[-1].size_bytes
         if bar.parts[-1].kind != "unexplained" and rest >= 0:
-            # The unreported users of the device must always have the same number of bytes.
+            # The bytes of unidentified users of the device must never change.
             self._base = rest if self._base is None else self._base
             rest -= self._base
         self.worst = max(self.worst, abs(rest) / allowed)

@@ -19,8 +19,8 @@ EXAMPLES = ("burgers_unet", "language_model", "gaussian_splatting")
 class Case:
     """A function of cases.py and its arguments.
 
-    A case that is `alone` runs after all others: it fills the device, limits it, queries its use
-    by all processes, or measures time. `own_cache` gives it an empty cache of adapters.
+    A case that is `alone` runs after all others: it fills or limits the device, queries all
+    processes that use it, or measures time. `own_cache` gives it an empty cache of adapters.
     """
 
     name: str

@@ -31,7 +31,7 @@ print("end")
 
 
 def driver(which: str) -> None:
-    """Record `which` program: "shared" or "static" (how it links CUDA's runtime), or "cupy"."""
+    """Record a program: "shared" or "static" (how it links CUDA's runtime), or "cupy"."""
     if which == "cupy":
         lines, trace = recorded([sys.executable, "-c", CUPY])
     else:

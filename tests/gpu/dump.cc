@@ -1,5 +1,5 @@
-// The records of a trace file as text (src/format/dump.h) without the engine: needs only g++ and
-// src/format. Usage: dump FILE
+// Prints the records of a trace file as text (src/format/dump.h) without the engine: needs only g++
+// and src/format. Usage: dump FILE
 #include "format/dump.h"
 
 #include <cstddef>

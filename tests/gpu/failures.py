@@ -18,7 +18,7 @@ import plimsoll
 
 
 def leave(spare_bytes: int) -> None:
-    """From here on, the process may allocate only this much more."""
+    """From now on, the process may allocate only this much more."""
     torch.cuda.empty_cache()
     total = torch.cuda.mem_get_info()[1]
     fraction = (torch.cuda.memory_reserved() + spare_bytes) / total
@@ -58,7 +58,7 @@ def check_lines(lines: list[str], wanted: dict[str, str]) -> None:
 
 
 def oom_in_backward() -> None:
-    """On an autograd thread: the layer and the line are those of forward."""
+    """A failure on an autograd thread: the layer and the line are those of forward."""
     with plimsoll.record("run.plim", adapter="libtorch"):
         model = Model().cuda()
         loss = model(torch.randn(256, 64, device="cuda")).square().mean()
@@ -78,7 +78,7 @@ def oom_in_backward() -> None:
 
 
 def oom_in_optimizer() -> None:
-    """In the first step of Adam, which allocates its state."""
+    """A failure in the first step of Adam, which allocates its state."""
     with plimsoll.record("run.plim", adapter="libtorch"):
         model = Model().cuda()
         optimizer = torch.optim.Adam(model.parameters(), foreach=False)

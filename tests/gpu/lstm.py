@@ -1,9 +1,9 @@
 """Whether recording changes the peak of an LSTM training.
 
-The same training runs several times in one process. Requested bytes must not depend on the run.
-Allocated bytes may: the allocator does not split off a remainder of up to 1 MiB of a cached block,
-and which cached blocks there are depends on the runs before. So the peaks are compared both with
-the cache as it is and with an empty one.
+The same training runs several times in one process. Requested bytes must be the same in each run.
+Allocated bytes may differ: the allocator does not split off a remainder of up to 1 MiB of a cached
+block, and earlier runs determine which blocks are cached. So the peaks are compared both with the
+cache as it is and with an empty one.
 """
 
 from __future__ import annotations

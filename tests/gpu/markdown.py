@@ -1,4 +1,4 @@
-"""Prints the results of a run for docs/gpu.md: a row of each of its tables, and what does not hold.
+"""Prints the results of a run for docs/gpu.md: a row of each table, and the failed checks.
 
 Usage: markdown.py build/gpu/results/results.jsonl
 """
@@ -45,7 +45,7 @@ def overhead_rows(machine: dict[str, str], checks: list[dict[str, Any]]) -> list
 
 
 def failure_rows(checks: list[dict[str, Any]]) -> list[str]:
-    """Return a row for each check that does not hold."""
+    """Return a row for each failed check."""
     return [
         table_row(
             [each["case"], each["what"], each["state"], " / ".join(each["found"].split("\n"))]

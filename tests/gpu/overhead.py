@@ -1,7 +1,7 @@
 """The cost of recording on a GPU, next to the cost of torch's allocator history and torch.profiler.
 
 Every variant is measured in pairs: a block of steps with it, next to a block of the same steps
-without. Rounds of all variants in random order repeat until the time is used.
+without it. Rounds of all variants in random order repeat until the time is used up.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def overhead(
 
 
 def variants() -> dict[str, Callable[[], Any]]:
-    """Return what is measured: functions that return context managers."""
+    """Return the measured variants: functions that return context managers."""
 
     @contextlib.contextmanager
     def history(stacks: str) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""Runs cases as processes, several side by side, and passes on each check as soon as it is printed.
+"""Runs cases as processes, several at a time, and passes on each check as soon as it is printed.
 
-`Runner` is used by one thread for each case that runs; `stop` may be called at any time.
+`Runner` uses one thread for each running case; `stop` may be called at any time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many cases run side by side, and when all must have ended (of time.monotonic())."""
+    """How many cases run at a time, and when all must have ended (by time.monotonic())."""
 
     jobs: int
     end: float = float("inf")
@@ -63,7 +63,7 @@ class Runner:
         self._stopped: str | None = None
 
     def run_all(self, cases: Sequence[Case]) -> None:
-        """Run the cases side by side, then those that must be alone."""
+        """Run the cases in parallel, then those that must run alone."""
         with ThreadPoolExecutor(self._limits.jobs) as pool:
             for each in [pool.submit(self.run, case) for case in cases if not case.alone]:
                 each.result()
@@ -72,13 +72,13 @@ class Runner:
                 self.run(case)
 
     def stop(self, reason: str) -> None:
-        """End the running cases; the others are then not run."""
+        """End the running cases, and skip the others."""
         self._stopped = reason
         for process in list(self._processes):
             end(process)
 
     def run(self, case: Case) -> None:
-        """Run one case; one that does not end well has a failed check."""
+        """Run one case; if it does not end normally, add a failed check."""
         began = time.monotonic()
         if began >= self._limits.end:
             self._stopped = self._stopped or self._limits.reason

@@ -51,7 +51,7 @@ class Table:
             self._line(line_of(check, self._width))
 
     def took(self, case: Case, seconds: float) -> None:
-        """Note how long a case took."""
+        """Store how long a case took."""
         with self._lock:
             self.seconds[case.name] = seconds
             self._row({"case": case.name, "seconds": round(seconds, 1)})
@@ -82,7 +82,7 @@ def line_of(check: Check, width: int) -> str:
 
 
 def summary(checks: Sequence[Check], seconds: dict[str, float]) -> list[str]:
-    """Return the last lines of the table: the slowest cases, what does not hold, the count."""
+    """Return the last lines of the table: the slowest cases, the failed checks, the counts."""
     slowest = sorted(seconds.items(), key=lambda each: -each[1])[:5]
     lines = ["slowest: " + ", ".join(f"{case} {spent:.0f} s" for case, spent in slowest)]
     width = max((len(each.case) for each in checks), default=0)

@@ -17,7 +17,7 @@ def loaded(name):
     spec = importlib.util.spec_from_file_location(f"gpu_{name}", HERE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(HERE))  # the folder in which a script finds the others
+    sys.path.insert(0, str(HERE))  # as for a script in that folder
     spec.loader.exec_module(module)
     return module
 
@@ -144,7 +144,7 @@ def test_lines_of_a_case_become_checks(table):
     ("program", "found"),
     [
         ("sys.exit('no memory')", "status 1: no memory"),
-        ("pass", "status 0: no message"),  # it checked nothing
+        ("pass", "status 0: no message"),  # no check was printed
         (f"{check_line('a')}; sys.exit(3)", "status 3: no message"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_case_without_a_good_end_fails(run, case, program, found):
 def test_cases_run_side_by_side_and_those_that_are_alone_after_them(run, case):
     folder = str(run.folder)
 
-    def meet(mine, other):  # ends only if the other case runs at the same time
+    def meet(mine, other):  # ends only if both cases run at the same time
         return (
             f"pathlib.Path({folder!r}, {mine!r}).touch()\n"
             f"while not pathlib.Path({folder!r}, {other!r}).exists(): time.sleep(0.01)\n"

@@ -1,4 +1,4 @@
-"""Workspaces of libraries: their category has the bytes that torch frees when it clears them."""
+"""Workspaces of libraries: their category equals the bytes that torch frees when it clears them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plimsoll._cuda import cuda_hooks
 
 
 class Net(nn.Module):
-    """Two multiplications with a bias, which torch gives to cuBLASLt where it can."""
+    """Two multiplications with a bias, for which torch uses cuBLASLt where it can."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,8 +46,8 @@ def multiply() -> None:
 
 
 def compare(mode: str) -> None:
-    """Compare the recorder's workspaces with what torch frees, and the layers with themselves."""
-    torch._C._cuda_clearCublasWorkspaces()  # of earlier work: those that a recording adopts
+    """Compare the recorded workspaces with what torch frees; layers must not change."""
+    torch._C._cuda_clearCublasWorkspaces()  # of earlier work, which a recording would adopt
     with plimsoll.record("run.plim", mode=mode, adapter="libtorch", overwrite=True):
         multiply()
         categories, layers = shares()

@@ -1,4 +1,4 @@
-"""Run the habits of users on the CPU and on fake CUDA devices, each in a separate process.
+"""Runs the habits of users on the CPU and on fake CUDA devices, each in a separate process.
 
 A test that takes `device` runs in a child pytest, one for all tests of that device, because fake
 devices must be installed before torch is used. The parent reports the child's results. To run one
@@ -97,7 +97,7 @@ class Children:
         report = Path(tempfile.mkdtemp(prefix="plimsoll-habits-")) / "report"
         report.touch()
         environment = os.environ | {"HABITS_DEVICE": device, "HABITS_REPORT": str(report)}
-        environment["OMP_NUM_THREADS"] = "1"  # little work, on a machine that may be busy
+        environment["OMP_NUM_THREADS"] = "1"  # little work, on a possibly busy machine
         if device == "cuda":
             environment["HABITS_FAKES"] = fakes()
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *wanted]

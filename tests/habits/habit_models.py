@@ -1,4 +1,4 @@
-"""Small models and loops for the tests of habits."""
+"""Small models and training loops for the tests of habits."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_tensors_above_100_mb_are_large(device, size, count):
     loop.run(1, start=10)
     assert loop.writer.last("Memory/Large_Tensors/count") - counted == count
     more = loop.writer.last("Memory/Large_Tensors/total_MB") - total
-    block = 2 if device == "cuda" else 0.1  # there a tensor has the size of its block
+    block = 2 if device == "cuda" else 0.1  # on CUDA, a tensor counts with the size of its block
     assert more == pytest.approx(size * count, abs=block)
 
 
@@ -210,7 +210,7 @@ def test_parameters_that_require_gradients_stay_parameters_when_they_have_one(de
     assert category(loop.writer, "parameters") == before
 
 
-# The training is left alone -----------------------------------------------------------------------
+# The training is not affected ---------------------------------------------------------------------
 
 
 def test_training_learns_the_same(device):
@@ -306,7 +306,7 @@ def test_the_monitor_takes_snapshots_at_chosen_iterations(device, tmp_path, run)
         assert run("plimsoll", "report", found[0], cwd=tmp_path).stdout
 
 
-# What it is for -----------------------------------------------------------------------------------
+# Leaks it can find --------------------------------------------------------------------------------
 
 
 def grow(device, tmp_path, keep, *, steps=24):

@@ -96,7 +96,7 @@ def test_the_physical_trainer_from_its_configuration(run, tmp_path):
     assert len(re.findall("Loss evaluation", out)) <= 6
 
 
-# What memory is used for --------------------------------------------------------------------------
+# Use of memory by category ------------------------------------------------------------------------
 
 
 def test_weights_gradients_state_and_activations_are_estimated_before(device):

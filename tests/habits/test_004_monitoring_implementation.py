@@ -165,7 +165,7 @@ def test_six_demos(run, tmp_path):
         assert re.search(line, out), line
 
 
-# What the guide left for later --------------------------------------------------------------------
+# Features that the guide postponed ----------------------------------------------------------------
 
 
 def test_metrics_go_to_tensorboard_and_wandb(device, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-// A snapshot attached to a recording gives the same lifetimes and segments as on its own.
+// A snapshot attached to a recording gives the same lifetimes and segments as the snapshot alone.
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The same facts about an allocation give the same category, whichever way they are found: in a
-// recording, in torch's history that is joined to one, or in live memory.
+// The same facts about an allocation give the same category, wherever they come from: a recording,
+// torch's history joined to one, or live memory.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,7 +29,7 @@ std::string_view op_of(const CategoryFacts& facts) {
   return facts.is_communication ? kCollective : kOperator;
 }
 
-// Every combination; what is freed in its operator is freed in its step too.
+// Every combination. Memory that is freed in its operator is freed in its step too.
 std::vector<CategoryFacts> all_facts() {
   constexpr std::pair<bool, bool> kFates[] = {{false, false}, {false, true}, {true, true}};
   std::vector<CategoryFacts> all;
@@ -88,7 +88,7 @@ std::string in_a_recording(const CategoryFacts& facts) {
   return trace.ok() ? category_of_first(*trace) : trace.error().message;
 }
 
-// The history has the block; the recording knows what ran, but no tensor in the block.
+// The block is in the history; the recording knows what ran, but has no tensor in the block.
 std::string in_a_history(const CategoryFacts& facts) {
   constexpr model::Device kCuda{model::DeviceType::kCuda, 0};
   tests::TraceMaker recorded, history;
@@ -126,7 +126,7 @@ TEST(CategoryPaths, a_recording_has_the_category_of_the_facts) {
 
 TEST(CategoryPaths, a_history_has_the_category_of_the_facts) {
   for (const CategoryFacts& facts : all_facts()) {
-    if (facts.role != 0 || facts.is_adopted) continue;  // known from tensors only
+    if (facts.role != 0 || facts.is_adopted) continue;  // known only from tensors
     EXPECT_EQ(in_a_history(facts), name_of(base::category_of(facts))) << text_of(facts);
   }
 }

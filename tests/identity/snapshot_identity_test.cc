@@ -1,5 +1,5 @@
-// A snapshot that is read, exported and read again gives the same model: no data of PyTorch's
-// format that we use is lost.
+// A snapshot that is read, exported and read again gives the same model: none of the data of
+// PyTorch's format that Plimsoll uses are lost.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -119,8 +119,7 @@ TEST(SnapshotIdentity, of_every_field) {
   EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "");
 }
 
-// PyTorch's keys know only CUDA devices, and state that nothing is live where there are no
-// segments.
+// PyTorch's keys know only CUDA devices, and an empty list of segments means that nothing is live.
 TEST(SnapshotIdentity, of_devices_that_are_not_cuda_and_have_no_segments) {
   using model::DeviceType;
   const auto without_segments = [](model::Device device) {

@@ -19,7 +19,7 @@ def test_every_public_header_is_installed_and_compiles_alone(installed_package, 
     headers = {path.name for path in (ROOT / "include/plimsoll").glob("*.h")}
     folder = installed_package / "include/plimsoll"
     assert {path.name for path in folder.glob("*.h")} == headers
-    # The order of includes must not matter, so each header comes first in its own file.
+    # Each header is the first include of a file, so that it cannot depend on other headers.
     for header in sorted(headers):
         source = tmp_path / f"{header}.cc"
         source.write_text(f"#include <plimsoll/{header}>\n")

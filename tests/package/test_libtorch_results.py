@@ -1,4 +1,4 @@
-"""The results of plimsoll::MemoryTracer in C++: the same fields as in Python, and true figures."""
+"""The results of plimsoll::MemoryTracer in C++: the same fields as in Python, correct figures."""
 
 import json
 import re

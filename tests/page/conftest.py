@@ -1,4 +1,4 @@
-"""The recordings that pages are made of, each made once in a run."""
+"""The recordings from which pages are made. Each is made once per run."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every page promises, read from its HTML without a browser."""
+"""What every page must satisfy, checked in its HTML without a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Element:
     children: list[Element | str] = field(default_factory=list)
 
     def all(self, tag: str = "", **attributes: str | None) -> Iterator[Element]:
-        """The elements inside this one; `data_table="line"` wants that value, None any value."""
+        """The elements inside this one; `data_table="line"` requires that value, None any value."""
         wanted = {name.replace("_", "-"): value for name, value in attributes.items()}
         for child in self.children:
             if isinstance(child, str):
@@ -41,7 +41,7 @@ class Element:
 
 
 class StrictParser(HTMLParser):
-    """Fails where browsers would repair."""
+    """A parser that fails where browsers would repair."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -94,7 +94,7 @@ def source_of(content: str) -> str:
 
 
 def assert_self_contained(root: Element) -> None:
-    """No address leaves the file, and the policy allows nothing but its own script and style."""
+    """The page refers to nothing outside, and its policy allows only its own script and style."""
     for element in root.all():
         for name, value in element.attributes.items():
             assert not name.startswith("on"), f"<{element.tag} {name}=…>"
@@ -118,7 +118,7 @@ def assert_self_contained(root: Element) -> None:
 
 
 def rows_of(article: Element, table: str) -> dict[str, int]:
-    """The bytes of each row of a table, by its key; several rows of one key add up."""
+    """The bytes of each row of a table, by its key; rows with the same key are added."""
     rows: dict[str, int] = {}
     for found in article.all("table", data_table=table):
         for row in found.all("tr", data_key=None, data_bytes=None):

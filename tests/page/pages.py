@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 1_000_000
-# The tables of a page, and those of the JSON report that have the same rows.
+# The tables of a page, and the tables of the JSON report with the same rows.
 TABLES = {
     "category": "by_category",
     "layer": "by_layer",
@@ -23,7 +23,7 @@ TABLES = {
 class Page:
     path: Path
     text: str
-    report: dict[str, Any]  # of one recording; of the ranks, one that the page does not show whole
+    report: dict[str, Any]  # of one recording; for ranks, of one that the page summarizes
 
     def device(self, name: str) -> dict[str, Any]:
         (found,) = (each for each in self.report["devices"] if device_name(each) == name)
@@ -51,7 +51,7 @@ def device_name(device: dict[str, Any]) -> str:
 
 
 def held(device: dict[str, Any]) -> dict[str, int]:
-    """The series that the tables count."""
+    """The series that the tables sum."""
     series: dict[str, int] = device["allocated"] or device["requested_active"]
     return series
 

@@ -1,6 +1,6 @@
-"""Recordings that pages are made of: one recipe for each kind of recording a page must show.
+"""The recordings from which pages are made: a recipe for each kind that a page must show.
 
-A recipe gets a `Workshop` and returns the files of one page: one, or one for each rank.
+A recipe gets a `Workshop` and returns the files of one page: one file, or one for each rank.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.golden.made import FRAMES, MIB, event, segment
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What a page must show as text. The last is no valid Unicode: pickle stores it as invalid UTF-8.
+# A page must show these as text. The last is invalid Unicode; pickle stores invalid UTF-8.
 SCRIPT = "</script><script>alert(1)</script>"
 IMAGE = '"><img src=x onerror=alert(1)>'
 CDATA = "]]>"
@@ -58,7 +58,7 @@ class Workshop:
     def recorded(self, name: str, script: Path, *arguments: str) -> list[Path]:
         """Record a program on the CPU, with one thread: the same memory on every machine."""
         path = self.folder / f"{name}.plim"
-        run = [sys.executable, "-m", "plimsoll", "run"]  # with this package, whatever is under test
+        run = [sys.executable, "-m", "plimsoll", "run"]  # always with this package
         words = [*run, "--force", "-o", path, script, *arguments]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         done = subprocess.run(

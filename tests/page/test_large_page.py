@@ -1,4 +1,4 @@
-"""A page does not grow with its recording: 8 million events, 1 GB."""
+"""A page does not grow with its recording: here, 8 million events and 1 GB."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def cost_of(*words: str) -> tuple[float, int]:
-    """The processor time of a command in seconds, and its peak of resident memory in bytes."""
+    """The CPU time of a command in seconds, and its peak resident memory in bytes."""
     child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

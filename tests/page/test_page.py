@@ -64,7 +64,7 @@ def test_tables_and_chart_have_the_bytes_of_the_report(page, name):
         columns = columns_of(article)
         if columns and made.point(device)["unexplained_bytes"] >= 0:
             assert max(columns) == held(made.device(device))["peak_bytes"]
-        elif columns:  # events and blocks contradict each other: the live set
+        elif columns:  # contradictory events and blocks: the live set
             assert max(columns) == made.point(device)["live_bytes"]
         for table in TABLES:
             shown = rows_of(article, table)
@@ -130,7 +130,7 @@ def test_lines_inside_packages_sum_to_their_line(page):
     inside = {row["key"]: row["inside"] for row in made.report["tables"]["by_line"]}
     (parts,) = inside.values()
     assert parts[0]["line"] == "transformers/models/llama/modeling_llama.py:14 (forward)"
-    assert parts[-1]["line"] == "[other: 5 groups]"  # and the line itself
+    assert parts[-1]["line"] == "[other: 5 groups]"  # in addition to the line itself
     (table,) = parsed(made.text).all("table", data_table="line")
     for row in table.all("tr", data_key=None):
         parts = {

@@ -1,8 +1,8 @@
-"""The slow, obvious reference of the recorder.
+"""The slow, obvious reference for the recorder.
 
-It has a weak reference to every storage that an operator received or returned, and counts on
-request. It shares no code and no hook with the recorder: a dispatch mode observes tensors, whereas
-the recorder observes the allocator.
+It keeps a weak reference to every storage that an operator received or returned, and counts on
+request. It shares neither code nor hooks with the recorder: a dispatch mode observes tensors,
+whereas the recorder observes the allocator.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Census(TorchDispatchMode):
 
 
 def roles(modules: Iterable[torch.nn.Module], optimizers: Iterable[Any]) -> dict[str, list[Any]]:
-    """The tensors of the categories that modules and optimizers define."""
+    """The tensors by category, as far as modules and optimizers define it."""
     modules, optimizers = list(modules), list(optimizers)
     parameters = [p for m in modules for p in m.parameters()]
     parameters += [p for o in optimizers for group in o.param_groups for p in group["params"]]

@@ -1,7 +1,7 @@
 """Training loops that signals interrupt at random times: python interrupted_loops.py KIND COUNT.
 
-Handlers of SIGINT, SIGALRM and SIGUSR1 raise typical exceptions. The loop catches them. Prints one
-line of JSON: the number of exceptions raised, by type, and of those caught.
+Handlers of SIGINT, SIGALRM and SIGUSR1 raise typical exceptions, which the loop catches. Prints one
+line of JSON: the number of exceptions raised and of those caught, by type.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ SIGNALS = (signal.SIGINT, signal.SIGALRM, signal.SIGUSR1)
 
 
 class Signals:
-    """One signal at a time: the next is sent when the loop has caught the last one's error."""
+    """Sends one signal at a time: the next one when the loop has caught the last error."""
 
     def __init__(self, count, dice):
         self.count, self.dice = count, dice
@@ -130,7 +130,7 @@ class Writer:
 
 @contextlib.contextmanager
 def traced(folder):
-    """Blocks, and therefore hooks, begin and end in the loop."""
+    """Blocks begin and end in the loop, and hooks with them."""
     model, step = training()
     tracer = plimsoll.MemoryTracer(max_events=1000)
 

@@ -1,5 +1,5 @@
 """Small training programs, each with one feature that is difficult for memory tools. A program is a
-generator: at each step boundary it yields its (modules, optimizers).
+generator that yields its (modules, optimizers) at each step boundary.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training programs with other activity: threads, workers, the profiler."""
+"""Training programs with concurrent activity: threads, workers, the profiler."""
 
 from __future__ import annotations
 

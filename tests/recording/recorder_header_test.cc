@@ -23,14 +23,14 @@ using testing::SizeIs;
 using tests::api;
 using tests::TraceReplay;
 
-// One allocation at `address`, in this thread's context.
+// Reports one allocation at `address`, in this thread's context.
 void allocate(std::uint64_t address) { api().alloc(api().context(), 0, address, 8); }
 
 Recording in_memory() { return std::move(Recording::start({})).value(); }
 
 TraceReplay replay(const Recording& recording) { return TraceReplay::of_bytes(recording.copy()); }
 
-// For each allocation, in order: "layer/phase".
+// The "layer/phase" of each allocation, in order.
 std::vector<std::string> places(const Recording& recording) {
   TraceReplay trace = replay(recording);
   std::vector<std::string> all;

@@ -1,7 +1,7 @@
-"""The observations of programs, which are compared with and without a recording.
+"""Observes programs, so that observations with and without a recording can be compared.
 
-A program is a function that returns its observations. If it raises, that is an observation too.
-`observe` turns everything into plain text, to the bit.
+A program is a function that returns its observations. An exception is an observation too.
+`observe` turns everything into plain text, exact to the bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-gc.freeze()  # excludes torch's own objects, so that programs that collect garbage run faster
+gc.freeze()  # excludes torch's objects: programs that collect garbage run faster
 PROGRAMS: dict[str, Callable[[], Any]] = {}
 # Called by a program between two iterations, where a training loop calls its monitor.
 _boundaries: list[Callable[[], object]] = []

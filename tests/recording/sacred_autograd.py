@@ -20,7 +20,7 @@ def net() -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 3))
 
 
-# As in a program that starts its recording late.
+# As in a program that starts its recording after other work.
 torch.manual_seed(0)
 EARLY = net()
 EARLY_OPTIMIZER = torch.optim.Adam(EARLY.parameters())
@@ -166,7 +166,7 @@ def anomalies() -> Any:
 
 
 class SourError(RuntimeError):
-    """The program's own."""
+    """An exception class of the program."""
 
 
 class Failing(torch.autograd.Function):

@@ -47,7 +47,7 @@ def has_dict(owner: object, attribute: str) -> bool:
 
 @program
 def attributes_without_a_dict() -> Any:
-    """Up to CPython 3.12, reading an object's dict makes its attributes permanently slow."""
+    """Up to CPython 3.12, reading an object's dict makes its attributes slow forever."""
     trainer = Trainer()
     losses = [step(trainer.model, trainer.optimizer) for _ in range(3)]
     trainer.scheduler.step()
@@ -185,7 +185,7 @@ def optimizers_of_all_sorts() -> Any:
     adam = torch.optim.Adam([{"params": model.first.parameters(), "lr": 0.1}], amsgrad=True)
     adam.add_param_group({"params": list(model.last.parameters()), "name": "last"})
     scheduler = torch.optim.lr_scheduler.StepLR(adam, 1)
-    scheduler.step()  # before the optimizer's: torch warns
+    scheduler.step()  # before the optimizer's step, so torch warns
     step(model, adam)
     scheduler.step()
     state = adam.state_dict()

@@ -1,4 +1,4 @@
-"""Programs of several processes: workers, shared memory, forks and ranks."""
+"""Programs with several processes: workers, shared memory, forks and ranks."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def workers_that_fail() -> Any:
 
 @program
 def forked_child() -> Any:
-    """The child continues to train, and so does its parent."""
+    """Both the child and its parent continue to train."""
     model = nn.Linear(4, 4)
     optimizer = torch.optim.Adam(model.parameters())
     reader, writer = os.pipe()
@@ -175,7 +175,7 @@ def sharded() -> Any:
 
 
 def sharded_flat() -> Any:
-    """The older FSDP: one flat parameter, whose storage is resized in each step."""
+    """The older FSDP, with one flat parameter whose storage is resized in each step."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
     wrapped = FullyShardedDataParallel(model, device_id=torch.device("cpu"), use_orig_params=True)

@@ -35,7 +35,7 @@ def recorded(folder: Path, **options: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def monitored(folder: Path, adapter: Any) -> Iterator[None]:
-    """With a sample at each boundary."""
+    """Runs the program with a sample at each boundary."""
     options = {"interval": 1, "output_dir": str(folder), "profile_tensors": True}
     monitor = plimsoll.TrainingMonitor(**options, adapter=adapter, alert_above=["1B"])
     with monitor, boundaries_call(lambda: monitor.step(loss=1.0)):

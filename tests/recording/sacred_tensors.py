@@ -1,4 +1,4 @@
-"""Programs about tensors: their identity, storage, kinds, and the modes around them."""
+"""Programs about tensors: their identity, storage and kinds, and the modes that apply to them."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def subclasses() -> Any:
 
 @program
 def trained_wrappers() -> Any:
-    """Parameters, gradients, state and inputs that are wrappers, or nested or sparse."""
+    """Parameters, gradients, state and inputs that are wrappers, nested tensors or sparse."""
     Wrapped.seen.clear()
     model = nn.Module()
     model.weight = nn.Parameter(Wrapped(torch.ones(3, 4)))

@@ -30,7 +30,7 @@ class Counted:
     held: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def totals(self) -> list[dict[str, int]]:
-        """Bytes at each boundary by role; of several roles of a storage, the first one counts."""
+        """Bytes at each boundary by role; a storage with several roles counts for the first one."""
         role_of: dict[int, str] = {}
         for role in reversed(BY_PRECEDENCE):
             role_of |= dict.fromkeys(self.held[role], role)
@@ -48,12 +48,12 @@ def count(program, path: Path) -> tuple[list[dict[str, int]], list[Boundary]]:
     gc.collect()
     torch.manual_seed(0)
     counted = Counted()
-    path.unlink(missing_ok=True)  # garbage of the previous program
+    path.unlink(missing_ok=True)  # left by the previous program
     with plimsoll.record(path), Census() as census:
         for modules, optimizers in program():
             gc.collect()
             for role, tensors in roles(modules, optimizers).items():
-                census.note(tensors)  # also storages that another thread made
+                census.note(tensors)  # including storages that another thread created
                 counted.held[role].update(s._cdata for s in storages(tensors))
             counted.live.append(census.live())
             plimsoll.step()
@@ -62,7 +62,7 @@ def count(program, path: Path) -> tuple[list[dict[str, int]], list[Boundary]]:
 
 def check(program, path: Path) -> None:
     reference, recorded = count(program, path)
-    # Steps that an optimizer marked before the first plimsoll.step() come first.
+    # Drop the steps that an optimizer marked before the first plimsoll.step().
     recorded = recorded[len(recorded) - len(reference) :]
     assert len(recorded) == len(reference)
     for totals, boundary in zip(reference, recorded, strict=True):

@@ -1,4 +1,4 @@
-"""torch.compile does not notice the recorder, and its memory is recorded like any other."""
+"""The recorder does not affect torch.compile, and records the memory of compiled models too."""
 
 import gc
 

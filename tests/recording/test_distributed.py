@@ -89,6 +89,6 @@ def test_shards_and_gathered_parameters_of_fsdp_are_parameters(tmp_path):
     ]
     wholes = Counter(events["phase"][row] for row in gathered)
     # Each matrix is gathered once in forward and, except for the last block, once in backward. The
-    # very first one is made before a forward.
+    # very first is gathered before a forward.
     assert wholes["forward"] >= 2 * (sharded_program.BLOCKS * sharded_program.STEPS - 1)
     assert wholes["backward"] >= 2 * (sharded_program.BLOCKS - 1) * sharded_program.STEPS

@@ -1,4 +1,4 @@
-"""Models whose memory is computed by hand, layer by layer; the trace has the same bytes."""
+"""Models whose memory is computed by hand, layer by layer. The trace must have the same bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Tokens(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """The memory of the block is freed after forward: only its output stays, for the head."""
+    """The memory of the block is freed after forward; only its output stays, for the head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,9 +68,9 @@ class Checkpointed(nn.Module):
 @dataclass(frozen=True)
 class Known:
     model: type[nn.Module]
-    inputs: object  # a function that makes the model and its batch
+    inputs: object  # a function that creates the model and its batch
     parameters: dict[str, int]  # elements, by layer
-    saved: dict[str, int]  # bytes live when backward begins, by the layer that made them
+    saved: dict[str, int]  # bytes live when backward begins, by the allocating layer
     buffers: int = 0  # bytes
 
 

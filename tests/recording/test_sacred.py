@@ -1,4 +1,4 @@
-"""A program observes the same with and without a recording, to the bit."""
+"""A program observes the same with and without a recording, exact to the bit."""
 
 import ctypes.util
 import json
@@ -15,7 +15,7 @@ MODES = ["full", "lite", "fallback", "monitor", "monitor-fallback", "tracer"]
 # The effects of any dispatch mode and of global hooks (docs/recording.md).
 CHANGED_BY_FALLBACK = {
     "derivatives_that_depend_on_dispatch_modes": "result",
-    "compiled_models": "warnings",  # that there are global hooks
+    "compiled_models": "warnings",  # torch warns about global hooks
 }
 
 
@@ -31,7 +31,7 @@ def seen(mode, folder, **variables):
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory):
-    """The observations of the programs, by mode; two processes at a time."""
+    """The observations of the programs, by mode; run in two processes at a time."""
     with ThreadPoolExecutor(2) as pool:
         running = {
             mode: pool.submit(seen, mode, tmp_path_factory.mktemp(mode))

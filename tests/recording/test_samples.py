@@ -1,7 +1,7 @@
-"""The sample after any replacement of parameters and optimizer state is right, to the byte.
+"""The sample after any replacement of parameters and optimizer state is exact to the byte.
 
 A loop clones, splits and prunes its parameters as Gaussian splatting does, and takes a sample in
-the same iteration. The expected values come from the census, which shares nothing with the
+the same iteration. The expected values come from the census, which shares no code with the
 recorder.
 """
 
@@ -22,7 +22,7 @@ SIZES = {"xyz": 3, "features": 48, "scaling": 3, "rotation": 4, "opacity": 1}
 
 
 class Gaussians:
-    """Not a Module: the parameters are attributes of a plain object."""
+    """The parameters are attributes of a plain object, which is not a Module."""
 
     def __init__(self, count: int) -> None:
         self.parts = {name: nn.Parameter(torch.rand(count, n)) for name, n in SIZES.items()}
@@ -115,7 +115,7 @@ def counted(gaussians: Gaussians, optimizer: torch.optim.Optimizer) -> dict[str,
 
 
 class Writer:
-    """Keeps the scalars of the last step."""
+    """A stub of SummaryWriter that keeps the scalars of the last step."""
 
     def __init__(self) -> None:
         self.scalars: dict[str, float] = {}

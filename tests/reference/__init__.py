@@ -1,1 +1,1 @@
-"""Slow, obvious Python references. They share no code with the engine; tests compare the two."""
+"""Slow, obvious Python references for tests. They share no code with the engine."""

@@ -1,7 +1,7 @@
-"""Totals of a torch.profiler trace, the slow and obvious way: `python3 kineto_totals.py TRACE…`
+"""Totals of a torch.profiler trace, computed the slow and obvious way: `kineto_totals.py TRACE…`
 
-For each device: the memory events in order of time, what was allocated and reserved before the
-first of them, the peaks, and the end. Prints one JSON object per trace.
+For each device: the bytes allocated and reserved before the first memory event, the peaks, and the
+end, from the memory events in order of time. Prints one JSON object per trace.
 """
 
 import collections
@@ -28,7 +28,7 @@ def device_name(args):
 
 
 def memory_events(document):
-    """The args of the memory events by device, the CPU last, in order of time."""
+    """The args of the memory events by device, in order of time; the CPU is last."""
     events = document["traceEvents"] if isinstance(document, dict) else document
     by_device = collections.defaultdict(list)
     for event in events:

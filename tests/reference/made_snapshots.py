@@ -1,9 +1,9 @@
 """Small random snapshots for property tests.
 
-Any version, several devices, rings that lost their start. `make(random)` builds one from a
-`random.Random`-like source (hypothesis gives one that shrinks). The events of a device come from a
-tiny program over addresses, so frees match allocs; then a random prefix is cut off, as a full ring
-does. Sizes reach beyond 2**31 and addresses beyond 2**63.
+They have any version, several devices, and rings that lost their start. `make(random)` builds one
+from a `random.Random`-like source (hypothesis gives one that shrinks). The events of a device come
+from a tiny program over addresses, so frees match allocs; then a random prefix is cut off, as by a
+full ring. Sizes reach beyond 2**31 and addresses beyond 2**63.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ def any_size(random):
 
 @dataclasses.dataclass
 class Program:
-    """One device while its events are generated."""
+    """The state of one device while its events are generated."""
 
     random: object
     version: str

@@ -10,7 +10,7 @@ from . import snapshot_sets as sets
 
 
 class Ranges:
-    """Disjoint [start, start + size) ranges, by start."""
+    """Disjoint ranges [start, start + size), sorted by start."""
 
     def __init__(self):
         self.starts = []
@@ -35,7 +35,7 @@ class Ranges:
             self.starts.remove(start)
 
     def covers(self, start, size):
-        """Whether adjacent ranges cover [start, start + size) without a hole."""
+        """Whether adjacent ranges cover [start, start + size) without a gap."""
         at = bisect.bisect_right(self.starts, start) - 1
         cursor = start
         while 0 <= at < len(self.starts) and self.starts[at] <= cursor < start + size:

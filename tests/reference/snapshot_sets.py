@@ -1,7 +1,7 @@
-"""What is in memory, and for how long, by brute force.
+"""The contents of memory and the lifetimes of blocks, computed by brute force.
 
 Live sets, groupings, fragmentation, lifetimes and churn. Shares no code with the engine. Everything
-here replays addresses: quadratic where that is the obvious thing to do.
+here replays addresses, in quadratic time where that is the obvious way.
 
 Definitions (one device; event e means "after event e", and -1 means "before the first event"):
 
@@ -63,7 +63,7 @@ def segments_of(snapshot, device):
 
 
 def addressed_blocks(segment):
-    """(address, block) pairs; a block without an address (torch 2.0) follows its predecessor."""
+    """Yield (address, block); a block without address (torch 2.0) follows its predecessor."""
     address = segment["address"]
     for block in segment["blocks"]:
         address = block.get("address", address)

@@ -50,7 +50,7 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def load(path):
-    """The snapshot in `path` as a dict: from a pickle, gzip around one, or a trace_plot page."""
+    """The snapshot in `path` as a dict: from a pickle, a gzipped pickle, or a trace_plot page."""
     with open(path, "rb") as file:
         data = file.read()
     if data[:2] == b"\x1f\x8b":
@@ -79,7 +79,7 @@ def blocks_of(segments):
 
 
 def with_addresses(segments):
-    """Yield the address and state of each block; torch 2.0 writes consecutive blocks without."""
+    """Yield the address and state of each block; torch 2.0 omits addresses after the first."""
     for segment in segments:
         address = segment["address"]
         for block in segment["blocks"]:
@@ -100,11 +100,11 @@ def deltas(trace, series):
 
 
 def with_joined_frees(trace, segments):
-    """Replace lone free_requested or free_completed events by "free", which is both of them.
+    """Replace lone free_requested or free_completed events by "free", which stands for both.
 
-    Recordings may leave one of the two kinds out. A lone kind needs a proof, because a file may
-    begin or end between the two events of a free: an allocation of the trace that is completed
-    without a request, or a request without a block that still waits.
+    Recordings may omit one of the two kinds. That must be proven, because a file may begin or end
+    between the two events of a free: by an allocation in the trace that is completed without a
+    request, or by a request without a block that still waits.
     """
     kinds = {event["action"] for event in trace} & {"free_requested", "free_completed"}
     if len(kinds) != 1:
@@ -178,7 +178,7 @@ def frees_without_alloc(trace):
 
 
 def plausible(size):
-    """No size is above 1 PiB: larger ones in a file are reported and lowered to that."""
+    """Limit a size to 1 PiB, as the engine does, which also reports larger ones."""
     return None if size is None else min(size, 1 << 50)
 
 

@@ -56,7 +56,7 @@ Owner owner_of_path(const char* path) {
   if (path == nullptr) return Owner::kOther;
   const char* const slash = std::strrchr(path, '/');
   const char* const name = slash != nullptr ? slash + 1 : path;
-  // The cached adapter is loaded from memory: /proc/self/fd/./N.
+  // The cached adapter is loaded from memory, through /proc/self/fd/./N.
   for (const char* part : {"plimsoll", "_record.", "_core."}) {
     if (std::strstr(name, part) != nullptr) return Owner::kPlimsoll;
   }
@@ -105,7 +105,7 @@ struct Walk {
   int depth = 0;
 };
 
-// The nearest caller outside the C and C++ libraries.
+// Finds the nearest caller outside the C and C++ libraries.
 _Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const std::uintptr_t address = _Unwind_GetIP(context);
@@ -177,7 +177,7 @@ Function* next(const char* name) {
 [[gnu::constructor]] void prepare() {
   list_objects();
   Walk walk;
-  _Unwind_Backtrace(look_at_frame, &walk);  // loads what it needs
+  _Unwind_Backtrace(look_at_frame, &walk);  // loads its libraries now
 }
 
 }  // namespace
@@ -185,7 +185,7 @@ Function* next(const char* name) {
 #define CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// The n-th to the `last`-th call of a kind from now on fail; 0: none, they are only counted.
+// From now on, the n-th to the `last`-th call of a kind fail. 0: calls are only counted.
 EXPORTED void failing_calls_begin(int call, std::uint64_t first, std::uint64_t last, int shows) {
   list_objects();
   g_count = 0;
@@ -332,7 +332,7 @@ EXPORTED int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
   return real(thread, attributes, body, argument);
 }
 
-// The real one uses its caller's search path, so this must be a jump and not a call.
+// dlopen() uses its caller's search path, so this must be a tail call.
 namespace {
 using Dlopen = void*(const char*, int);
 Dlopen* g_dlopen = next<Dlopen>("dlopen");
@@ -342,7 +342,7 @@ EXPORTED void* dlopen(const char* path, int flags) {
   if (fails(kDlopen, CALLER)) path = "/a library that does not exist";
   if (path == nullptr || std::strncmp(path, "/proc/self/fd/", 14) != 0)
     return g_dlopen(path, flags);
-  void* const library = g_dlopen(path, flags);  // the adapter, whose calls count from now on
+  void* const library = g_dlopen(path, flags);  // the adapter: its calls count from now on
   list_objects();
   return library;
 }

@@ -115,7 +115,7 @@ def traced(path: str) -> list[float]:
     begin()
     losses = training.run(after_step)
     blocks.close()
-    # Results are asked for after the training, and may say that they are not to be had.
+    # Results are requested after the training, and may be unavailable.
     with contextlib.suppress(plimsoll.Error, OSError, MemoryError):
         tracer.get_layer_stats()
         tracer.export_timeline(f"{path}.json")
@@ -123,7 +123,7 @@ def traced(path: str) -> list[float]:
 
 
 def looped(path: str) -> list[float]:
-    """With the monitors that print lines."""
+    """A training with the monitors that print lines."""
     import plimsoll
 
     training = Training()

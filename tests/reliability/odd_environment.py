@@ -1,8 +1,8 @@
 """Trains in two children for each value of an environment variable: recorded and unrecorded.
 
-Reads a list of [variable, value] from stdin; prints for each a line of JSON: the output and status
-of the two children, and how long the recorded one took. A recorded child begins as a program with
-PLIMSOLL=1 does, and uses a monitor.
+Reads a list of [variable, value] from stdin. For each, prints a line of JSON: the output and status
+of both children, and how long the recorded one took. A recorded child begins like a program with
+PLIMSOLL=1, and uses a monitor.
 """
 
 import json
@@ -94,7 +94,7 @@ def main() -> None:
     adapter.compiled(adapter.CPU, lambda _: None)
     plain = None
     for variable, value in json.load(sys.stdin):
-        folder = tempfile.mkdtemp()  # no `with`: the children would leave the block when they exit
+        folder = tempfile.mkdtemp()  # no `with`: exiting children would delete the folder
         if plain is None:
             plain = in_child(folder, "PLIMSOLL_TEST", "", is_recorded=False)
         found = in_child(folder, variable, value, is_recorded=True)

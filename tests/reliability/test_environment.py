@@ -1,8 +1,8 @@
 """Invalid values of each environment variable that Plimsoll reads.
 
-The variables are found in the source; one without a case here fails the first test. A recorded
-program prints the same and ends in the same way; a command fails with one sentence. One of five
-cases runs, or all with PLIMSOLL_TEST_EVERY=1.
+The variables are found in the source; the first test fails if one has no case here. A recorded
+program prints the same and ends the same way; a command fails with one sentence. One of five cases
+runs, or all with PLIMSOLL_TEST_EVERY=1.
 """
 
 import json
@@ -158,7 +158,7 @@ def assert_as_unrecorded(row):
 
 def test_a_recorded_program_runs_as_before(tmp_path):
     cases = [[name, value] for name in sorted(RECORDED) for value in odd_values(tmp_path)]
-    cases.remove(["CXX", ""])  # as if it were not set: the adapter is compiled
+    cases.remove(["CXX", ""])  # the same as unset: the adapter is compiled
     cases.remove(["CXX", " "])
     cases = cases[:: int(os.environ.get("PLIMSOLL_TEST_EVERY", "5"))]
     rows = run_recorded(cases)

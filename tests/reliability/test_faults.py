@@ -36,7 +36,7 @@ def test_a_call_that_fails_changes_no_training(words):
 
 
 def test_a_malloc_that_fails_in_a_tracer_changes_no_training():
-    """It makes 7,500 of them, so fewer are tried."""
+    """The tracer makes 7,500 calls, so only a few are tried."""
     check(["--every", "499", "--call", "malloc"], ("tracer",))
 
 

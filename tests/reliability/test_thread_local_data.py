@@ -1,7 +1,7 @@
-"""Thread-local data is in memory that each thread has from its start.
+"""Thread-local data are in memory that each thread has from its start.
 
-Otherwise a thread's first use allocates it, and glibc ends the program if that fails
-(src/base/per_thread.h). A process has little such memory for all its libraries.
+Otherwise, a thread's first use would allocate them, and glibc ends the program if that fails
+(src/base/per_thread.h). All libraries of a process share a small amount of such memory.
 """
 
 import re

@@ -1,4 +1,4 @@
-// What tests ask about a drawing.
+// Queries for drawings in tests.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<Kind> shapes(const page::Drawing& drawing) {
   return found;
 }
 
-// Of all texts, with their tails.
+// The content of all texts, including their tails.
 inline std::vector<std::string> texts(const page::Drawing& drawing) {
   std::vector<std::string> found;
   for (const page::Text& text : shapes<page::Text>(drawing)) {
@@ -44,7 +44,7 @@ inline std::vector<std::string> tooltips(const page::Drawing& drawing) {
   return found;
 }
 
-// The rectangle whose tooltip begins like this; a failure of the test if there is none.
+// The rectangle whose tooltip begins with this text; fails the test if there is none.
 inline page::Rect rect_with(const page::Drawing& drawing, std::string_view tooltip) {
   for (const page::Rect& rect : shapes<page::Rect>(drawing)) {
     if (rect.hint.tooltip.starts_with(tooltip)) return rect;
@@ -66,8 +66,7 @@ inline TextBox box_of(const page::Text& text) {
   return {left, left + width, text.y - text.size * 0.75, text.y};
 }
 
-// What a reader would complain about: texts on top of each other, or cut off at an edge; "" if
-// there is nothing.
+// What a reader would complain about: texts that overlap or that an edge cuts off; "" if none do.
 inline std::string illegible(const page::Drawing& drawing) {
   std::string out;
   const std::vector<page::Text> all = shapes<page::Text>(drawing);

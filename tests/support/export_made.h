@@ -26,7 +26,7 @@ class TextOutput final : public exporters::Output {
   std::string text;
 };
 
-// One level, one bucket an event; the value of each series is the number of the event in bytes.
+// A timeline with one level and one bucket per event; each series has the event's number as bytes.
 inline report::Timeline counting_timeline(const model::DeviceTrace& device) {
   report::Timeline timeline;
   if (device.events.size() == 0) return timeline;
@@ -44,7 +44,7 @@ inline report::Timeline counting_timeline(const model::DeviceTrace& device) {
   return timeline;
 }
 
-// The point in time of each device is its end.
+// A report in which the point in time of each device is its end.
 inline report::Report report_at_end(const model::Trace& trace) {
   report::Report report;
   report.source.path = "made.pickle";

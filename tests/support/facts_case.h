@@ -1,4 +1,4 @@
-// What several tests of the rules share: facts made by hand.
+// Facts made by hand, which several tests of the rules share.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::analysis::findings {
 
-// One device whose report the test fills in.
+// One device, whose report the test fills in.
 class FactsCase {
  public:
   FactsCase() { maker.on(model::Device{}); }

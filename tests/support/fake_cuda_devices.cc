@@ -1,5 +1,5 @@
-// A libcuda.so.1 of the tests: its devices are the UUIDs in $FAKE_CUDA, hexadecimal digits without
-// dashes, a space between two. Without that variable it is not initialised.
+// A libcuda.so.1 for tests. Its devices are the UUIDs in $FAKE_CUDA: hexadecimal digits without
+// dashes, separated by spaces. Without that variable, initialization fails.
 #include <cstdlib>
 #include <sstream>
 #include <string>

@@ -1,5 +1,5 @@
-// A libnvidia-ml.so.1 for tests: simulates the devices of the text file that $FAKE_NVML names, read
-// at every call. With FAKE_NVML_OLD only the first version of each function exists.
+// A libnvidia-ml.so.1 for tests. It simulates the devices in the text file $FAKE_NVML, which it
+// reads at every call. With FAKE_NVML_OLD, only the first version of each function exists.
 //
 //   driver 550.54.15
 //   device NAME|UUID|total|used|reserved|busy percent
@@ -81,7 +81,7 @@ Script read_script() {
       std::string used;
       words >> process.pid >> process.kind >> used;
       process.used = used == "na" ? UINT64_MAX : std::strtoull(used.c_str(), nullptr, 10);
-      if (last != nullptr) last->processes.push_back(process);  // the file may be partly written
+      if (last != nullptr) last->processes.push_back(process);  // the file may be incomplete
       continue;
     }
     std::getline(words, rest);
@@ -113,12 +113,12 @@ const Device* find_device(const Script& script, void* handle) {
   const std::size_t device = number % 1000 - 1;
   if (number == 0 || device >= script.devices.size()) return nullptr;
   if (number < 1000) return &script.devices[device];
-  const std::size_t instance = number / 1000 - 1;  // possibly of an earlier script
+  const std::size_t instance = number / 1000 - 1;  // possibly from an earlier script
   const std::vector<Device>& instances = script.devices[device].instances;
   return instance < instances.size() ? &instances[instance] : nullptr;
 }
 
-// The script may have changed since the handle was returned: then a device without data.
+// If the script has changed since the handle was returned, this may be a device without data.
 const Device& device_of(const Script& script, void* handle) {
   static const Device gone;
   const Device* found = find_device(script, handle);
@@ -160,7 +160,7 @@ int list(const Script& script, void* handle, const std::string& kind, unsigned* 
 
 }  // namespace
 
-// Every function begins with this: the script, and the scripted answer.
+// The beginning of every function: the script, and the scripted answer.
 #define PLAY(function) \
   Script script;       \
   if (const int answer = play(function, script); answer != 0) return answer
@@ -245,7 +245,7 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void** ins
 
 int nvmlDeviceGetMemoryInfo_v2(void* device, void* memory) {
   PLAY("nvmlDeviceGetMemoryInfo_v2");
-  if (*static_cast<unsigned*>(memory) != 0x02000028) return 25;  // of another version
+  if (*static_cast<unsigned*>(memory) != 0x02000028) return 25;  // another version
   const Device& found = device_of(script, device);
   auto* reported = static_cast<unsigned long long*>(memory) + 1;
   reported[0] = found.total;

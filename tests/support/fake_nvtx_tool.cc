@@ -1,5 +1,5 @@
-// A tool that reads NVTX, as Nsight Systems' library does: it writes every call into the file that
-// FAKE_NVTX_LOG names, one a line, with the thread first. With FAKE_NVTX_REFUSES it refuses to
+// A tool that receives NVTX, like Nsight Systems' library: it writes every call into the file
+// FAKE_NVTX_LOG, one per line, beginning with the thread. With FAKE_NVTX_REFUSES it refuses to
 // initialize. NVTX's types and numbers are deliberately declared a second time here.
 #include <sys/syscall.h>
 #include <unistd.h>

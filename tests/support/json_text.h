@@ -23,7 +23,7 @@ class JsonValue {
  public:
   enum class Kind : std::uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
   Kind kind = Kind::kNull;
-  std::string text;  // of a string or a number
+  std::string text;  // the text of a string or a number
   std::vector<JsonValue> items;
   std::map<std::string, JsonValue, std::less<>> members;
 
@@ -93,7 +93,7 @@ class JsonTree : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, JsonTree
   std::string key_;
 };
 
-// The error in the text; empty if it is one JSON document in UTF-8.
+// Parses one JSON document in UTF-8. Returns the error; empty if there is none.
 inline std::string read_json(std::string_view text, JsonValue& root) {
   constexpr unsigned kFlags =
       rapidjson::kParseValidateEncodingFlag | rapidjson::kParseNumbersAsStringsFlag;

@@ -23,7 +23,7 @@ class MadeMachine {
   void add_process(int pid, int parent_pid, const std::string& name, const std::string& command,
                    int rss_kib) const {
     const std::string folder = "/proc/" + std::to_string(pid);
-    const std::string rss = std::to_string(rss_kib);  // in stat of pages
+    const std::string rss = std::to_string(rss_kib);  // stat counts pages
     write(folder + "/stat",
           std::to_string(pid) + " (" + name + ") S " + std::to_string(parent_pid) +
               " 1 1 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 98765 1 " + rss + " 1\n");

@@ -47,7 +47,7 @@ inline DeviceMemory made_gpu() {
   return gpu;
 }
 
-// 12,000 MB used, of which torch has reserved 10,000.
+// 12,000 MB are used, of which torch has reserved 10,000.
 inline DeviceBar made_bar() {
   const auto part = [](const char* kind, std::int64_t mb) {
     return DevicePart{.kind = kind, .size_bytes = mb * static_cast<std::int64_t>(kMb)};

@@ -1,5 +1,5 @@
-// For tests of rules: a native recording of one device, or a snapshot with inferred categories,
-// written by hand, whose peak is its end unless a test names another event.
+// A handwritten recording for tests of rules: a native recording of one device, or a snapshot with
+// inferred categories. Its peak is its end unless a test names another event.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,6 @@ using tests::kMib;
 
 class Case {
  public:
-  // One explanation of the peak.
   Findings run(void (*explain)(Peak&, Explanations&)) {
     explain_ = explain;
     return run(+[](const Facts& facts) {
@@ -67,9 +66,9 @@ class Case {
   std::string point_name = "peak";
   std::string peak_phase = "backward";
   std::string peak_layer;
-  std::optional<std::uint64_t> peak_at_event;  // of the device; none: its last
+  std::optional<std::uint64_t> peak_at_event;  // the peak's event; none: the last event
   bool is_snapshot = false;
-  std::string category_before;  // of a snapshot: what was live before the first event
+  std::string category_before;  // in a snapshot: of memory live before the first event
 
  private:
   static inline void (*explain_)(Peak&, Explanations&) = nullptr;

@@ -1,6 +1,6 @@
-// The content of a pickle as Python's repr() would print it: a slow, obvious unpickler for tests,
-// which accepts only the content of a snapshot and is strict: frames tile the file, batches have at
-// most 1000 items, nothing is recalled that was not remembered, one value is left.
+// The content of a pickle as Python's repr() would print it: a slow, obvious unpickler for tests.
+// It accepts only the content of a snapshot, and is strict: frames cover the file without gaps,
+// batches have at most 1000 items, only remembered values are recalled, exactly one value is left.
 #pragma once
 
 #include <bit>

@@ -15,7 +15,7 @@ namespace plimsoll::tests {
 struct PngImage {
   std::size_t width = 0;
   std::size_t height = 0;
-  std::vector<std::uint8_t> bytes;  // three a pixel
+  std::vector<std::uint8_t> bytes;  // three per pixel
 
   std::array<int, 3> pixel(std::size_t x, std::size_t y) const {
     const std::size_t at = (y * width + x) * 3;
@@ -60,7 +60,7 @@ class PngReader {
     }
     return value;
   }
-  // Bit by bit, to be independent of the tables under test.
+  // Computed bit by bit, to be independent of the tables under test.
   static std::uint32_t slow_crc(std::string_view bytes) {
     std::uint32_t crc = ~0u;
     for (const char byte : bytes) {
@@ -103,7 +103,7 @@ class PngReader {
   };
   std::uint32_t symbol(const Code& code) {
     std::uint32_t value = 0;
-    std::uint32_t first = 0;  // the first code of the length
+    std::uint32_t first = 0;  // the first code of this length
     std::uint32_t index = 0;  // its symbol
     for (unsigned length = 1; length <= 15; ++length) {
       value |= bits(1);
@@ -112,7 +112,7 @@ class PngReader {
       first = (first + code.counts[length]) << 1;
       value <<= 1;
     }
-    is_short_ = true;  // no such code
+    is_short_ = true;  // there is no such code
     return 0;
   }
   std::uint32_t length_of(std::uint32_t symbol) {

@@ -1,5 +1,5 @@
-// Random streams of trace file events: wild ones with arbitrary field values, and recordings as a
-// recorder makes them.
+// Random streams of trace file events: wild ones with arbitrary field values, and recordings like
+// those of a recorder.
 #pragma once
 
 #include <cstdint>

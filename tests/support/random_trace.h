@@ -1,6 +1,5 @@
-// Random traces for property tests: the same seed gives the same trace on every machine. Recording
-// begins late, frees may be missing, and the final segments agree with the events unless asked
-// otherwise.
+// Random traces for property tests. The same seed gives the same trace on every machine. Recording
+// begins late, frees may be missing, and the final segments agree with the events by default.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ struct RandomTraceOptions {
     kConsistent,
     kUnrelated
   } final_state = FinalState::kConsistent;
-  // As the native recorder records it: layers, categories, phases, tensors, flags and marks.
+  // The data that the native recorder has: layers, categories, phases, tensors, flags and marks.
   enum class Reporting : std::uint8_t {
     kStacksOnly,
     kEverything
@@ -54,7 +53,7 @@ class RandomTrace {
     bool is_pending = false;
   };
 
-  // Not std::uniform_int_distribution: libraries differ.
+  // std::uniform_int_distribution is not used, because its results differ between libraries.
   std::uint32_t below(std::uint32_t limit) { return static_cast<std::uint32_t>(random_() % limit); }
   std::uint64_t next_address() { return last_address_ += 1 << 20; }
 

@@ -1,6 +1,6 @@
-// What src/config makes of a YAML file, for tests/test_config_conformance.py: its options that are
-// not at their default, a line each, behind "ok"; or the code of the error and its sentence. Paths
-// come on stdin, a line each; a line "." ends each answer.
+// The result of src/config for a YAML file, for tests/test_config_conformance.py: "ok" and a line
+// for each option that is not at its default, or the code of the error and its sentence. Paths come
+// on stdin, one per line; a line "." ends each answer.
 #include <iostream>
 #include <string>
 

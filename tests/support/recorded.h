@@ -1,4 +1,4 @@
-// Recordings in tests: a short way to start them; stopped at the end of the scope, and replayed.
+// Recordings in tests: started in one line, stopped at the end of the scope, and replayed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,6 @@ namespace plimsoll::tests {
 
 inline const plimsoll_recorder_api& api() { return *plimsoll_recorder(); }
 
-// The context of the calling thread.
 inline plimsoll_context* here() { return api().context(); }
 
 inline std::uint32_t name(std::string_view text) { return api().name(text.data(), text.size()); }
@@ -65,7 +64,7 @@ class Recorded {
   std::uint64_t peak_bytes(int reset = 0) const {
     return plimsoll_recording_peak_bytes(recording_, reset);
   }
-  // The content of a file now.
+  // Replays the current content of the file.
   TraceReplay replay() const {
     std::size_t size_bytes = 0;
     void* bytes = plimsoll_recording_copy(recording_, &size_bytes);

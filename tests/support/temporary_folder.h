@@ -1,4 +1,4 @@
-// A folder of its own for each test, even if tests run in parallel; deleted with the object.
+// A separate folder for each test, even if tests run in parallel; deleted with the object.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The timeline, for tests of the passes that depend on it.
+// The timeline pass, for tests of the passes that depend on it.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The differences of two traces, ignoring row numbers of their small tables: for tests that write a
-// trace and read it again.
+// The differences of two traces, except for row numbers in their small tables. For tests that write
+// a trace and read it again.
 #pragma once
 
 #include <algorithm>

@@ -54,8 +54,8 @@ using AnyEvent = EventList<>
 
 inline std::string n(auto value) { return " " + std::to_string(value); }
 
-// Every field of a record as text: equal text, equal record. Fields that a record need not have are
-// left out where none of them is set.
+// Every field of a record as text: equal texts mean equal records. Optional fields are omitted if
+// none of them is set.
 template <typename Record>
 std::string fields_text(const Record& record) {
   std::string text;
@@ -96,7 +96,7 @@ inline void encode(format::Encoder& encoder, const AnyEvent& event) {
   std::visit(Give{encoder}, event);
 }
 
-// What a file says, definitions and events apart, each as text.
+// The content of a file: definitions and events separately, each as text.
 struct ReadBack : format::NoRecords {
 #define PLIMSOLL_FAMILY(Struct, method, number) \
   void on_##method(const format::Struct& e) { event(e); }
@@ -150,7 +150,7 @@ inline ReadFile read_file(std::span<const std::byte> bytes, std::size_t piece = 
   format::Decoder<ReadBack> decoder(file.read);
   while (!bytes.empty()) {
     const std::size_t count = std::min(piece, bytes.size());
-    // A copy of exactly this size: a read beyond it is one that the sanitizer sees.
+    // A copy of exactly this size, so that the sanitizer detects reads beyond it.
     const std::vector<std::byte> copy(bytes.begin(),
                                       bytes.begin() + static_cast<std::ptrdiff_t>(count));
     decoder.push(copy);

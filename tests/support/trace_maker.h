@@ -1,5 +1,5 @@
-// TraceMaker: writes small traces concisely in tests. Events go to the device last named by on();
-// times are one microsecond apart unless at() says otherwise.
+// TraceMaker: a concise way to write small traces in tests. Events go to the device last named by
+// on(). Times are one microsecond apart unless at() says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct FrameText {
   std::string_view function;
 };
 
-// The data of a native recording about an allocation, without its size.
+// What a native recording reports about an allocation, apart from its size.
 struct Reported {
   std::string_view layer = {};
   std::string_view category = {};
@@ -111,7 +111,7 @@ class TraceMaker {
                          std::string_view shape = {}) {
     return builder_.add_tensor(model::Tensor{string(name), string(dtype), string(shape)});
   }
-  // The marks are between the last event and the next.
+  // Marks are placed between the last event and the next one.
   TraceMaker& step(std::uint64_t number) { return mark(model::MarkKind::kStep, number, {}); }
   TraceMaker& begin_region(std::string_view name) {
     return mark(model::MarkKind::kRegionBegin, 0, name);
@@ -122,7 +122,7 @@ class TraceMaker {
   TraceMaker& begin_backward() { return mark(model::MarkKind::kBackwardBegin, 0, {}); }
   TraceMaker& end_backward() { return mark(model::MarkKind::kBackwardEnd, 0, {}); }
 
-  // A run of Python's garbage collector. What it frees has the flag kCollected.
+  // Begins a run of Python's garbage collector. Memory that it frees has the flag kCollected.
   TraceMaker& begin_collection(bool is_full) {
     builder_.collections_known();
     builder_.add_mark({model::MarkKind::kCollectionBegin, time_ns_, 0, {}, is_full});
@@ -138,14 +138,14 @@ class TraceMaker {
     return mark(model::MarkKind::kLayerEnd, 0, path);
   }
 
-  // Requested and completed, two events.
+  // Adds two events: requested and completed.
   TraceMaker& free(std::uint64_t address, std::uint64_t size_bytes,
                    model::StackId stack = model::kNoStack) {
     event(model::Action::kFreeRequested, address, size_bytes, stack);
     return event(model::Action::kFreeCompleted, address, size_bytes, stack);
   }
 
-  // One event, as the native recorder writes it for the CPU.
+  // Adds one event, as the native recorder writes it for the CPU.
   TraceMaker& free_immediately(std::uint64_t address, std::uint64_t size_bytes) {
     return event(model::Action::kFree, address, size_bytes);
   }

@@ -1,4 +1,4 @@
-"""Waits for what another process or thread does."""
+"""Waits for other processes or threads."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ namespace plimsoll::tests {
 struct XmlElement {
   std::string name;
   std::map<std::string, std::string> attributes;
-  std::string text;  // its own, without that of its children
+  std::string text;  // without the text of its children
   std::vector<XmlElement> children;
 
   std::string attribute(const std::string& key) const {

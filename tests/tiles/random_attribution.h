@@ -1,4 +1,4 @@
-// What a recorder may know about an allocation, at random: stack, layer, operator, category, ...
+// Random attributes of allocations that a recorder may know: stack, layer, operator, category, ...
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class RandomAttribution {
 
   model::StackId stack() { return one_in(5) ? model::kNoStack : stacks_[below(5)]; }
 
-  // Fills in the site of an alloc event, except its stack.
+  // Fills in the site of an alloc event, except for its stack.
   model::Hindsight attribute(model::Event& event) {
     static constexpr std::array<std::string_view, 6> kLayers = {
         "", "Net", "Net.down", "Net.down.0.conv", "Net.up.1", "Loss"};

@@ -25,25 +25,25 @@ struct RandomMemoryOptions {
   std::size_t operations = 150;
   std::uint32_t devices = 2;
   enum class Times : std::uint8_t { kAscending, kBackwards, kUnknown } times = Times::kAscending;
-  bool frees_in_reverse = false;  // else in random order
+  bool frees_in_reverse = false;  // otherwise in random order
   bool has_block_sizes = false;
   bool has_final_state = true;
   bool has_steps = true;
-  bool is_contradictory = false;  // events that no allocator makes
+  bool is_contradictory = false;  // includes events that no allocator makes
 };
 
 // The true state of a device.
 struct DeviceState {
-  std::int64_t live_bytes = 0;  // as tables count them
+  std::int64_t live_bytes = 0;  // as the report's tables count them
   std::int64_t reserved_bytes = 0;
 };
 
 struct KnownMemory {
   model::Trace trace;
-  // By device, in the trace's order.
+  // By device, in the order of the trace.
   std::vector<DeviceState> before;
-  std::vector<std::vector<DeviceState>> after;  // each event
-  std::vector<std::int64_t> unknown_bytes;  // live throughout, and in no event and no final block
+  std::vector<std::vector<DeviceState>> after;  // by device: after each event
+  std::vector<std::int64_t> unknown_bytes;      // by device: live throughout, in no event or block
 };
 
 class RandomMemory {
@@ -91,7 +91,7 @@ class RandomMemory {
     std::uint64_t size = 0;
     model::StackId stack;
     bool is_pending = false;
-    bool is_silent = false;  // no event mentions it
+    bool is_silent = false;  // absent from all events
   };
   struct Segment {
     std::uint64_t address = 0;
@@ -108,13 +108,13 @@ class RandomMemory {
   };
   struct Device {
     std::vector<Segment> segments;
-    std::vector<Place> live;  // in order of allocation; segments that are gone have no blocks
+    std::vector<Place> live;  // in order of allocation; none in freed segments
     std::uint64_t next_address = 0;
     DeviceState before;
     std::vector<DeviceState> after;
   };
 
-  // Not std::uniform_int_distribution: libraries differ.
+  // std::uniform_int_distribution is not used, because its results differ between libraries.
   std::uint32_t below(std::uint32_t limit) { return static_cast<std::uint32_t>(random_() % limit); }
   bool one_in(std::uint32_t n) { return below(n) == 0; }
 
@@ -135,7 +135,7 @@ class RandomMemory {
     return state;
   }
 
-  // What is live before the first event.
+  // Creates what is live before the first event.
   void prepare(std::uint32_t d) {
     builder_.name_device(name_of(d));
     Device& device = devices_[d];
@@ -195,7 +195,7 @@ class RandomMemory {
     return place;
   }
 
-  // First fit, else a new segment or a new page.
+  // First fit, or else a new segment or page.
   Place place_for(std::uint32_t d, std::uint64_t size, bool is_small, model::StreamId stream,
                   model::PoolId pool) {
     Device& device = devices_[d];
@@ -227,7 +227,7 @@ class RandomMemory {
                  segment, segment.address, segment.size);
     return {device.segments.size() - 1, segment.address};
   }
-  // What a request of that size adds: whole pages, or a segment that leaves a small tail.
+  // The bytes that a request of this size adds: whole pages, or a segment that leaves a small tail.
   static std::uint64_t new_bytes(const Segment& segment, std::uint64_t size) {
     const std::uint64_t page = segment.is_small ? kSmallBytes : kLargeBytes;
     if (!segment.is_expandable && size > kLargeBytes / 2) {
@@ -292,7 +292,8 @@ class RandomMemory {
     }
   }
 
-  // The true state is then unknown; only what the trace itself implies can be checked.
+  // Adds a contradictory event. The true state is then unknown, so tests can check only what the
+  // trace implies.
   void contradict(std::uint32_t d) {
     Device& device = devices_[d];
     const std::uint64_t address =
@@ -313,7 +314,7 @@ class RandomMemory {
     event.pool = segment.pool;
     emit(d, action, address, size, event, {});
   }
-  // `event` has the site and the padding.
+  // `event` already has the site and the padding.
   void emit(std::uint32_t d, model::Action action, std::uint64_t address, std::uint64_t size,
             model::Event event, const model::Hindsight& hindsight) {
     if (!is_recording_) return;

@@ -1,4 +1,4 @@
-// What tiles must compute, written as the definitions read: slowly, and without their code.
+// Slow references for tiles, which follow the definitions and share no code with the tiles.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline bool is_live(const model::DeviceTrace& device, std::size_t row, std::int6
   return end == model::kNone || end > point;
 }
 
-// The bytes of a lifetime: of its first event, or else of its final block.
+// The bytes of a lifetime, from its first event or else from its final block.
 inline std::uint64_t bytes_of(const model::Trace& trace, const model::DeviceTrace& device,
                               std::size_t row) {
   const std::uint32_t block = device.lifetimes.block[row];
@@ -43,7 +43,7 @@ struct Totals {
   std::uint64_t reserved_bytes = 0;
 };
 
-// The change from before the first event to after `point`.
+// The change of the totals from before the first event to after `point`.
 inline Totals change_until(const model::DeviceTrace& device, std::int64_t point) {
   using model::Action;
   Totals change;
@@ -78,8 +78,8 @@ inline double elapsed_ns(const model::DeviceTrace& device, std::size_t event) {
   return first == model::kNoTime ? 0 : static_cast<double>(latest - first);
 }
 
-// The step of an event, from 0: the number of step marks before it that count. Those before the
-// first event of a truncated history do not.
+// The step of an event, from 0: the number of preceding step marks. Marks before the first event of
+// a truncated history do not count.
 inline std::size_t step_number(const model::Trace& trace, const model::DeviceTrace& device,
                                std::size_t event) {
   std::size_t steps = 0;

@@ -1,5 +1,5 @@
-// Tiles against slow references and against the passes of the report, on random recordings. Every
-// equation holds to the byte.
+// Compares tiles with slow references and with the passes of the report, on random recordings.
+// Every equation holds to the byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ std::vector<Column> all_columns(const Case& on, const Axis& axis, std::size_t co
   return columns(on.device, axis, on.baseline(), 0, axis.end(), count);
 }
 
-// After each event, and before the first.
+// Points after each event, and before the first one.
 std::vector<std::int64_t> every_point(const Case& on, std::int64_t step) {
   std::vector<std::int64_t> points;
   for (std::int64_t p = kBeforeFirst; p < on.event_count(); p += step) points.push_back(p);
@@ -407,7 +407,7 @@ TEST(TilesProperty, the_largest_groups_keep_every_byte) {
   });
 }
 
-// The rectangles of one point, by base.
+// The rectangles at one point, by base.
 std::map<std::uint64_t, const Rectangle*> at_point(const Rectangles& all, std::size_t point) {
   std::map<std::uint64_t, const Rectangle*> found;
   for (const Rectangle& rectangle : all.rectangles) {
@@ -417,7 +417,8 @@ std::map<std::uint64_t, const Rectangle*> at_point(const Rectangles& all, std::s
   return found;
 }
 
-// Every allocation of at least min_bytes has its place; the rest of each band is a remainder.
+// Checks that every allocation of at least min_bytes has its place; the rest of each band is a
+// remainder.
 void check_stack(const Case& on, const Groups& groups, const std::vector<std::int64_t>& points,
                  const Rectangles& all) {
   for (std::size_t p = 0; p < points.size(); ++p) {
@@ -448,7 +449,7 @@ void check_stack(const Case& on, const Groups& groups, const std::vector<std::in
   }
 }
 
-// One allocation's rectangles that touch and have the same base would be one.
+// Checks that no two adjacent rectangles of one allocation have the same base.
 void check_merged(const Rectangles& all) {
   for (std::size_t i = 1; i < all.rectangles.size(); ++i) {
     const Rectangle& before = all.rectangles[i - 1];
@@ -486,7 +487,7 @@ TEST(TilesProperty, rectangles_keep_within_their_budget) {
       const Rectangles all = rectangles(on.trace, on.device, groups, points, 1'000, budget);
       ASSERT_LE(all.rectangles.size(), budget);
       check_stack(on, groups, points, all);
-      // Half of the minimum is too little, unless that is what was asked for.
+      // Half of the minimum would be too little, unless it is the requested minimum.
       ASSERT_EQ(all.is_minimum_raised, all.min_bytes > 1'000);
       if (!all.is_minimum_raised) continue;
       const Rectangles more =
@@ -545,7 +546,7 @@ TEST(TilesProperty, segments_are_covered_and_sum_to_the_reports_fragmentation) {
   });
 }
 
-// The pages that a free range touches: pinned if a block touches one, too.
+// Checks the pages that a free range touches: they are pinned if a block touches them too.
 void check_free_range(const Case& on, const SegmentParts& segment, const SegmentPart& range) {
   const std::uint64_t large_or_small =
       segment.segment.type == model::SegmentType::kSmall ? 2 << 20 : 20 << 20;
@@ -605,7 +606,7 @@ TEST(TilesProperty, the_blocks_of_segments_are_the_active_lifetimes) {
   });
 }
 
-// Whatever the events say, charts follow their definitions.
+// Charts follow their definitions even if the events contradict each other.
 TEST(TilesProperty, contradictory_recordings_do_no_harm) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     RandomMemoryOptions options = options_of(seed);

@@ -1,6 +1,6 @@
 // A libcuda.so.1 for tests: two devices of $FAKE_CUDA_BYTES each (default 1 GiB), whose addresses
-// are not mapped. It counts its allocations, and at exit writes the counts as lines "NAME VALUE" to
-// $FAKE_CUDA_REPORTS.PID. It refuses frees of unknown addresses, and the next free after
+// are not mapped. It counts its allocations; at exit it writes the counts as lines "NAME VALUE" to
+// $FAKE_CUDA_REPORTS.PID. It refuses to free unknown addresses, and refuses the next free after
 // fake_refuse().
 #include <unistd.h>
 

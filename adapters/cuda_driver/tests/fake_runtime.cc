@@ -1,5 +1,5 @@
-// A CUDA runtime for tests. It finds the driver as NVIDIA's does, whether shared or linked into the
-// program: dlopen, dlsym of cuGetProcAddress_v2, and the rest from there.
+// A CUDA runtime for tests. It finds the driver as NVIDIA's runtime does, whether shared or linked
+// into the program: dlopen, dlsym of cuGetProcAddress_v2, and everything else from there.
 #include "fake_runtime.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
-// A program that requests CUDA memory as its arguments say, one after the other:
+// A program that requests CUDA memory as its arguments say, one after another:
 //   plugin:N (of the asking library, opened at run time with RTLD_LOCAL)
 //   malloc:N managed:N async:N ptsz:N pool:DEVICE.N host:N hostalloc:N pitch:WxH 3d:WxHxD library:N
 //   next:N (dlsym(RTLD_NEXT); N: whether the linker knows a runtime)
-//   driver:N (cuMemAlloc_v2 by dlsym) old (what must stay unwrapped) missing (what is not there)
+//   driver:N (cuMemAlloc_v2 by dlsym) old (must stay unwrapped) missing (does not exist)
 //   free (the last one) free-all bad-free refuse (the driver refuses the next free) device:N reset
 //   create:N map unmap release retain (of the last physical memory)
 //   cost:N (prints what a pair of N cudaMalloc and cudaFree takes of the thread's time)
@@ -52,7 +52,7 @@ void check(bool is_right, const char* what) {
   _exit(99);
 }
 
-// By reference: the call that fills the address in is an argument too.
+// Takes the address by reference, because the call that fills it in is an argument too.
 int keep(int result, void* const& address, Held::Kind kind) {
   if (result == 0) held.push_back({address, kind});
   return result;
@@ -276,7 +276,7 @@ int act(const std::string& word, const std::string& value) {
   if (word == "_exit") _exit(static_cast<int>(n));
   if (word == "abort") std::abort();
   if (word == "kill") raise(SIGKILL);
-  if (word == "errno") {  // the driver's, not ours
+  if (word == "errno") {  // the driver's errno, not the library's
     check(errno == n, "errno");
     return 0;
   }

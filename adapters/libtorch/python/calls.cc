@@ -17,7 +17,7 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// The original slots. The types are retained while our function is in them.
+// The original slots. The types are retained while their slots contain our function.
 std::unordered_map<PyTypeObject*, ternaryfunc>& originals() {
   static Immortal<std::unordered_map<PyTypeObject*, ternaryfunc>> slots;
   return slots.get();
@@ -117,7 +117,7 @@ void end_call(ThreadState& thread, const SavedContext& saved) {
 PyTypeObject* g_root_class = nullptr;
 Py_ssize_t g_direct_subclasses = 0;  // of g_root_class, when they were watched last
 
-// CPython's own count; -1 if it keeps none.
+// CPython's count of direct subclasses; -1 if it keeps none.
 Py_ssize_t direct_subclasses(PyTypeObject* type) {
   auto* subclasses = static_cast<PyObject*>(type->tp_subclasses);
   return subclasses != nullptr && PyDict_Check(subclasses) != 0 ? PyDict_Size(subclasses) : -1;
@@ -127,7 +127,7 @@ Py_ssize_t direct_subclasses(PyTypeObject* type) {
 struct Call {
   ThreadState* thread = nullptr;  // null: this call is not observed
   std::uint32_t layer = 0;
-  bool is_root = false;  // of a forward
+  bool is_root = false;  // the outermost call of a forward
   bool has_wrappers = false;
   bool is_wrapped = false;  // the call of the wrapper, which is running, counts as the layer's call
   SavedContext saved;

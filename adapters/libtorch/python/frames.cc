@@ -1,8 +1,8 @@
 // Reads Python stacks without the GIL. This is safe because a thread's frames change only while
-// that thread runs Python, and here it runs us. Each frame retains its code object. A stack is
-// identified by its (code, instruction) pairs; their names and lines are resolved once, under the
-// GIL, at the end of the operator, while the frames still exist. From then on we retain the code
-// object, so that the pair keeps its meaning.
+// that thread runs Python, and here it runs this code. Each frame retains its code object. A stack
+// is identified by its (code, instruction) pairs. Their names and lines are resolved only once,
+// under the GIL, at the end of the operator, while the frames still exist. From then on this file
+// retains the code object, so that the pair keeps its meaning.
 #include "python/frames.h"
 
 #include <Python.h>
@@ -30,13 +30,13 @@ namespace plimsoll::libtorch {
 struct StackCache {
   struct Slot {
     std::uint64_t hash = 0;
-    std::uint32_t begin = 0;  // in frames
+    std::uint32_t begin = 0;  // position in `frames`
     std::uint32_t count = 0;
     std::uint32_t stack = 0;  // 0: empty slot
   };
   std::vector<Slot> slots = std::vector<Slot>(1024);
   std::vector<PythonFrame> frames;
-  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> by_stack;  // in frames
+  std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> by_stack;  // positions
   std::vector<std::uint32_t> undefined;  // stacks in slots that are not defined yet
   std::vector<Slot> waiting;
   std::size_t used = 0;
@@ -99,7 +99,7 @@ struct Chain {
   // The frames from `frame` on, up to `end`; null: all.
   void add_all(InterpreterFrame* frame, const InterpreterFrame* end) {
     std::size_t size = count;
-    std::uint64_t mix = hash;  // both in registers: most operators come here
+    std::uint64_t mix = hash;  // both stay in registers: a hot loop
     for (; frame != nullptr && frame != end && size < kMaxDepth; frame = frame_before(frame)) {
       if (!read_frame(frame, frames[size])) continue;
       mix = mixed(mix, frames[size++]);
@@ -158,7 +158,8 @@ std::uint32_t name_of(PyObject* text) {
   return recorder().name(bytes, static_cast<std::size_t>(size));
 }
 
-// If there is no memory to note this, the object is retained once more.
+// Retains the code object for good. If there is no memory to note this, it is retained once more
+// each time.
 void hold(PyCodeObject* code) noexcept try {
   static Immortal<std::unordered_set<PyCodeObject*>> held;
   if (held.get().insert(code).second) Py_INCREF(code);
@@ -240,7 +241,7 @@ const void* const* position() {
 }
 
 // The line is the hook's if it is the user's code, else the forward's. Only the thread that ran the
-// forward knows its frames: another thread reports the hook's frames alone.
+// forward knows its frames; another thread reports the hook's frames alone.
 std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
   const std::uint32_t of_forward = thread.context->stack;
   // No operator runs in between: as outside one, the stack is defined immediately.

@@ -9,11 +9,12 @@ namespace plimsoll::libtorch {
 
 const StackSource& python_stacks();
 
-// Outermost frames from files below this folder are not reported: they are Plimsoll's, which run
-// the user's script.
+// Outermost frames from files below this folder are not reported: they belong to Plimsoll, which
+// runs the user's script.
 void set_runner_folder(const char* path);
 
-// The cells of a notebook: their numbers, by the file names that IPython assigns. Null: none.
+// Sets the dict with the numbers of a notebook's cells, by the file names that IPython assigns;
+// null if there is no notebook.
 void set_notebook_cells(PyObject* cells);
 
 }  // namespace plimsoll::libtorch

@@ -54,7 +54,7 @@ Node* previous_of(const Node* node) {
 Node* node_of(PyObject* object) { return reinterpret_cast<Node*>(object) - 1; }
 PyObject* object_of(Node* node) { return reinterpret_cast<PyObject*>(node + 1); }
 
-// As CPython lays out its collector: the youngest generation first.
+// The generations in CPython's layout of its collector, the youngest first.
 struct Generation {
   Node head;
   int threshold;
@@ -70,7 +70,7 @@ bool is_ring(const Node& head) {
   return previous_of(next_of(&head)) == &head && next_of(previous_of(&head)) == &head;
 }
 
-// Null if this Python's collector has another layout.
+// Returns null if this Python's collector has another layout.
 Generations* find_generations() {
 #if PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
   // The newest object is the last of the youngest ring, before the ring's head.

@@ -1,4 +1,5 @@
-// Finds the tensors, modules and optimizers among all objects of Python's garbage collector.
+// Finds the tensors, modules and optimizers among all objects that Python's garbage collector
+// tracks.
 //
 // gc.get_objects() copies every object into a list. This walks the collector's lists instead, in
 // several lanes, and can skip what earlier searches visited: new objects are always linked after
@@ -25,8 +26,8 @@ struct HeapObjects {
   std::vector<Reference> optimizers;
 };
 
-// Looks up torch.nn.Module and torch.optim.Optimizer, before the first search. False with an
-// exception set.
+// Stores torch's classes and gc.get_objects() before the first search. Returns false with an
+// exception set on failure.
 bool prepare_searches(PyTypeObject* module_class, PyTypeObject* optimizer_class);
 
 HeapObjects search_heap(HeapPart part);

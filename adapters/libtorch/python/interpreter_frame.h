@@ -14,7 +14,7 @@
 
 namespace plimsoll::libtorch {
 
-// A position in the program: the pair that the stack cache compares.
+// A position in the program. The stack cache compares these two members.
 struct PythonFrame {
   PyCodeObject* code;
   std::int64_t offset;  // in bytes, as PyCode_Addr2Line takes it

@@ -52,22 +52,22 @@ void record_objects(ThreadState& thread, const HeapObjects& objects) {
   for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
   for (const Reference& each : objects.modules) modules().find_or_add(each.get());
   modules().name_all(thread);
-  // First, so that a parameter has the name of its module, not one of its optimizer.
+  // Modules come first, so that a parameter has its name in its module, not one from an optimizer.
   if (!objects.optimizers.empty()) modules().tag_changed(thread);
   for (const Reference& each : objects.optimizers) adopt_optimizer(thread, each.get());
 }
 
-// Changes to known models and optimizers that no hook reports: a parameter whose `data` was
-// replaced, a gradient that was assigned (FSDP2 does so in backward), a state that was loaded.
+// Records changes to known models and optimizers that no hook reports: a parameter whose `data` was
+// replaced, a gradient that was assigned (as FSDP2 does in backward), a state that was loaded.
 void record_known(ThreadState& thread) {
   modules().tag_changed(thread);
   tag_optimizers(thread);
   modules().tag_gradients(thread);
 }
 
-// Only a search finds copies of modules (an average of the weights), which register nothing and may
-// never be called. One runs after the first step, and then whenever its time is at most a
-// two-thousandth of the time since the last one.
+// Copies of modules (such as an average of the weights) register nothing and may never be called,
+// so only a search finds them. A search runs after the first step, and then whenever its duration
+// is at most a two-thousandth of the time since the last one.
 class SurveyClock {
  public:
   using Clock = std::chrono::steady_clock;
@@ -185,7 +185,7 @@ PyObject* tensor_registered(PyObject* /*self*/, PyObject* args) {
   });
 }
 
-// Full mode sees the scope that torch opens around a step, which is left after an exception too.
+// Full mode observes the scope that torch opens around a step, which ends even after an exception.
 void set_lite_phase(ThreadState& thread, plimsoll_phase phase) {
   if (!g_attachment.has_operators) thread.context->phase = phase;
 }
@@ -224,8 +224,8 @@ PyObject* survey(PyObject* /*self*/, PyObject* part) {
   });
 }
 
-// describe(): right before a sample, tags what the hooks have not seen. New objects are always
-// searched, all objects only if that is due.
+// describe(): called right before a sample, tags what the hooks have not seen. Always searches new
+// objects, and all objects only if that is due.
 PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     if (g_renew_cuda != nullptr) g_renew_cuda();

@@ -22,7 +22,7 @@ std::string class_name(PyObject* object) {
   return std::string(name.substr(name.rfind('.') + 1));
 }
 
-// The attribute by which a wrapper refers to the one module inside it; null: an ordinary module.
+// The attribute by which a wrapper refers to the one module inside it; null for an ordinary module.
 const char* wrapped_attribute(PyObject* module) {
   const std::string name = class_name(module);
   if (name == "DistributedDataParallel" || name == "DataParallel") return "module";
@@ -177,7 +177,7 @@ void Modules::clear() {
   }
 }
 
-// Takes ownership of the weak reference if it returns.
+// Takes ownership of the weak reference, unless it throws.
 void Modules::keep_number(const Module& root) {
   const std::size_t mark = root.path.find('#');
   KeptNumber fresh{.weak = root.weak, .name = root.path.substr(0, mark), .number = 1};
@@ -231,7 +231,7 @@ std::uint32_t Modules::name_called(ThreadState& thread, Module& module) {
       parent != nullptr && parent->layer != 0) {  // added after its parent was named
     name_tree(thread, module, path_in(*parent, module), 0);
   } else if (thread.module_depth != 0 && thread.context->layer != 0) {
-    // Called by a module in which it is not registered: it is in a list, or was made inside the
+    // The caller is a module in which it is not registered: it is in a list, or was made inside the
     // forward.
     name_tree(thread, module, paths_[thread.context->layer] + "." + class_name(module.object), 0);
   } else {
@@ -254,8 +254,8 @@ void Modules::name_root(ThreadState& thread, Module& root) {
   name_tree(thread, root, path, 0);
 }
 
-// The lowest number that no other root of this name has, or had in an earlier recording and is
-// still live. `object`: the model, without wrappers.
+// Returns the lowest number that no other root of this name has, or had in an earlier recording if
+// it is still live. `object` is the model without wrappers.
 std::uint32_t Modules::number_of_root(PyObject* object, const std::string& name) {
   std::unordered_set<std::uint32_t>& taken = root_numbers_[name];
   std::unordered_set<std::uint32_t> kept;  // numbers of the others
@@ -360,8 +360,8 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
     module.has_wrappers = module.has_wrappers || is_wrapper;
     if (!module.tagged.has_news(*tensor)) return;
     Parameter parameter;
-    // Shared by modules: the first name stays. An optimizer's name, which has no layer, is
-    // replaced.
+    // A tensor that several modules share keeps its first name. A name from an optimizer, which has
+    // no layer, is replaced.
     if (!parameters().find(*tensor, parameter) || parameter.layer == 0) {
       const std::string name = name_of(key);
       parameter = {.name = name_id(name), .layer = module.layer, .text = name};
@@ -372,7 +372,7 @@ void Modules::tag_tensors(ThreadState& thread, Module& module) {
       gathered_parameters().add(
           *tensor, tensor_id(thread, *tensor, PLIMSOLL_ROLE_PARAMETER, parameter.name));
     }
-    // It may be from before the recording.
+    // The gradient may be from before the recording.
     if (may_read_gradients()) parameters().tag_gradient(thread, *tensor);
   });
   for_each_item(dict_of(module.object, "_buffers"), [&](PyObject* key, PyObject* value) {

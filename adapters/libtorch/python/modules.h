@@ -32,7 +32,7 @@ struct Module {
 
 class Modules {
  public:
-  // Null if the module cannot be watched.
+  // Returns null if the module cannot be watched.
   Module* find_or_add(PyObject* module);
   Module* find(PyObject* module) {
     Module*& recent = recent_of(module);
@@ -63,7 +63,7 @@ class Modules {
     return recent_[(reinterpret_cast<std::uintptr_t>(module) >> 4U) % recent_.size()];
   }
   std::uint32_t name_called(ThreadState& thread, Module& module);
-  // Null if it has none or that is dead.
+  // Returns null if the module has no parent, or the parent is dead.
   Module* parent_of(const Module& module);
   static void set_parent(Module& module, const Module& parent, std::string attribute);
   Module* root_of(Module& module);
@@ -75,7 +75,8 @@ class Modules {
   void add_children(Module& module);
   void keep_number(const Module& root);
   std::uint32_t number_of_root(PyObject* object, const std::string& name);
-  // A copy for iteration: a module that dies meanwhile is removed from modules_.
+  // Returns the modules with names. A copy, because a module that dies during an iteration is
+  // removed from modules_. Valid until the next call.
   std::vector<PyObject*>& named();
 
   std::unordered_map<PyObject*, std::unique_ptr<Module>> modules_;
@@ -99,8 +100,8 @@ Modules& modules();
 void set_module_class(PyTypeObject* type);
 bool is_module(PyObject* object);
 
-// Calls of modules set the layer: the C slot behind the call is replaced in nn.Module and each
-// subclass. Python sees no change.
+// Watches calls of modules, which set the layer: replaces the C slot behind the call in nn.Module
+// and each subclass. Python sees no change.
 void watch_calls_of(PyTypeObject* type);
 void watch_calls(PyTypeObject* root);  // and all subclasses that are not observed yet
 void watch_new_classes();              // cheap if there are none

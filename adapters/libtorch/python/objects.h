@@ -38,9 +38,9 @@ class Reference {
   PyObject* object_ = nullptr;
 };
 
-// The value of an object's own attribute; null if it has none. Never runs code of the program, such
-// as a property: an exception of that code, or of a signal handler during it, would look like
-// an internal error. `name` is interned.
+// Returns the value of an object's own attribute; null if it has none. Never runs code of the
+// program, such as a property: an exception of that code, or of a signal handler during it, would
+// look like an internal error. `name` must be interned.
 //
 // Up to CPython 3.12, asking for the dict of an object with inline attributes moves them into a
 // dict, which makes the program's own accesses ten times slower from then on.
@@ -50,7 +50,7 @@ inline Reference own_attribute(PyObject* object, PyObject* name) {
     if (value == nullptr) PyErr_Clear();
     return Reference::steal(value);
   }
-  // The class has an attribute of this name too, perhaps a property.
+  // The class also has an attribute of this name, perhaps a property.
   const Reference dict = Reference::steal(PyObject_GenericGetDict(object, nullptr));
   PyObject* value = dict ? PyDict_GetItemWithError(dict.get(), name) : nullptr;
   if (value == nullptr) PyErr_Clear();
@@ -67,7 +67,7 @@ inline bool is_finalizing() {
 
 inline PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
-// Null if it is not a tensor.
+// Returns null if the object is not a tensor.
 inline const at::Tensor* as_tensor(PyObject* object) {
   if (THPVariableClass == nullptr || object == nullptr) return nullptr;
   PyTypeObject* type = Py_TYPE(object);
@@ -79,8 +79,8 @@ inline const at::Tensor* as_tensor(PyObject* object) {
   return tensor.defined() ? &tensor : nullptr;
 }
 
-// Text of a dict's key if it is a string or an integer; of other keys only the class, because their
-// text may come from the program's code.
+// The text of a dict's key if it is a string or an integer. For other keys, only the class, because
+// their text may come from the program's code.
 inline std::string text_of(PyObject* object) {
   if (PyUnicode_Check(object) != 0) {
     const char* bytes = PyUnicode_AsUTF8(object);
@@ -98,7 +98,7 @@ inline std::uint32_t name_id(const std::string& text) {
   return recorder().name(text.data(), text.size());
 }
 
-// Calls visit(path, tensor) for each tensor in nested lists, tuples and dicts.
+// Where a tensor is among nested lists, tuples and dicts; see for_each_tensor().
 class Path {
  public:
   explicit Path(const char* text) : text_(text) {}

@@ -15,7 +15,8 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// The identity of a parameter's gradient while both keep their kind and shape.
+// A parameter's gradient and its tensor id, which is valid until the gradient's dtype or shape
+// changes.
 struct KnownGradient {
   const c10::TensorImpl* parameter = nullptr;
   std::uint64_t shape = 0;
@@ -37,7 +38,8 @@ std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
 PyObject* g_stepping = nullptr;     // the optimizer that marks the steps; not owned
 std::size_t g_steps_of_others = 0;  // since its last step
 
-// More steps than a generator waits for its discriminator: another part of the training has begun.
+// Other optimizers' steps that the marking optimizer may wait for, as a generator waits for its
+// discriminator. After more steps, another part of the training has begun.
 constexpr std::size_t kMostStepsOfOthers = 20;
 bool g_user_steps = false;
 std::uint64_t g_steps = 0;
@@ -150,8 +152,8 @@ std::uint64_t shape_of(const at::Tensor& tensor) {
   return hash;
 }
 
-// Only the gradients: they come and go with each step, and peaks are explained by their categories.
-// False if a parameter is unknown yet.
+// Tags only the gradients: they come and go with each step, and peaks are explained by their
+// categories. Returns false if a parameter is still unknown.
 bool tag_gradients(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
   std::size_t next = 0;
   bool are_known = true;

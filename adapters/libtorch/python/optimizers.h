@@ -10,7 +10,7 @@ namespace plimsoll::libtorch {
 
 // Called before and after every optimizer's step.
 void before_step(ThreadState& thread, PyObject* optimizer);
-// True if it marked a step.
+// Returns true if the optimizer's step marked a step of the training loop.
 bool after_step(ThreadState& thread, PyObject* optimizer);
 
 // Adds an optimizer that was created before attaching.

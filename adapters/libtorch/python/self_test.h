@@ -6,7 +6,7 @@
 namespace plimsoll::libtorch {
 
 // (tensor, its data_ptr(), the calling line) -> None, or one sentence that names the failed check.
-// Nothing may be attached.
+// Must not be called while hooks are attached.
 PyObject* self_test(PyObject* self, PyObject* args);
 
 }  // namespace plimsoll::libtorch

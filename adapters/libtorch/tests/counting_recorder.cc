@@ -1,4 +1,4 @@
-// A recorder that stores its calls, for tests of the adapter alone: one line an event, in order,
+// A recorder that stores its calls, for tests of the adapter alone: one line per event, in order,
 // and the live blocks. Slow and obvious.
 #include <bit>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Block {
 };
 
 std::mutex g_mutex;
-bool g_is_quiet = false;  // count only: for measuring
+bool g_is_quiet = false;  // only counts, for measurements
 std::uint64_t g_events = 0;
 std::vector<std::string> g_names{""};
 std::map<std::string, std::uint32_t> g_name_ids;

@@ -1,5 +1,5 @@
-// An allocator of the program's own, whose blocks no other deleter can free: they begin in the
-// middle of what malloc() returned.
+// A program's own allocator. No other deleter can free its blocks, because they begin in the middle
+// of what malloc() returned.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 

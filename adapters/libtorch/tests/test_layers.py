@@ -102,7 +102,7 @@ def test_a_loss_outside_modules_is_forward(recorder):
     loss = (x * 2).sum()
     events = recorder.take()
     changed = {e["instance"] for e in events if e["kind"] == "set_phase" and e["to"] == FORWARD}
-    in_operators = {e["instance"] for e in allocs(events)} - {0}  # 0: the 2, made a tensor
+    in_operators = {e["instance"] for e in allocs(events)} - {0}  # 0: the scalar 2, made a tensor
     assert in_operators
     assert in_operators <= changed
     del loss

@@ -69,7 +69,7 @@ def test_a_search_of_all_finds_what_the_collector_lists(recorder):
 
 
 def functions(count):
-    """They are in the collector's lists; there are so many that searches begin at some of them."""
+    """Functions are in the collector's lists; so many that searches begin at some of them."""
 
     def make(number):
         return lambda: number

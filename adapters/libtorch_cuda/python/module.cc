@@ -15,7 +15,7 @@ namespace {
 
 PyObject* g_on_out_of_memory = nullptr;  // guarded by the GIL
 
-// As a pending call of the interpreter's main thread.
+// Runs as a pending call of the interpreter's main thread.
 int raise_kept(void* error) {
   auto* value = static_cast<PyObject*>(error);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value)), value);
@@ -38,8 +38,8 @@ void keep_for_program() {
   PyErr_WriteUnraisable(g_on_out_of_memory);  // too many calls are pending
 }
 
-// On the failing thread, which may be one of autograd's. torch's own observers take the GIL here
-// too: no lock of the allocator is taken.
+// Called on the failing thread, which may be one of autograd's. It may wait for the GIL, as torch's
+// own observers do here, because no lock of the allocator is held.
 void report_python(int device, const Failure& failure) {
   if (Py_IsInitialized() == 0) return;
   const PyGILState_STATE state = PyGILState_Ensure();

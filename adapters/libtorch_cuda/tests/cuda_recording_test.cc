@@ -79,7 +79,7 @@ class Device {
   std::uint64_t allocated = 0;
   std::uint64_t reserved = 0;
   bool has_gauges = true;
-  Library library = Library::kNone;  // that allocates
+  Library library = Library::kNone;  // the library that allocates
 
  private:
   std::uint64_t size_at(std::uint64_t address) const {
@@ -260,8 +260,8 @@ struct Setting {
 
 class UnderSettings : public CudaRecordingTest, public testing::WithParamInterface<Setting> {};
 
-// Whatever the program does, the reports sum to the allocator's counts, and each gauge value
-// confirms them.
+// Whatever the program does, the recorded sums equal the allocator's, and each gauge value confirms
+// them.
 TEST_P(UnderSettings, SumsAreTheAllocatorsAfterEachEvent) {
   Device first(recording, 0, GetParam().settings);
   Device second(recording, 1, GetParam().settings);
@@ -319,7 +319,7 @@ TEST_F(CudaRecordingTest, EventsBetweenASnapshotAndItsReadingKeepTheirOrderAndLa
   recording.stop();
   const std::uint64_t before = device.alloc(1000);
   recording.start();
-  const std::uint64_t unseen = device.alloc(2000);  // before the snapshot: part of it
+  const std::uint64_t unseen = device.alloc(2000);  // allocated before the snapshot, so part of it
   const SeenDevice seen = device.snapshot();
   FakeRecorder::context()->layer = 9;
   const std::uint64_t after = device.alloc(3000);
@@ -471,7 +471,7 @@ TEST_F(CudaRecordingTest, WhatNoBlockExplainsIsComparedWithASnapshotAnew) {
   EXPECT_TRUE(recording.tracker(0)->needs_seed());
   EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SUMS_UNEXPLAINED], 1U);
   recording.tracker(0)->await_snapshot();
-  device.seed();  // where `kept` is still live
+  device.seed();  // in the snapshot, `kept` is still live
   EXPECT_FALSE(recording.tracker(0)->needs_seed());
   EXPECT_EQ(counts().seeded, 2U);
   EXPECT_TRUE(reported().blocks.at(kept).is_adopted);
@@ -513,7 +513,7 @@ TEST_F(CudaRecordingTest, SegmentsAreReportedWithTheirPool) {
   recording.stop();
   FakeRecorder::clear();
   recording.start();
-  device.seed();  // and so of those that are there already
+  device.seed();  // the pool of an existing segment is reported too
   EXPECT_EQ(reported().pools.count(captured), 1U);
   EXPECT_EQ(reported().pools.size(), 1U);
 }

@@ -1,4 +1,4 @@
-// Stands for libc10_cuda.so: an allocator with two entry points, which calls a tracker.
+// Replaces libc10_cuda.so: an allocator with two entry points, which calls a tracker.
 #include <cstddef>
 
 #include "fake_libraries.h"

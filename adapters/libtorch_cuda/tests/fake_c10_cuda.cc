@@ -43,7 +43,7 @@ struct Remembered {
   std::int64_t time_us;
 };
 
-bool g_is_mute = false;  // notifies no trackers and updates no gauges
+bool g_is_mute = false;  // if true, trackers and gauges are not updated
 
 struct Device {
   explicit Device(int index)
@@ -292,7 +292,7 @@ std::atomic<CUDAAllocator*> allocator{&fake_allocator()};
 
 #define FAKE_API extern "C" __attribute__((visibility("default")))
 
-// 0: out of memory; the observers were notified.
+// Returns 0 if memory runs out, after notifying the observers.
 FAKE_API std::uint64_t fake_alloc(int device, std::uint64_t size, std::uint64_t stream) {
   try {
     return reinterpret_cast<std::uintptr_t>(fake_allocator().take(device, size, stream));

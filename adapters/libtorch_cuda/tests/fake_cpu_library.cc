@@ -1,4 +1,4 @@
-// Stands for libtorch_cpu.so: operators whose kernels are in libtorch_cuda.so.
+// Replaces libtorch_cpu.so: operators whose kernels are in libtorch_cuda.so.
 #include "fake_libraries.h"
 
 namespace at::native {

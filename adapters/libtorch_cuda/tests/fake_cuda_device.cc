@@ -89,7 +89,7 @@ const bool g_has_hooks = [] {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::CUDA);
 
-// The current device, unless a device is given.
+// Makes the given device current. Without one, the current device stays.
 void choose(std::optional<c10::Device> device) {
   if (device && device->has_index()) fake_set_device(device->index());
 }
@@ -161,7 +161,7 @@ void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
 
-// As torch's kernels, these first take workspaces, if the fake libtorch_cuda.so is loaded.
+// Like torch's kernels, these first take workspaces, if the fake libtorch_cuda.so is loaded.
 void multiply(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   static const auto take = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "fake_multiply"));
   if (take != nullptr) take(op.schema().name() == "aten::addmm" ? 1 : 0);

@@ -65,7 +65,7 @@ class Heap {
     return size < 10 * kMiB ? 20 * kMiB : (size + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
   }
 
-  // 0: out of memory.
+  // Returns 0 if memory runs out.
   std::uint64_t alloc(std::uint64_t requested, std::uint64_t stream) {
     const std::uint64_t size = rounded(requested);
     std::uint64_t at = best_fit(size, stream);

@@ -27,7 +27,7 @@ struct RecordedDevice {
   std::map<std::uint64_t, std::uint64_t> segments;
   std::map<std::uint64_t, std::uint32_t> pools;  // of segments that have one
   std::uint64_t mapped_bytes = 0;                // of expandable segments
-  std::uint64_t misfits = 0;  // allocations at a live address, frees of an unknown one
+  std::uint64_t misfits = 0;  // allocations at live addresses, frees of unknown ones
   std::uint64_t allocs = 0;
   std::vector<plimsoll_block> failed;
   std::map<std::uint8_t, std::uint64_t> notices;  // by plimsoll_notice
@@ -44,7 +44,7 @@ struct RecordedDevice {
   }
 };
 
-// One at a time.
+// There must be at most one at a time.
 class FakeRecorder {
  public:
   static std::array<RecordedDevice, 8>& devices() {

@@ -1,4 +1,4 @@
-"""Makes a CPU torch believe that it is built for CUDA, with the fake allocator.
+"""Makes a CPU build of torch report that it is built for CUDA, with the fake allocator.
 
 The Python part of torch.cuda (lazy initialization, its queue of calls) is torch's own.
 """

@@ -1,5 +1,5 @@
-// Stands for libtorch_cuda.so: functions that take memory for a library, with the names and the
-// visibility that they have in torch, and one that takes it for a kernel of torch's own.
+// Replaces libtorch_cuda.so: functions that take memory for a library, with the names and the
+// visibility that they have in torch, and one that takes memory for a kernel of torch's own.
 #include <cstddef>
 
 #include "fake_libraries.h"

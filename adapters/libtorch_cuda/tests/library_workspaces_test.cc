@@ -35,7 +35,7 @@ class LibraryWorkspacesTest : public testing::Test {
   LibraryWorkspaces workspaces_;
 };
 
-// As deep as torch's own calls are in different programs.
+// Calls itself, because torch's calls have different depths in different programs.
 [[gnu::noinline]] void deeper(int calls, std::size_t bytes) {
   [[maybe_unused]] volatile char frame[200] = {};
   if (calls > 0) {
@@ -115,7 +115,7 @@ TEST_F(LibraryWorkspacesTest, ThreadsAgree) {
 }
 
 TEST_F(LibraryWorkspacesTest, WalksEndWhereNothingCanBeLearned) {
-  LibraryWorkspaces elsewhere;  // which never finds its allocator on the stack
+  LibraryWorkspaces elsewhere;  // its allocator is never on the stack
   g_workspaces = &elsewhere;
   for (std::size_t i = 0; i < 3 * LibraryWorkspaces::kMostPlaces; ++i) {
     at::cuda::getCurrentCUDABlasHandle();

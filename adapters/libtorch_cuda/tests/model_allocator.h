@@ -20,11 +20,11 @@ struct ModelBlock {
   std::uint64_t address = 0, size = 0, requested = 0;
   BlockState state = BlockState::kInactive;
 };
-struct ModelSegment {  // an expandable one: its mapped pages are [address, address + mapped)
+struct ModelSegment {  // if expandable, its mapped pages are [address, address + mapped)
   std::uint64_t address = 0, stream = 0;
   bool is_small = false, is_expandable = false;
   HeapPool pool;
-  std::vector<ModelBlock> blocks;  // tile it
+  std::vector<ModelBlock> blocks;  // cover it without gaps
 };
 struct ModelEvent {
   enum class What : std::uint8_t { kAlloc, kFreeRequested, kFreeCompleted, kSegment };
@@ -142,7 +142,7 @@ class ModelAllocator {
     next_ += bytes;  // the next segment may be adjacent: nothing merges across that border
     return {segments.size() - 1, 0};
   }
-  // Maps the missing pages at the end of the stream's last run, one event a page.
+  // Maps the missing pages at the end of the stream's last run, with one event per page.
   Place expand(std::uint64_t size, std::uint64_t stream, HeapPool pool) {
     const bool is_small = size <= kMiB;
     const std::uint64_t page = is_small ? 2 * kMiB : 20 * kMiB;

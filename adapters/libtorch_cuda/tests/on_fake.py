@@ -36,7 +36,7 @@ ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
 
 if case[0] in ("history", "samples"):
     fake_history.History(fake)
-cases = importlib.import_module("cases")  # torch must first believe that it has CUDA
+cases = importlib.import_module("cases")  # only after torch reports that it has CUDA
 
 
 def drive(script):

@@ -1,5 +1,5 @@
-// Each rule with fixed values, then random runs of an allocator that shares no code with the shadow
-// heap.
+// Tests each rule with fixed values, then random runs of an allocator that shares no code with the
+// shadow heap.
 #include "shadow_heap.h"
 
 #include <gmock/gmock.h>
@@ -223,7 +223,7 @@ TEST_F(ShadowHeapTest, what_does_not_fit_is_counted_and_changes_nothing) {
   EXPECT_EQ(alloc(30 * kMiB, 512), 0u);  // in no segment
   EXPECT_EQ(heap.free_completed(kBase + 512), 0u);
   EXPECT_EQ(heap.free_requested(kBase + 512), 0u);
-  EXPECT_FALSE(segment(kAlloc, kMiB, 2 * kMiB));  // over another one
+  EXPECT_FALSE(segment(kAlloc, kMiB, 2 * kMiB));  // overlaps another segment
   EXPECT_FALSE(segment(kFree, 0, 2 * kMiB));      // in use
   EXPECT_FALSE(segment(kFree, 4 * kMiB, 2 * kMiB));
   EXPECT_FALSE(segment(kUnmap, 0, 2 * kMiB));  // has no pages
@@ -357,8 +357,8 @@ TEST(ShadowHeapRandom, shows_the_blocks_of_an_allocator_in_every_setting) {
   }
 }
 
-// torch decides by the serving pool: there are no expandable pages in a pool with its own
-// allocator.
+// torch decides by the pool that serves the request: a pool with its own allocator has no
+// expandable pages.
 TEST(ShadowHeap, SplitsBySegmentAndPool) {
   ShadowHeap heap({.has_expandable_segments = true});
   constexpr HeapPool kOwn{.first = 0, .second = 5};
@@ -367,7 +367,7 @@ TEST(ShadowHeap, SplitsBySegmentAndPool) {
   heap.segment(kAlloc, kBase + 64 * kMiB, 20 * kMiB, 0, {});  // from before the setting
   EXPECT_EQ(heap.alloc(kBase + 64 * kMiB, 20 * kMiB - 4096, 0), 20 * kMiB - 4096);
   ShadowHeap plain;
-  plain.segment(kAlloc, kBase, 2 * kMiB, 0, {});  // checkpoints of graphs fill a small segment up
+  plain.segment(kAlloc, kBase, 2 * kMiB, 0, {});  // checkpoints of graphs fill up a small segment
   EXPECT_EQ(plain.alloc(kBase, kMiB + 512, 0), kMiB + 512);
 }
 

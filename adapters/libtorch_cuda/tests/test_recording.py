@@ -1,4 +1,4 @@
-"""Recording as users record, on a torch that believes that it has CUDA devices."""
+"""Recording as users do, on a torch that reports CUDA devices."""
 
 import os
 import pickle
@@ -199,7 +199,7 @@ def test_a_limit_that_was_set_is_named(run, tmp_path):
         "plimsoll: out of memory on cuda:0: 30.0 MiB requested, 180.0 MiB free of 200.0 MiB, "
         "limit 20.0 MiB set by set_per_process_memory_fraction"
     )
-    # The limit is context. What requests so much is the cause.
+    # The limit is only context. The code that requests so much is the cause.
     assert "Raise the fraction" not in ran.stderr
     (finding,) = opened(tmp_path / "run.plim", device="cuda:0").findings
     assert "180.0 MiB free of 200.0 MiB, limit 20.0 MiB set by" in finding["evidence"][0]

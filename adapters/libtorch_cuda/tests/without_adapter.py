@@ -26,7 +26,7 @@ ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
 
 
 history = fake_history.History(fake)
-cuda_history._SOONEST_S = float("inf")  # no snapshot because time has passed
+cuda_history._SOONEST_S = float("inf")  # never a snapshot only because time has passed
 MIB = 1 << 20
 
 

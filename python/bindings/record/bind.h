@@ -23,8 +23,8 @@ inline const plimsoll_recorder_api& recorder() { return *plimsoll_recorder(); }
 // Called when a recording begins: the activity of the threads must be reported again.
 void renew_activity();
 
-// A class of the module, looked up immediately: nanobind stores each type at its first use, inside
-// noexcept code, and without memory the program would end there.
+// A class of the module, looked up immediately. nanobind stores each type at its first use, inside
+// noexcept code, where a lack of memory would end the program.
 template <typename T, typename... Extra>
 nanobind::class_<T> made_class(nanobind::module_& module, const char* name, const Extra&... extra) {
   nanobind::class_<T> made(module, name, extra...);
@@ -35,7 +35,7 @@ nanobind::class_<T> made_class(nanobind::module_& module, const char* name, cons
 // A number, a tensor or None; read only when its line is printed. `loss` must outlive the call.
 Loss loss_of(nanobind::handle loss);
 
-// In its scope, a failing write of this thread sends the program no signal.
+// While a QuietWriting exists, a failing write of this thread sends the program no signal.
 class QuietWriting {
  public:
   QuietWriting() : state_(plimsoll_begin_quiet_writing()) {}

@@ -43,7 +43,7 @@ void emit(plimsoll_context* context, plimsoll_mark mark, Number& before, Number 
   recorder().mark(context, static_cast<std::uint8_t>(mark), now);
 }
 
-// The context of this thread. An operator begins last and ends first, so that it is one span.
+// Marks the context of this thread. An operator begins last and ends first, so that it is one span.
 void mark_activity() {
   plimsoll_context* const context = recorder().context();
   Reported& before = reported();
@@ -73,7 +73,7 @@ void free_ranges(void* ranges) {
   delete static_cast<ThreadRanges*>(ranges);
 }
 
-// Null if there is no memory for them: the range is then not marked.
+// Returns null if there is no memory; the range is then not marked.
 OpenRanges* open(std::uint8_t range) noexcept {
   if (t_ranges == nullptr) {
     static pthread_key_t key;

@@ -37,7 +37,7 @@ void print(const std::string& line) {
 }
 
 // Prints only in finish(). When Python destroys the object, an exception may be pending, which a
-// call into Python could drop.
+// call into Python could discard.
 class TrackedBlock {
  public:
   explicit TrackedBlock(std::string name)
@@ -60,9 +60,9 @@ class TrackedBlock {
   std::optional<TrackMemory> block_;
 };
 
-// Reports to the recorder what no hook has reported, before a sample; empty while nothing is
-// attached. Guarded by the GIL; never destroyed, because it may hold a Python object. It is not on
-// the heap: without memory, detaching must still empty it.
+// Reports to the recorder what no hook has reported, right before a sample. Empty while nothing is
+// attached. Guarded by the GIL. Never destroyed, because it may own a Python object. Not on the
+// heap, so that detaching can empty it without memory.
 std::function<void()>& describer() {
   using Describer = std::function<void()>;
   alignas(Describer) static std::byte storage[sizeof(Describer)];
@@ -213,8 +213,9 @@ void bind_measures(nb::module_& module) {
       .def("finish", [](TrackedBlock& block) { return BlockMemory(block.finish()); });
 }
 
-// nanobind's tables, of objects and of those that others keep alive, grow inside noexcept code:
-// without memory the program would end. The tables never shrink, so their memory is reserved here.
+// nanobind's tables (of objects, and of those that others keep alive) grow inside noexcept code,
+// where a lack of memory would end the program. The tables never shrink, so their memory is
+// reserved here.
 void make_room_for_objects() {
   constexpr int kObjects = 1024;
   nb::list parts;  // each keeps its object alive
@@ -272,7 +273,7 @@ Loss loss_of(nb::handle loss) {
   return [loss]() -> std::optional<double> {
     if (loss.is_none()) return std::nullopt;
     try {
-      const bool is_tensor = nb::hasattr(loss, "detach");  // which else warns of its graph
+      const bool is_tensor = nb::hasattr(loss, "detach");  // or torch would warn
       return nb::cast<double>(nb::float_(is_tensor ? loss.attr("detach")() : nb::borrow(loss)));
     } catch (const nb::python_error& error) {
       if (is_programs(error)) throw;

@@ -38,7 +38,7 @@ std::string repr_of(const MonitorOptions& options) {
   return "MonitorOptions(" + text + ")";
 }
 
-// The value, or an error that names the argument. Not nb::try_cast(), which is noexcept.
+// Returns the value, or raises an error that names the argument. nb::try_cast() is noexcept.
 template <typename Value>
 Value argument(nb::handle given, const std::string& name, const char* kind) {
   try {

@@ -286,8 +286,8 @@ void mark_step(std::uint64_t number) {
 }
 void mark_own_steps() { recorder().mark(recorder().context(), PLIMSOLL_MARK_OWN_STEPS, 0); }
 
-// A callback in gc.callbacks. It is no Python function, in which a signal handler could raise an
-// exception that the collector would swallow.
+// A callback in gc.callbacks. It is not a Python function: in one, a signal handler could raise an
+// exception, which the collector would swallow.
 void mark_collection(nb::handle phase, nb::handle info) {
   if (recorder().is_recording() == 0) return;
   const char* const text = PyUnicode_AsUTF8AndSize(phase.ptr(), nullptr);
@@ -307,7 +307,7 @@ void end_region(const std::string& name) {
   recorder().mark(recorder().context(), PLIMSOLL_MARK_REGION_END, name_id(name));
 }
 
-// A call of a layer, for recordings that mark them.
+// Marks a call of a layer, for recordings with layer calls.
 void begin_layer(const std::string& path) {
   const auto* listener = __atomic_load_n(recorder().range_listener, __ATOMIC_ACQUIRE);
   if (listener != nullptr) listener->begin(PLIMSOLL_RANGE_LAYER, name_id(path));

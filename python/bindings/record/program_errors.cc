@@ -18,9 +18,9 @@ bool has(const nb::handle values, const nb::handle wanted) {
   return false;
 }
 
-// Before Python 3.13, a frame keeps the copy of a function's variables that f_locals made. If that
-// copy had the error, whose traceback has the frame, the two would keep each other, and the
-// variables of all callers, until the next garbage collection.
+// Removes the error from the variables that f_locals copied. Before Python 3.13, the frame keeps
+// that copy. With the error in it, whose traceback has the frame, a cycle would keep the variables
+// of all callers alive until the next garbage collection.
 void forget([[maybe_unused]] nb::handle error, [[maybe_unused]] const nb::object& frame,
             [[maybe_unused]] const nb::object& locals) {
 #if PY_VERSION_HEX < 0x030D0000
@@ -35,8 +35,9 @@ void forget([[maybe_unused]] nb::handle error, [[maybe_unused]] const nb::object
 #endif
 }
 
-// Python calls a handler with the frame that it interrupted, which is also the caller. The type of
-// the error is not sufficient: TimeoutError is an OSError.
+// Whether the frame is that of a signal handler. Python passes a handler the frame that it
+// interrupted, which is also its caller. The type of the error is not sufficient: TimeoutError is
+// an OSError.
 bool is_handler(const nb::object& frame, nb::handle error) {
   const nb::object interrupted = frame.attr("f_back");
   if (interrupted.is_none()) return false;
@@ -46,7 +47,7 @@ bool is_handler(const nb::object& frame, nb::handle error) {
   return is_it;
 }
 
-// Runs no Python code: another signal could surface there.
+// Runs no Python code, in which another signal could surface.
 bool is_raised_by_signal(nb::handle error) {
   nb::object step = nb::steal(PyException_GetTraceback(error.ptr()));
   while (step.is_valid() && !step.is_none()) {

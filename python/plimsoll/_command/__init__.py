@@ -1,1 +1,1 @@
-"""Recordings without changes to the program: `plimsoll run`, `enable`, ``PLIMSOLL=1``."""
+"""Recording without changes to the program: `plimsoll run`, `enable`, ``PLIMSOLL=1``."""

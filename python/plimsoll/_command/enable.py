@@ -1,6 +1,6 @@
 """``plimsoll enable`` and ``disable``: whether PLIMSOLL=1 records without an import of plimsoll.
 
-The command executes this file by its path, so the file imports nothing from plimsoll.
+The command executes this file by its path, so the file must not import plimsoll.
 """
 
 import os
@@ -10,8 +10,8 @@ import sysconfig
 _NAME = "plimsoll-enable.pth"
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Python runs this line when it starts. If PLIMSOLL is set, plimsoll is imported after torch, and
-# then reads what PLIMSOLL requests.
+# Python runs this line at startup. If PLIMSOLL is set, the line arranges that plimsoll is imported
+# after torch; plimsoll then does what PLIMSOLL requests.
 _START = """\
 if os.path.exists({path}):
     with open({path}, encoding="utf-8") as file:
@@ -23,14 +23,14 @@ if os.path.exists({path}):
 
 
 def line_of(package: str) -> str:
-    """Return the line of the ``.pth`` file, for the package in this folder."""
+    """Return the content of the ``.pth`` file, for the package in this folder."""
     start = _START.format(path=ascii(os.path.join(package, "_start", "torch_import.py")))
     is_off = 'os.environ.get("PLIMSOLL", "0") in ("", "0")'
     return f'import os; {is_off} or exec({start!a}, {{"os": os}})\n'
 
 
 def main(word: str) -> None:
-    """Write or remove the file."""
+    """Write or remove the ``.pth`` file."""
     if sys.prefix == sys.base_prefix:
         sys.exit(
             f"plimsoll: {sys.executable} is not in a virtual environment, and a shared"

@@ -19,7 +19,7 @@ from plimsoll.recording import Recording, record
 
 
 def begin_run(text: str) -> None:
-    """Start the recording of `plimsoll run`; the options are the JSON of `launch`."""
+    """Start the recording of `plimsoll run`; `text` has the options, as JSON from `launch`."""
     options = json.loads(text)
     output, folder = options.pop("output"), options.pop("folder")
     output = output or os.environ.get("PLIMSOLL_OUT")
@@ -34,12 +34,12 @@ def begin_with_torch(path: str, **options: Any) -> None:
     """
     try:
         recording = record(path, **options)
-    except (Error, OSError) as error:  # an invalid variable: the program runs unrecorded
+    except (Error, OSError) as error:  # such as an invalid variable: the program runs unrecorded
         leave_to_program(error)
         print_notice(f"{error}; nothing is recorded")
         return
     pid = os.getpid()
-    seconds_before = 0.0  # the compiler failed
+    seconds_before = 0.0  # of children before the start, such as the compiler
     atexit.register(lambda: _report(recording, seconds_before) if os.getpid() == pid else None)
 
     def begin() -> None:
@@ -57,13 +57,13 @@ def begin_with_torch(path: str, **options: Any) -> None:
 
 
 def _seconds_of_children() -> float:
-    """Return the CPU seconds of child processes that have ended."""
+    """Return the CPU seconds of all child processes that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def _not_recorded(state: dict[str, int], seconds: float) -> str:
-    """Return the note on child processes that are not in the recording."""
+    """Return a note about child processes that were not recorded."""
     children = state.get("unrecorded_children", 0)
     if children:
         forked = "1 forked child is" if children == 1 else f"{children:,} forked children are"
@@ -85,7 +85,7 @@ def _report(recording: Recording, seconds_before: float) -> None:
         return  # the command that runs this program reports it
     path = _shown(recording.path)
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
-    # If the CPU is the only device, its name is left out.
+    # The name of the device is omitted if it is the CPU alone.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
     print_notice(
         f"{path}: {_held(recording.state)}, peak {peak}{others}; to see it: plimsoll report {path}"
@@ -150,6 +150,6 @@ def _list_in_run_log(path: str) -> None:
     if not log:
         return
     line = b"recording %d %s\n" % (os.getpid(), os.fsencode(path))
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # RDWR: a pipe opens without a reader
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC  # RDWR: does not wait for the reader of a pipe
     with Suppressed(OSError, ValueError), open(os.open(log, flags), "wb") as file:
         write_all(file.fileno(), line)  # if this fails, the run is recorded but not reported

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-_LONG = ("-W", "-X", "--")  # options of Python that are longer than one letter
+_LONG = ("-W", "-X", "--")  # prefixes of options that are not groups of letters
 _MODES = ("full", "lite")
 _VARIABLES = (
     *("PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"),
@@ -130,7 +130,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _take_interpreter(options: argparse.Namespace) -> None:
-    """Remove ``python -u`` from the front of the script's words, and note a ``-m``."""
+    """Remove ``python -u`` from the words of the script, and note whether ``-m`` follows."""
     rest = options.script[1:]
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
@@ -149,7 +149,7 @@ def _take_interpreter(options: argparse.Namespace) -> None:
 
 
 def _add_environment(options: argparse.Namespace) -> None:
-    """Return the options that only the environment sets, as ``PLIMSOLL=1`` reads them."""
+    """Add the options of the environment variables, read as for ``PLIMSOLL=1``."""
     for name in os.environ:
         if name.startswith("PLIMSOLL_") and name not in _VARIABLES:
             near = difflib.get_close_matches(name, _VARIABLES, 1, 0.9)
@@ -176,9 +176,9 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
 
 
 def _check_output(path: str) -> None:
-    """Exit if no recording is possible: the script would run in vain.
+    """Exit if no recording is possible: running the script would be in vain.
 
-    An error that appears only when writing, such as a full disk, ends the recording, not the
+    An error that appears only while writing, such as a full disk, ends the recording but not the
     script.
     """
     try:
@@ -195,7 +195,7 @@ def _trouble_with(path: str) -> str:
     folder = os.path.dirname(os.path.abspath(path))
     if path.endswith("/") or os.path.isdir(path):
         return "it is a folder; give the name of a file in it"
-    while not os.path.lexists(folder):  # missing folders are created
+    while not os.path.lexists(folder):  # missing folders will be created
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         return f"{folder} is not a folder"

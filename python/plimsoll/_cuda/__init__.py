@@ -1,1 +1,1 @@
-"""CUDA: the CUDA adapter, or torch's own allocator history."""
+"""Recording on CUDA: through the CUDA adapter, or from torch's own allocator history."""

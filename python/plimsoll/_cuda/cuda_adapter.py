@@ -1,4 +1,4 @@
-"""Compiles the CUDA adapter: without nvcc, against CUDA's headers."""
+"""Compiles the CUDA adapter against CUDA's headers, without nvcc."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def header_folders() -> list[Path]:
     found = [Path(each) for each in folders if os.path.isfile(f"{each}/cuda_runtime_api.h")]
     if not found:
         raise AdapterError("CUDA's headers (cuda_runtime_api.h) were not found")
-    # The first folder that exists. Plimsoll has the files that it lacks (torch's wheels have no
-    # crt/).
+    # Use the first folder that exists. Plimsoll has stubs for headers missing there: torch's wheels
+    # have no crt/.
     return [found[0], adapter.sources(CUDA) / "stub_headers"]
 
 
@@ -43,7 +43,6 @@ CUDA = adapter.AdapterSource(
     ("c10", "c10_cuda"),
     seconds=10,
     headers=header_folders,
-    # The headers that this would also include exist only in torch's CUDA wheels, and are for
-    # Windows.
+    # This macro omits a header that exists only in torch's CUDA wheels and matters only on Windows.
     flags=("-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE",),
 )

@@ -24,8 +24,8 @@ from plimsoll._process.program_errors import leave_to_program
 from plimsoll._process.recordings import running
 
 _ENTRIES = 200_000  # a few hundred bytes each, with Python stacks only
-_SOONEST_S = 60.0  # seconds since the last one; doubles each time, to limit the growth of the file
-_COST = 1000  # at most 1/1000 of the time
+_SOONEST_S = 60.0  # minimum wait after an attachment; doubles each time, to limit the file's growth
+_COST = 1000  # attachments take at most 1/1000 of the time
 
 _is_on = False
 _is_ours = False  # Plimsoll enabled the history, and nothing has changed it since
@@ -108,13 +108,13 @@ def is_on() -> bool:
 
 
 def forget() -> None:
-    """Reset in the child of a fork, where CUDA does not work."""
+    """Reset the state in a forked child, where CUDA does not work."""
     global _is_on
     _is_on = False
 
 
 def arguments(memory: Any) -> dict[str, Any]:
-    """Return the arguments for `_record_memory_history` of this torch."""
+    """Return the arguments for `_record_memory_history` of the installed torch."""
     known = inspect.signature(memory._record_memory_history).parameters
     if "trace_alloc_max_entries" in known:  # up to torch 2.0
         return {
@@ -160,7 +160,7 @@ def _step_ended(optimizer: Any, args: Any, kwargs: Any) -> None:
     _next_s = now + max(_SOONEST_S, _COST * (now - began), now - _begun_s)
 
 
-# ---- who enabled it ------------------------------------------------------------------------------
+# ---- whether Plimsoll or the program enabled the history -----------------------------------------
 
 
 def _is_enabled(torch: Any) -> bool:
@@ -169,7 +169,7 @@ def _is_enabled(torch: Any) -> bool:
 
 
 def _notice_others(torch: Any) -> None:
-    """Note that the program enabled or disabled the history: it then belongs to the program."""
+    """Notice when the program enables or disables the history, which is then the program's."""
     global _torchs_record
     _torchs_record = getattr(torch._C, "_cuda_record_memory_history", None)
     if _torchs_record is not None:

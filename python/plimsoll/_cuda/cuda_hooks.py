@@ -54,7 +54,7 @@ def begin(main: Any, survey: Callable[[], object]) -> None:
     """Attach now or when torch initializes CUDA, until `end`. Calls are counted.
 
     Args:
-        main: The CPU adapter; None if it is unavailable, in which case torch's own history is used.
+        main: The CPU adapter, or None if it is unavailable; torch's own history is then used.
         survey: Called when memory runs out; records what no hook has reported.
     """
     global _users, _cpu_adapter, _survey, _waits
@@ -92,7 +92,7 @@ def end() -> None:
 
 
 def forget() -> None:
-    """Reset in the child of a fork, where CUDA does not work."""
+    """Reset the state in a forked child, where CUDA does not work."""
     global _users, _adapter
     _users, _adapter = 0, None
     history = sys.modules.get("plimsoll._cuda.cuda_history")
@@ -101,13 +101,13 @@ def forget() -> None:
 
 
 def renew() -> None:
-    """Compare a device with torch's own snapshot if its figures are in doubt."""
+    """Compare the figures of a device with torch's snapshot if they are in doubt."""
     if _adapter is not None:
         _adapter.renew()
 
 
 def state() -> list[dict[str, int]]:
-    """Return the counts of each device and the sums of Plimsoll and torch; [] if not attached."""
+    """Return, for each device, event counts and the sums of Plimsoll and torch; [] if detached."""
     return list(_adapter.state()) if _adapter is not None else []
 
 
@@ -131,7 +131,7 @@ def _initialized() -> None:
 
 
 def _attach_or_say() -> None:
-    """Attach without raising: torch would treat an exception as a failure to initialize CUDA."""
+    """Attach without raising: torch would take an exception for a failure to initialize CUDA."""
     try:
         _attach()
     except Exception as error:

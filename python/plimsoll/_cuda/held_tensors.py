@@ -14,7 +14,7 @@ _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER = 1, 2, 3, 4
 
 
 def report_cuda_tensors() -> None:
-    """Record each of these tensors once; later changes are not followed."""
+    """Record the CUDA tensors of modules and optimizers once; later changes are not followed."""
     reported: list[tuple[int, int]] = []
     for role, name, tensor in _held():
         reported += _report(role, name, tensor)

@@ -26,7 +26,7 @@ from plimsoll._process.program_errors import Suppressed, leave_to_program
 
 
 def optimizer_maker(torch: Any, model: Any, optimizer: Any) -> Callable[[Copy], Any] | None:
-    """Return the function that creates the optimizer of a copy, from the user's argument."""
+    """Return a function that creates the optimizer of the copy, from the user's argument."""
     if optimizer is None:
         return None
     if isinstance(optimizer, torch.optim.Optimizer):
@@ -93,8 +93,8 @@ def _step_function(optimizer: Any) -> Callable[[Any], Any]:
 def _lbfgs_state_bytes(optimizer: Any) -> int:
     """Return the bytes of the state of `torch.optim.LBFGS` with a full history.
 
-    Its step reads values, so fake tensors cannot run it. It keeps the direction, the last gradient,
-    and two vectors and two scalars for each entry of the history.
+    L-BFGS reads values, so fake tensors cannot run its step. It keeps the direction, the last
+    gradient, and two vectors and two scalars for each entry of the history.
     """
     history: int = optimizer.param_groups[0]["history_size"]
     parameters = optimizer.param_groups[0]["params"]
@@ -114,14 +114,14 @@ class _Live:
 
 
 class Meter:
-    """The live storages, and the peak of their bytes."""
+    """Tracks live storages and the peak of their bytes."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._counted: dict[int, _Live] = {}
         # Storages freed since the last `_forget_dead`. The callback of a weak reference must not
-        # run Python code: an exception that a signal handler raises there, such as
-        # KeyboardInterrupt, would be dropped.
+        # run Python code: Python drops exceptions in it, including one that a signal handler
+        # raises there, such as KeyboardInterrupt.
         self._dead: dict[int, weakref.ref[Any]] = {}
         self.live_bytes = 0
         self.peak_bytes = 0
@@ -190,7 +190,7 @@ class Meter:
         self._layers.pop()
 
     def bytes_of(self, tensors: object) -> int:
-        """Return the bytes of the tensors, each storage once."""
+        """Return the bytes of the tensors, counting each storage once."""
         storages = {
             storage._cdata: storage.nbytes()
             for tensor in tensors_in(self._torch, tensors)
@@ -199,8 +199,8 @@ class Meter:
         return sum(storages.values())
 
 
-# With fake tensors, matrices of different dtypes can be multiplied; all other operators refuse the
-# same arguments as with real tensors.
+# With fake tensors, these operators accept matrices of different dtypes, which real tensors refuse.
+# All other operators refuse the same arguments in both cases.
 _MATRIX_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv"}
 
 
@@ -277,7 +277,7 @@ class Training:
         for parameter in parameters:
             parameter.grad = None
         meter.phase = "forward"
-        before = set(meter.live())  # not the keys, which are reused
+        before = set(meter.live())  # not the keys: they are reused
         # In a loop, the variable keeps the output until the next forward pass has made a new one.
         self._output = self._forward()
         losses = self._losses(self._output)
@@ -341,7 +341,7 @@ class Training:
         return self.meter.bytes_of([list(self._optimizer.state.values())])
 
     def peak_bytes(self) -> int:
-        # L-BFGS has made no step, so its state has not been measured.
+        # A dry run makes no step of L-BFGS, so its state has not been measured.
         metered = max(self.meter.peak_bytes, self._recorded_bytes)
         return metered + (self.optimizer_state_bytes() if self._is_lbfgs() else 0)
 
@@ -378,7 +378,7 @@ def has_workspaces_on_the_cpu(torch: Any, model: Any) -> bool:
 
 @contextlib.contextmanager
 def random_state_kept(torch: Any) -> Iterator[None]:
-    """Restore the random state of torch (all devices), Python and NumPy at the end of the block."""
+    """Restore the random states of torch (all devices), Python and NumPy after the block."""
     numpy = sys.modules.get("numpy")
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     state = torch.get_rng_state(), random.getstate(), numpy.random.get_state() if numpy else None

@@ -1,4 +1,4 @@
-"""Estimates the memory of training a model before it trains: `estimate`."""
+"""`estimate`: the memory of training a model, before it is trained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = {"fake": "fake tensors", "cpu": "copy on the CPU"}
 
 @dataclass(frozen=True)
 class LayerEstimate:
-    """The memory of one module, without the modules inside it.
+    """The memory of one module, excluding the modules inside it.
 
     Attributes:
         name: Path of the module in the model; empty for the model itself and the loss.

@@ -1,4 +1,4 @@
-"""Copies a model and a batch, to run instead of the user's."""
+"""Copies a model and a batch, so that a dry run never touches the user's objects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cpu_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
 def _copy(
     torch: Any, model: Any, sample_input: Any, mode: Any, copied: Callable[[Any], Any]
 ) -> Copy:
-    """Return a deep copy in which `copied` makes each tensor from a leaf."""
+    """Return a deep copy. `copied` copies each tensor, and always gets a leaf."""
     if any(torch.nn.parameter.is_lazy(parameter) for parameter in model.parameters()):
         raise wrong_argument("the model has lazy parameters: run one batch through it first")
     memo: dict[int, Any] = {}

@@ -23,7 +23,7 @@ class RecordedPeak:
         self._span = _record.PeakSpan()
 
     def peak_bytes(self) -> int:
-        """Return the peak since `begin`, without memory allocated before the copy; 0 if unknown."""
+        """Return the peak since `begin`, less the memory before the copy; 0 if unknown."""
         cpu = self._cpu()
         peak_bytes = cpu.peak_bytes if cpu is not None else None
         return max((peak_bytes or 0) - self._before, 0)
@@ -34,6 +34,6 @@ class RecordedPeak:
             stop_monitoring()
 
     def _cpu(self) -> _record.DeviceMemory | None:
-        """Return the CPU's usage; None if the program has stopped monitoring in the meantime."""
+        """Return the CPU's usage; None if the program has stopped monitoring."""
         devices = _record.take_sample(peak_since=self._span).devices
         return next((device for device in devices if device.name == "cpu"), None)

@@ -1,1 +1,1 @@
-"""Code that monitors share: the watch, logs, snapshots, profiler ranges."""
+"""Code that monitors share: hooks, logs, snapshots, profiler ranges."""

@@ -1,4 +1,4 @@
-"""Runs each call of a function, coroutine function or generator function in a block."""
+"""Wraps functions, coroutine functions and generator functions so that each call is a block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 def in_blocks(
     function: Callable[..., Any], begin: Callable[[], AbstractContextManager[Any]]
 ) -> Callable[..., Any]:
-    """Return a function that runs each call of `function` in a block of its own."""
+    """Return a function that runs each call of `function` in a separate block."""
     if inspect.iscoroutinefunction(function):
 
         async def coroutine(*args: Any, **kwargs: Any) -> Any:

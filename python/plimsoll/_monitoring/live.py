@@ -16,7 +16,7 @@ _pid = 0
 
 
 def begin(user: object) -> None:
-    """Publish the live memory, and query torch for CUDA devices, from the first user on."""
+    """Add a user. The first one starts publishing, and querying torch for CUDA devices."""
     global _pid
     with _lock:
         if _pid != os.getpid():
@@ -29,7 +29,7 @@ def begin(user: object) -> None:
 
 
 def end(user: object) -> None:
-    """Stop publishing after the last user. Does nothing for a user that has not begun."""
+    """Remove a user; the last one stops publishing. Do nothing for an unknown user."""
     with _lock:
         if _pid != os.getpid() or user not in _users:
             return

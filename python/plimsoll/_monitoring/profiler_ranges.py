@@ -1,6 +1,6 @@
-"""Shows blocks, regions and steps as ranges of `torch.profiler`, with the bytes, while it records.
+"""Adds blocks, regions and steps to a recording `torch.profiler`, as ranges with their bytes.
 
-Without a profiler each call costs one lookup in ``sys.modules``.
+Without a profiler, each call costs one lookup in ``sys.modules``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def profiled_range(name: str) -> Iterator[None]:
 
 
 def profiled_mark(name: str) -> None:
-    """Add an empty range whose name has the current bytes."""
+    """Add an empty range whose name contains the current bytes."""
     profiler = _recording_profiler()
     if profiler is not None:
         _mark(profiler, name, None)
@@ -62,7 +62,7 @@ def _recording_profiler() -> Any:
 
 @without_memory(_UNKNOWN)
 def _tensor_bytes() -> tuple[str, int | None]:
-    """Return what is counted, and its bytes if they are known."""
+    """Return the label of the counted memory, and its bytes if they are known."""
     usage = _record.current_usage()
     if usage.gpu is None:
         return "CPU tensors", usage.cpu.allocated_bytes
@@ -70,7 +70,7 @@ def _tensor_bytes() -> tuple[str, int | None]:
 
 
 def _report_misspelled() -> None:
-    """Report invalid variables: a monitor refuses them, but a recording continues."""
+    """Report unknown variables, which do not stop a recording."""
     for variable in os.environ:
         if not variable.startswith(_PREFIX) or variable in _reported:
             continue

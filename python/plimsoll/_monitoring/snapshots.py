@@ -1,4 +1,4 @@
-"""Implements ``snapshot_at``: a trace of each chosen iteration, and PyTorch's snapshot on CUDA."""
+"""``snapshot_at``: writes a trace of each chosen iteration and, on CUDA, PyTorch's snapshot."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _failed: set[str] = set()  # logs and writers whose failure has been reported
 
 
 class Writer(Protocol):
-    """The methods of ``SummaryWriter`` that are used."""
+    """The used methods of ``SummaryWriter``."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any: ...
 
@@ -70,7 +70,7 @@ def append_snapshot(log_file: LogFile, sample: _record.MemorySample, top_layers:
 def _shown(error: Exception) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception as broken:  # an exception of the user's object that cannot be printed
+    except Exception as broken:  # printing an exception of the user's object may fail
         leave_to_program(broken)
         return type(error).__name__
 
@@ -78,7 +78,7 @@ def _shown(error: Exception) -> str:
 def _is_empty(file: TextIO) -> bool:
     try:
         return file.tell() == 0
-    except OSError as error:  # a pipe or a terminal
+    except OSError as error:  # a pipe or a terminal has no position
         leave_to_program(error)
         return False
 

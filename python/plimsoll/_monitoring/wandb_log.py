@@ -1,4 +1,4 @@
-"""Implements ``wandb: true``: logs the samples of a monitor to the active W&B run."""
+"""``wandb: true``: logs the samples of a monitor to the active W&B run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WandbLog:
                 return
             for tag, value in self._series.next(sample):
                 self._writer.add_scalar(tag, value, sample.iteration)
-        except Exception as error:  # any exception of W&B
+        except Exception as error:  # W&B may raise anything
             leave_to_program(error)
             self._complain(f"{type(error).__name__}: {error}")
 
@@ -39,7 +39,7 @@ class WandbLog:
         if run is None:
             if importlib.util.find_spec("wandb") is None:
                 self._complain("the package is not installed: pip install wandb")
-            elif _record.process_rank() in (None, 0):  # other ranks usually have none
+            elif _record.process_rank() in (None, 0):  # other ranks usually have no run
                 self._complain("no run is active: call wandb.init() before the first sample")
             return False
         if run is not self._run:

@@ -17,7 +17,7 @@ from plimsoll.errors import AdapterError
 _lock = threading.RLock()
 _mode: Mode | None = None  # the attached hooks; None: the watch does not run
 _pid = 0
-_OWNER = "watch"  # of the attached hooks
+_OWNER = "watch"  # identifies the watch among the users of the hooks
 
 
 def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
@@ -32,7 +32,7 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
     _take_rank()
     with _lock:
         if _pid != os.getpid():
-            _mode = None  # a forked child, in which nothing runs
+            _mode = None  # in a forked child, nothing runs yet
         if _mode is not None and mode in (_mode, "watch"):
             return
         kind = attachment.prepare(adapter, print_notice, print_notice)
@@ -88,7 +88,7 @@ def _end() -> None:
 
 
 def _take_rank() -> None:
-    """Take the rank from torch.distributed if it is in use: some launchers set no RANK."""
+    """Get the rank from torch.distributed if it is in use, since some launchers set no RANK."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return

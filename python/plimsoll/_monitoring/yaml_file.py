@@ -21,7 +21,7 @@ from plimsoll.errors import (
 )
 
 _MOST_BYTES = 16 << 20
-_MOST_PAIRS = 100_000  # pairs that a mapping may merge
+_MOST_PAIRS = 100_000  # limit for the merged pairs of a mapping
 
 
 class FileMapping(dict[Any, Any]):
@@ -43,7 +43,7 @@ def place_in_file(block: Mapping[Any, Any], key: object, place: str) -> str:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; reading a kernel file with content yet to come, as /proc/kmsg, fails."""
+    """Open a file; reading fails on kernel files that would block, such as /proc/kmsg."""
     return os.open(path, flags | os.O_NONBLOCK if os.path.isfile(path) else flags)
 
 
@@ -85,9 +85,9 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
 
 
 def _text_loader(yaml: Any, path: str) -> Any:
-    """A loader that keeps scalars as the text in the file.
+    """A loader that keeps scalars as text.
 
-    The option decides what "yes" or "010" means, as in C++ (src/config). An empty value is null,
+    As in C++ (src/config), the option decides what "yes" or "010" means. An empty value is null,
     and ``<<`` merges.
     """
     resolvers = {
@@ -134,7 +134,7 @@ def _yaml_trouble(path: Path, error: Exception, text: bytes) -> str:
     before = None
     if isinstance(error, UnicodeDecodeError):
         before = error.object[: error.start].decode(errors="replace")
-    elif hasattr(error, "position"):  # the position of a character that YAML does not allow
+    elif hasattr(error, "position"):  # position of a character that YAML does not allow
         before = text.decode(errors="replace")[: error.position]
     if before is not None:
         column = len(before.rpartition("\n")[2]) + 1

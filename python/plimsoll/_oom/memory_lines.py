@@ -1,4 +1,4 @@
-"""The lines about what fills a device, from a trace or from the recorder alone."""
+"""The lines about what fills a device, from a trace or directly from the recorder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_trace(trace: Any, details: dict[str, Any]) -> Iterator[str]:
     yield from _needed(details["need"])
     yield from _since_last_step(tables)
     for finding in trace.findings:
-        if finding["id"] == "out_of_memory":  # the first finding describes the last failure
+        if finding["id"] == "out_of_memory":  # the first one describes the last failure
             yield f"next         {finding['next_step']}"
             break
 

@@ -1,9 +1,9 @@
 """The report that is printed when a CUDA device runs out of memory.
 
 Called on the failing thread, before the exception reaches Python. First the traces are flushed.
-Then about ten lines are printed, and written to a file next to the trace: the request, what fills
-the device, what is stranded, what has changed since the last step. They come from the trace if the
-engine is installed, else from the recorder's own figures.
+Then about ten lines are printed and written to a file next to the trace: the request, what fills
+the device, what is stranded, and what has changed since the last step. They come from the trace if
+the engine is installed, else from the recorder's own figures.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _report(failure: Failure, survey: Callable[[], object] | None) -> None:
     if _failures <= _MOST_REPORTS:
         if survey is not None:
             survey()  # records what no hook has reported yet, such as a model just moved
-        # Queried before the traces are flushed, so that the traces also have the reading.
+        # Query before flushing the traces, so that they contain the reading.
         bar = _record.device_bar(failure.device, _DRIVER_WAIT)
         for each in recordings:
             each.attach_cuda_history()
@@ -78,7 +78,7 @@ def _report_error(failure: Failure, error: Exception) -> None:
 
 
 def _print_at_end(failure: Failure, recordings: list[Recording]) -> None:
-    """Print the last failure if it ends the program, which has caught all earlier ones."""
+    """Print the last failure if it ends the program; earlier ones were caught."""
     global _last
     if _last is None:
         show = sys.excepthook
@@ -98,7 +98,7 @@ def _print_at_end(failure: Failure, recordings: list[Recording]) -> None:
 
 
 def _publish(lines: Iterable[str], recordings: list[Recording]) -> None:
-    """Print the lines, and write them next to each trace, including those before an error."""
+    """Print the lines and write them next to each trace; on an error, the lines before it."""
     made: list[str] = []
     try:
         for line in lines:
@@ -120,7 +120,7 @@ def _private(path: str, flags: int) -> int:
 def _lines(
     failure: Failure, recordings: list[Recording], bar: Any, request: list[str] | None = None
 ) -> Iterator[str]:
-    """Return the lines; `request` has the lines of the request if its thread has moved on."""
+    """Yield the lines; `request` has those of the request if its thread has continued since."""
     path, trace = "", None
     for each in recordings:
         path = each.path
@@ -138,7 +138,7 @@ def _lines(
         of_all = f"{size_text(bar.used_bytes)} of {size_text(bar.total_bytes)}"
         yield f"whole GPU    {of_all} used: {bar.text()}"
     if recordings:
-        # The failure that these lines describe, if there are several.
+        # The number of the failure that these lines describe.
         nth = recordings[-1].failures[failure.device] if trace is None else len(details)
         has_several = int(sys.modules["torch"].cuda.device_count()) > 1
         device = f" --device cuda:{failure.device}" if has_several else ""

@@ -19,14 +19,14 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed request; 0: unknown."""
+    """A failed request. A size of 0 is unknown."""
 
     device: int
     requested: int
-    segment: int  # bytes of the segment that was requested from the driver
-    free: int  # free bytes of the device
-    limit: int  # the limit of the process
-    total: int  # of the device
+    segment: int  # bytes of the segment requested from the driver
+    free: int  # free bytes on the device
+    limit: int  # the process's limit, in bytes
+    total: int  # total bytes of the device
 
 
 def request_lines(failure: Failure, requested: int) -> Iterator[str]:
@@ -57,7 +57,7 @@ def request_lines(failure: Failure, requested: int) -> Iterator[str]:
 
 
 def user_line() -> str:
-    """Return the innermost line of the user's program; autograd threads have none."""
+    """Return the innermost line of the user's program; None on autograd threads."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if is_users(frame.f_code.co_filename):

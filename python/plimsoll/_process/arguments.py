@@ -43,9 +43,9 @@ _reported: set[str] = set()
 
 
 def number_in_loop(function: str, name: str, value: Any) -> int | None:
-    """Return a 64-bit number of a call in the training loop.
+    """Return a 64-bit number passed to a call in the training loop.
 
-    Anything else is reported once for each function, because an error would stop the training.
+    Any other value is reported once for each function, because an error would stop the training.
     """
     try:
         return whole_number(name, value)
@@ -70,7 +70,7 @@ def flag(name: str, value: Any) -> bool:
         return bool(operator.index(value))
     except (TypeError, ValueError, RuntimeError) as error:
         leave_to_program(error)
-    if type(value).__name__ in ("bool_", "bool"):  # NumPy's bool, which is not a number
+    if type(value).__name__ in ("bool_", "bool"):  # NumPy's bool is not a number
         return bool(value)
     raise bad_argument(name, value, "it must be True or False")
 

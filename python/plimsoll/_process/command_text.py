@@ -1,4 +1,4 @@
-"""The command line of a program, as a trace stores it: without secrets."""
+"""The command line of a program as a trace stores it, without secrets."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 
 _HIDDEN = "***"
-# The last part of an option's name must match: not --tokenizer, not --key-dim.
+# Matches the last part of an option's name, so neither --tokenizer nor --key-dim.
 _SECRET = re.compile(
     r"(^|[-_.])(api)?(key|token|secret|password|passwd|passphrase|pass|pwd|pat|credentials?|auth)$",
     re.IGNORECASE,
 )
-# Tokens of Hugging Face, OpenAI and similar, GitHub, GitLab, Slack, AWS, Google, npm; JSON web
+# Tokens of Hugging Face, OpenAI and similar, GitHub, GitLab, Slack, AWS, Google and npm; JSON web
 # tokens.
 _KNOWN_FORM = re.compile(
     r"^(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|npm_|eyJ)\S{8,}"

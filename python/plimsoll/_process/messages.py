@@ -1,4 +1,4 @@
-"""Messages on stderr, safe for any stderr and any content."""
+"""Prints messages on stderr, whatever stderr is and whatever they contain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def print_lines(*lines: str) -> None:
     # The program may have replaced sys.stderr with any object.
     with _record.QuietWriting(), Suppressed(Exception):
         if _is_plain_file(stream):
-            # Bypass the stream, which would keep text that it cannot write and try again at exit.
+            # Bypass the stream: it would keep text that it cannot write, and retry at exit.
             stream.flush()
             write_all(stream.fileno(), text.encode(stream.encoding, stream.errors or "strict"))
         else:

@@ -1,4 +1,4 @@
-"""The cells of a notebook, which reports list by number: In[2]."""
+"""The cells of a notebook, which reports name by number: In[2]."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Errors of the program that surface in Plimsoll: exceptions of signal handlers.
 
 A handler may run between any two instructions of the main thread, including Plimsoll's, and may
-raise any type: `TimeoutError` is an `OSError`. So each ``except`` for a type that is not Plimsoll's
-own passes such an error on to the program.
+raise any type, and `TimeoutError`, for example, is an `OSError`. So each ``except`` for a type that
+is not Plimsoll's own passes exceptions of signal handlers on to the program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def leave_to_program(error: BaseException) -> None:
 
 
 class Suppressed:
-    """Suppress exceptions like `contextlib.suppress`, except those of signal handlers."""
+    """Suppresses exceptions like `contextlib.suppress`, except those of signal handlers."""
 
     def __init__(self, *kinds: type[BaseException]) -> None:
         self._kinds = kinds
@@ -50,7 +50,7 @@ class Suppressed:
 def without_memory(
     value: _Value,
 ) -> Callable[[Callable[_Arguments, _Value]], Callable[_Arguments, _Value]]:
-    """Decorate a hook: if there is no memory, it returns `value`, and training continues."""
+    """Decorate a hook: on a MemoryError it returns `value`, and training continues."""
     return _guarded(MemoryError, lambda error: value)
 
 

@@ -1,7 +1,7 @@
-"""Files that Plimsoll writes in the user's program: a failing write sends no signal.
+"""Writes files in the user's program without a signal if a write fails.
 
-A buffered file keeps data that it cannot write and tries again when it is closed or at exit. So the
-bytes bypass the buffer.
+A buffered file keeps data that it cannot write, and retries when it is closed or at exit. Therefore
+the bytes bypass the buffer.
 """
 
 from __future__ import annotations

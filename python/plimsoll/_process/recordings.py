@@ -1,4 +1,4 @@
-"""The recordings of this process that have begun and not ended.
+"""The active recordings of this process.
 
 While there are any, runs of Python's garbage collector are marked in them.
 """
@@ -15,7 +15,7 @@ from plimsoll import _record
 if TYPE_CHECKING:
     from plimsoll.recording import Recording
 
-_running: dict[Recording, int] = {}  # with its process; no lock: each access is one operation
+_running: dict[Recording, int] = {}  # process id of each; no lock: each access is atomic
 
 
 def add(recording: Recording) -> None:
@@ -34,7 +34,7 @@ def remove(recording: Recording) -> None:
 
 
 def running() -> list[Recording]:
-    """Return the recordings in the order of their start; in a forked child, not the parent's."""
+    """Return this process's recordings (not its parent's) in the order of their start."""
     return [each for each, process in list(_running.items()) if process == os.getpid()]
 
 

@@ -1,7 +1,7 @@
 """Records the program that replaces this one through ``os.exec*``, if it is the same Python.
 
-Programs restart themselves to change a variable that the linker or CUDA reads. Imports only `os`
-and `sys`, for the reason that `torch_import` gives.
+Programs restart themselves to change a variable that the linker or CUDA reads. This module imports
+only `os` and `sys`, for the reason that `torch_import` gives.
 """
 
 import os
@@ -30,7 +30,7 @@ def follow(options: str, folder: str, say: "Callable[[str], None]") -> None:
     def prepare(path: object, argv: object) -> bool:
         """Return whether the next program records. The file is flushed before this one ends."""
         if os.getpid() != pid:
-            return False  # in a child: the recorded program continues
+            return False  # in a forked child: the recorded program continues
         recordings = sys.modules.get("plimsoll._process.recordings")
         for each in recordings.running() if recordings is not None else ():
             each.flush()

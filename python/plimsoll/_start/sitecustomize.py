@@ -1,7 +1,7 @@
 """The first code in a Python that `plimsoll run` starts.
 
-`site` imports it because its folder leads PYTHONPATH. It restores PYTHONPATH, ``sys.path`` and
-``sys.modules``, waits for torch, and gives way to the sitecustomize that is installed, if any. The
+`site` imports it because its folder is the first in PYTHONPATH. It restores PYTHONPATH,
+``sys.path`` and ``sys.modules``, waits for torch, and runs the installed sitecustomize, if any. The
 script then starts as in a plain ``python3 SCRIPT`` (docs/decisions/0010). It imports only modules
 that Python has already imported, because the script's folder may have a module of the same name.
 """
@@ -62,7 +62,7 @@ def _begin_or_say(options: str, folders: list[str]) -> None:
     except Exception as error:
         record = sys.modules.get("plimsoll._record")
         if record is not None and record.is_raised_by_signal(error):
-            raise  # it belongs to the program
+            raise  # the program's own exception
         _print(f"plimsoll: {error}; nothing is recorded")
 
 
@@ -78,12 +78,12 @@ def _print(text: str) -> None:
     pending = signals.sigpending()
     try:
         stream.flush()
-        if type(stream).__name__ == "TextIOWrapper":  # text left in its buffer is written at exit
+        if type(stream).__name__ == "TextIOWrapper":  # bypass its buffer, which is written at exit
             os.write(stream.fileno(), line.encode(stream.encoding, "backslashreplace"))
         else:
             stream.write(line)
     except (AttributeError, OSError, ValueError):
-        pass  # the script has closed or replaced it
+        pass  # the script closed or replaced stderr
     finally:
         for each in quiet - pending:
             signals.sigtimedwait({each}, 0)

@@ -59,8 +59,8 @@ class _TorchFinder:
     ) -> "ModuleSpec | None":
         if name != "torch" or self not in sys.meta_path:
             return None
-        # Leave the list meanwhile: another finder of this class (`plimsoll enable`) would call this
-        # one.
+        # Leave the list during the search: otherwise this finder and another of its class
+        # (`plimsoll enable`) would call each other.
         sys.meta_path.remove(self)
         try:
             spec = find_spec(name, path, target)

@@ -31,11 +31,11 @@ from plimsoll._torch import adapter_cache
 from plimsoll._torch.adapter_cache import Entry
 from plimsoll.errors import AdapterError
 
-_HANG_SECONDS = 20  # without CPU time, for the compiler and the first test
+_HANG_SECONDS = 20  # without CPU time; then the compiler or the first test is killed
 _SUPERVISED = str(Path(__file__).with_name("supervised.py"))
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE}
 _HANGS = 124
-_HEADERS = ("caching_allocator.h", "recorder_c.h")  # those that adapters include
+_HEADERS = ("caching_allocator.h", "recorder_c.h")  # headers of Plimsoll that adapters include
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class AdapterSource:
     source: str  # the one file to compile
     libraries: tuple[str, ...]  # torch's libraries
     seconds: int  # approximate time to compile
-    headers: Callable[[], list[Path]] = list  # further include folders: not torch's or Python's
+    headers: Callable[[], list[Path]] = list  # include folders in addition to torch's and Python's
     library_folders: tuple[Path, ...] = ()  # in addition to torch's
     flags: tuple[str, ...] = ()
 
@@ -199,7 +199,7 @@ def compiled(adapter: AdapterSource, say: Callable[[str], object]) -> Library:
     """Return the shared library, from the cache or compiled into it."""
     folder = sources(adapter)
     key = _key(adapter, folder)
-    if (adapter.name, key) in _problems:  # tried once per process
+    if (adapter.name, key) in _problems:  # failed earlier in this process
         raise AdapterError(_problems[adapter.name, key])
     begin_ns = time.time_ns()
     with adapter_cache.entry(key, adapter.name, say) as entry:
@@ -287,7 +287,7 @@ print(adapter._self_test(module) if name == adapter.CPU.name else module.problem
 
 
 def _supervised(words: list[str], log: BinaryIO, environment: dict[str, str]) -> int:
-    """Return the exit status of a command; kill it if it hangs or this process ends."""
+    """Return the exit status of a command, which is killed if it hangs or this process ends."""
     import subprocess
 
     process = subprocess.Popen(
@@ -301,7 +301,7 @@ def _supervised(words: list[str], log: BinaryIO, environment: dict[str, str]) ->
     try:
         return process.wait()
     finally:
-        if process.poll() is None:  # an exception of the program, such as KeyboardInterrupt
+        if process.poll() is None:  # after an exception such as KeyboardInterrupt
             process.terminate()
             process.wait()
 
@@ -316,8 +316,8 @@ def _imported(name: str, library: Library) -> ModuleType:
     try:
         with open(os.memfd_create(name, os.MFD_CLOEXEC), "wb") as file:
             write_all(file.fileno(), library.content)
-            # The linker assumes that a path it has seen before is a library that it has already
-            # loaded.
+            # A new path for each load: the linker assumes that a path that it has seen before is
+            # the library that it has already loaded.
             path = f"/proc/self/fd{'/.' * _loads}/{file.fileno()}"
             loader = importlib.machinery.ExtensionFileLoader(name, path)
             spec = importlib.util.spec_from_file_location(name, path, loader=loader)
@@ -334,8 +334,8 @@ def _imported(name: str, library: Library) -> ModuleType:
 def _self_test(module: Any) -> str | None:
     """Return what fails with this torch or Python; None if the adapter's test passes.
 
-    The test runs in a thread of its own, where the program's profiler, modes and default device do
-    not apply: the profiler would count its tensor and its scope.
+    The test runs in a separate thread, to which the program's profiler, modes and default device
+    do not apply: the profiler would count its tensor and its scope.
     """
     import torch
     from torch.utils._python_dispatch import _disable_current_modes

@@ -21,7 +21,7 @@ from plimsoll.errors import AdapterError
 
 _SEAL = struct.Struct("<32sQ16s")  # SHA-256 of the library, its size, the magic
 _MAGIC = b"plimsoll-seal-1\0"
-_LOCK_SECONDS = 300  # a hanging compiler is killed long before that
+_LOCK_SECONDS = 300  # a hung compiler is killed long before
 
 
 def default_folder() -> str:
@@ -50,7 +50,7 @@ def unseal(content: bytes) -> bytes | None:
 
 
 class Entry:
-    """The open folder of one key."""
+    """The opened folder of one key."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -70,17 +70,17 @@ class Entry:
 
     def keep(self, name: str, library: bytes) -> None:
         """Store a library, replacing an earlier one of that name."""
-        with Suppressed(OSError):  # a full disk: this process has the library in memory
+        with Suppressed(OSError):  # on a full disk: this process still has the library in memory
             trusted_files.publish(self._folder, f"{name}.so", seal(library))
 
     def fail(self, name: str, problem: str) -> None:
-        """Make the processes that wait for this library give up too."""
+        """Record a problem, so that processes that wait for this library give up too."""
         with Suppressed(OSError):
             content = problem.encode(errors="backslashreplace")
             trusted_files.publish(self._folder, f"{name}.failed", content)
 
     def failed_since(self, name: str, time_ns: int) -> str | None:
-        """Return the problem of a process that has given up since that time."""
+        """Return the problem that a process has recorded since that time."""
         with Suppressed(OSError, UntrustedError):
             problem = trusted_files.read(self._folder, f"{name}.failed", self.path)
             if os.stat(f"{name}.failed", dir_fd=self._folder).st_mtime_ns >= time_ns:
@@ -89,7 +89,7 @@ class Entry:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Allow one process at a time, on this machine and where the file system has locks."""
+        """Admit one process at a time, also among machines if the file system has locks."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         end = time.monotonic() + _LOCK_SECONDS
         with open(os.open("lock", flags, 0o600, dir_fd=self._folder), "wb") as file:

@@ -1,7 +1,7 @@
 """Keeps track of the hooks in torch, and of the recordings and monitors that use them.
 
-The first user attaches the hooks and the last one detaches them: without users there are no hooks.
-The hooks observe as much as the most demanding user needs.
+The first user attaches the hooks, and the last one detaches them. The hooks observe as much as the
+most demanding user needs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LibtorchAttachment:
         if self._has_user_steps:
             self._adapter.user_marks_steps()
         self.survey()
-        # Not a Python function, in which a signal handler could raise an exception.
+        # A C++ function: in a Python function, a signal handler could raise an exception.
         _record.set_describer(self._adapter.describe)
 
     def _register(self) -> None:
@@ -94,7 +94,7 @@ class LibtorchAttachment:
         self._adapter.observe(is_wanted)
 
     def learn(self, has_activations: bool) -> None:
-        """Note what a sample showed: it shows all activations only if operators were observed."""
+        """Note whether a sample had activations; if so, later samples need operators."""
         unsure = self.needs_operators and not self._is_observing
         self.needs_operators = has_activations or unsure
 
@@ -110,7 +110,7 @@ class LibtorchAttachment:
         return has_less or (mode == "full" and stacks and not self._stacks)
 
     def see_more(self, mode: Mode, stacks: bool) -> None:
-        """Detach, and attach again."""
+        """Observe more. Detaches the hooks, and attaches them again."""
         self.detach()
         self._mode, self._stacks = mode, stacks
         self.install()
@@ -171,7 +171,7 @@ def prepare(
 
 
 def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:
-    """Install the hooks for one more recording, until it is passed to `detach`."""
+    """Install the hooks for another user, until `detach` is called with it."""
     with _lock:
         _drop_parents()
         try:
@@ -229,21 +229,21 @@ def _see_more(mode: Mode, stacks: bool) -> None:
 
 
 def want_more(owner: object, mode: Mode) -> None:
-    """Enable stacks for a user that attached without them."""
+    """Change the mode of a user, without stacks; the hooks observe more if it needs more."""
     with _lock:
         _wanted[owner] = mode, False
         _see_more(mode, stacks=False)
 
 
 def detach(owner: object) -> None:
-    """Remove a recording: the hooks then observe what the others need; the last removes them.
+    """Remove a user: the hooks then observe what the others need; the last one removes them.
 
-    Does nothing for a recording that is not attached.
+    Does nothing for a user that is not attached.
     """
     with _lock:
         try:
             _leave(owner)
-        except BaseException:  # from a signal handler: raised after the hooks are removed
+        except BaseException:  # from a signal handler: raised once the hooks are removed
             _leave(owner)
             raise
 
@@ -273,13 +273,13 @@ def observe_if_needed(is_due: bool) -> None:
 
 
 def learn(has_activations: bool) -> None:
-    """Note what a sample showed, for `observe_if_needed`."""
+    """Note whether a sample had activations, for `observe_if_needed`."""
     if isinstance(_attached, LibtorchAttachment):
         _attached.learn(has_activations)
 
 
 def describe() -> None:
-    """Record what no hook has reported; used right before a sample that C++ code takes.
+    """Record what no hook has reported. Call it right before a sample that C++ code takes.
 
     `_record.take_sample` does this itself.
     """

@@ -24,7 +24,7 @@ def problem_of(device: str) -> str | None:
 
 
 def both_names(name: str) -> tuple[str, str]:
-    """Return both ways to write a device: ``cuda`` is ``cuda:0``."""
+    """Return ``cuda`` and ``cuda:0`` for either of them; any other name twice."""
     kind, _, number = name.partition(":")
     return (kind, f"{kind}:0") if number in ("", "0") else (name, name)
 

@@ -1,7 +1,7 @@
 """Places a dispatch mode below those of the program, without changing their order.
 
-A program enters and leaves its modes last in, first out. A mode of Plimsoll above them could be
-popped instead of one of the program's. Below all of them it cannot.
+A program enters and leaves its modes last in, first out. If Plimsoll's mode were above them, the
+program could pop it in place of one of its own. Below all of them, it cannot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def push_beneath(mode: TorchDispatchMode) -> None:
 
 
 def take_out(mode: TorchDispatchMode) -> None:
-    """Remove the mode from this thread's stack, wherever it is; do nothing if it is not there."""
+    """Remove the mode from this thread's stack, at any position; do nothing if it is absent."""
     stack = _programs()
     if not any(each is mode for each in stack):
         return

@@ -7,7 +7,7 @@ operator. It covers the thread that started the recording, and the backward pass
 The callbacks of weak references are compiled code, because Python drops an exception that a signal
 handler raises in a Python callback.
 
-Names need memory. If memory runs out, a block is recorded without names.
+Names take memory. If there is none left, a block is recorded without names.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _reported: set[str] = set()
 
 
 def _report_error(error: Exception) -> None:
-    """Report each kind of error once. Without memory, names are missing, which needs no report."""
+    """Report each kind of error once; not a MemoryError, which only costs names."""
     kind = type(error).__name__
     if not isinstance(error, MemoryError) and kind not in _reported:
         _reported.add(kind)
@@ -84,8 +84,8 @@ class PythonAttachment(TorchDispatchMode):
         self._forward_layers = ForwardLayers()
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}  # by the module's id
         self._optimizers: dict[int, weakref.ref[Any]] = {}
-        self._search_due = 0.0  # of time.monotonic()
-        self._promoted: list[weakref.ref[Any]] = []  # to the oldest generation, since the search
+        self._search_due = 0.0  # when, by time.monotonic()
+        self._promoted: list[weakref.ref[Any]] = []  # since the search, to the oldest generation
         self._in_optimizer = 0
         self._instances = 0
         self._steps = 0
@@ -137,7 +137,7 @@ class PythonAttachment(TorchDispatchMode):
 
     @without_errors(_report_error)
     def _collection(self, phase: str, info: dict[str, int]) -> None:
-        """Note the young modules and optimizers that a collection of the garbage makes old."""
+        """Note the young modules and optimizers, which a garbage collection makes old."""
         if phase != "start" or info["generation"] == 0 or self._is_over:
             return
         for generation in (0, 1):
@@ -155,7 +155,7 @@ class PythonAttachment(TorchDispatchMode):
             elif issubclass(type(each), torch.optim.Optimizer):
                 optimizers.append(each)
         inner = {id(child) for each in modules for _, child in children_of(each)}
-        for module in sorted(modules, key=lambda each: id(each) in inner):  # roots first
+        for module in sorted(modules, key=lambda each: id(each) in inner):  # root modules first
             self._report_module(module)
         for optimizer in optimizers:
             self._optimizers[id(optimizer)] = weakref.ref(optimizer)
@@ -180,14 +180,14 @@ class PythonAttachment(TorchDispatchMode):
         self._search_due = ended + 100 * (ended - began)
 
     def _report_known(self) -> None:
-        """Report the present tensors of modules and optimizers, which may have been replaced."""
+        """Report the current tensors of modules and optimizers, which may have been replaced."""
         seen = set()
         for reference, name in list(self._names.values()):
             module = reference()
             if module is None:
                 continue
             for key, parameter in tensors_of(module, "_parameters"):
-                if id(parameter) not in seen:  # shared by modules: the first name stays
+                if id(parameter) not in seen:  # a tensor shared by modules keeps its first name
                     seen.add(id(parameter))
                     self._report(parameter, _PARAMETER, f"{name}.{key}")
                     self._report_gradient(parameter, f"{name}.{key}")
@@ -238,7 +238,7 @@ class PythonAttachment(TorchDispatchMode):
 
     @without_memory(None)
     def _activity(self, op: str) -> None:
-        """Mark the context of this thread, for CUDA allocations of which only the time is known."""
+        """Mark this thread's context, for CUDA allocations of which only the time is known."""
         if cuda_history.is_on():
             self._set_context(self._layer(), op, 0, self._instances if op else 0)
             _record.mark_activity()
@@ -282,7 +282,7 @@ class PythonAttachment(TorchDispatchMode):
         return self._stacks[key]
 
     def _layer(self) -> str:
-        if self._layers:  # also of a block that is recomputed in backward
+        if self._layers:  # also in forward code that backward runs again
             return self._layers[-1]
         in_backward = torch._C._current_graph_task_id() >= 0
         return self._forward_layers.of_running_node() if in_backward else ""

@@ -1,7 +1,7 @@
-"""The layer whose forward created an autograd node, by the node's sequence number.
+"""Finds the layer whose forward created an autograd node, by the node's sequence number.
 
-Each thread numbers the nodes that it creates. This module knows the nodes of the thread that runs
-the model. A node that another thread may have numbered has no layer.
+Each thread numbers the nodes that it creates. This module knows only the nodes of the thread that
+runs the model. A node that another thread may have numbered has no layer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _running_node: Any = getattr(torch._C, "_current_autograd_node", None)
 
 
 class ForwardLayers:
-    """Return the id of the thread that created a node. Torch before 2.1 has no such id."""
+    """Maps the sequence numbers of one thread's autograd nodes to layers."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
@@ -28,7 +28,7 @@ class ForwardLayers:
         self._layers: list[str] = []
 
     def changed(self, layer: str) -> None:
-        """Note that the forward of this layer runs from here on; "" for no layer."""
+        """Note that the forward of this layer runs from now on; "" for no layer."""
         if _next_number is None or threading.get_ident() != self._thread:
             return
         if len(self._numbers) == _MOST:
@@ -37,7 +37,7 @@ class ForwardLayers:
         self._layers.append(layer)
 
     def of_running_node(self) -> str:
-        """Return the layer of the node that this thread runs; "" if unknown."""
+        """Return the layer of the node that this thread is running; "" if unknown."""
         node = _running_node() if _running_node is not None else None
         if node is None or _next_number is None:
             return ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol
 
 Adapter = Literal["auto", "libtorch", "python", "none"]
-# What the hooks observe, from most to least: full; lite, without operators; watch, which describes
-# tensors only when a sample is taken, not at each step.
+# How much the hooks observe, from most to least: full; lite, without operators; watch, which
+# describes tensors only when a sample is taken, not at each step.
 Mode = Literal["full", "lite", "watch"]
-# Where tensors, modules and optimizers are searched: in all of Python's heap (about 4 ms for
-# 168,000 objects), or in the objects that are new since the last search.
+# Where to search for tensors, modules and optimizers: in Python's whole heap (about 4 ms for
+# 168,000 objects), or among the objects that are new since the last search.
 Survey = Literal["all", "new"]
 
 
@@ -19,10 +19,10 @@ class Attached(Protocol):
     kind: Adapter
 
     def install(self) -> None:
-        """Install the hooks. If this is interrupted, `detach` removes those already installed."""
+        """Install the hooks. After an interruption, `detach` removes those already installed."""
 
     def survey(self, what: Survey = "all") -> None:
-        """Record the modules, optimizers and tensors that a search finds."""
+        """Search for modules, optimizers and tensors, and record them."""
 
     def describe(self) -> None:
         """Record what is new since the last call, and what changed in models and optimizers.
@@ -37,7 +37,7 @@ class Attached(Protocol):
         """Stop marking steps at optimizer steps."""
 
     def is_on(self) -> bool:
-        """Return False in a forked child that records nothing: its hooks do nothing."""
+        """Return whether the hooks are active; False in a forked child that does not record."""
 
     def detach(self) -> None:
         """Remove all hooks."""

@@ -1,8 +1,8 @@
 """Modules and their tensors, read from torch's own dictionaries.
 
-The methods of a program's module, such as ``named_modules`` and ``children``, may be overridden,
-raise, or have side effects. A module whose ``__init__`` has not called ``super().__init__`` has
-none of the dictionaries.
+Programs may override the methods of a module, such as ``named_modules`` and ``children``; these may
+raise or have side effects. A module whose ``__init__`` has not called ``super().__init__`` has none
+of the dictionaries.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def buffers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def tensors_of(module: torch.nn.Module, dictionary: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors directly in "_parameters" or "_buffers" of the module, with their names."""
+    """Yield the tensors in the module's own "_parameters" or "_buffers", with their names."""
     return _entries(module, dictionary, torch.Tensor)
 
 

@@ -16,8 +16,8 @@ import time
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
-_LEAST_SHARE = 0.05  # share of one CPU; less is a hang
-_CPU_SECONDS = 240  # limit of one process
+_LEAST_SHARE = 0.05  # of one CPU; a command that uses less hangs
+_CPU_SECONDS = 240  # limit for one process
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ def _never(*_: Any) -> bool:
     return False
 
 
-# Versions of torch without these functions do not need them.
+# Older versions of torch lack these functions and do not need them.
 _address_of: Any = getattr(torch._C, "_data_address", _address_by_storage)
 _is_copied_on_write: Any = getattr(torch._C, "_is_cow_tensor", _never)
 

@@ -1,4 +1,4 @@
-"""Names layers for `MemoryTracer`: like ``named_modules()`` of the traced model."""
+"""Names layers for `MemoryTracer` like ``named_modules()`` of the traced model."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Reads and writes files that this process executes: only this user or root can write them.
 
-A folder is opened one component at a time, symbolic links included. Each component must belong to
-this user or to root, and no other user may write to it, also not through a group or an access
-control list. A sticky folder such as /tmp is accepted, because others cannot replace this user's
-files there. Opened folders are then used through their descriptors, so that a later change of the
-path has no effect.
+A folder is opened one component at a time, including symbolic links. Each component must belong to
+this user or to root, and no other user may be able to write to it, not even through a group or an
+access control list. A sticky folder such as /tmp is accepted, because others cannot replace this
+user's files there. Opened folders are then used through their descriptors, so that a later change
+of the path has no effect.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _check_owner(state: os.stat_result, where: str, *others: int) -> None:
 
 @functools.cache
 def _is_own_group(gid: int) -> bool:
-    """Return whether this is a user's private group: no one else is in a group of this number.
+    """Return whether this is a private group of the user: nobody else is a member.
 
     Group 0 is never private: containers are often run with any user number and group 0.
     """

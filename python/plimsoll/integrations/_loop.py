@@ -10,7 +10,7 @@ from plimsoll.training_monitor import is_out_of_memory
 
 
 class Loop:
-    """The monitors that the options enable, from `start` to `stop`; may be none."""
+    """The monitors that the options enable (perhaps none), from `start` to `stop`."""
 
     def __init__(self, source: Source = None, **options: object) -> None:
         self.options = load_options(source, **options)

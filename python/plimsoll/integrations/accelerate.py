@@ -61,7 +61,7 @@ class AccelerateTracker(_GeneralTracker):
 
 
 def _batch_size() -> object:
-    """Return the batch size of the data loader that this process iterates; else None."""
+    """Return the batch size of the data loader that this process iterates; None without one."""
     loader = _state.GradientState().active_dataloader
     total = getattr(loader, "total_batch_size", None)
     if not isinstance(total, int):

@@ -35,7 +35,7 @@ class Counted:
         self.__name__ = getattr(loss, "__name__", "loss")  # as in PhiML's error messages
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate the loss, whose first value is minimized, and count the evaluation."""
+        """Evaluate the loss, count it, and report its first value, which is minimized."""
         result = self._loss(*args, **kwargs)
         self.evaluations += 1
         first = result[0] if isinstance(result, tuple | list) else result

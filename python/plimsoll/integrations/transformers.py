@@ -29,12 +29,12 @@ class MemoryCallback(_TrainerCallback):
     def __init__(self, source: Source = None, **options: object) -> None:
         self._loop = Loop(source, **options)
         self._in_epoch = 0
-        self._ended: int | None = None  # the step that has ended and was not reported yet
+        self._ended: int | None = None  # a step that has ended but was not reported yet
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._loop.start()
-        # The trainer's own batch size, if it has searched for one that fits; for all GPUs of this
-        # process.
+        # The trainer's own batch size for all GPUs of this process, if it has searched for one that
+        # fits; else the configured one.
         items = getattr(state, "train_batch_size", None) or args.train_batch_size
         self._loop.batch_has(items // max(1, args.n_gpu))
 

@@ -27,7 +27,7 @@ using report::GroupRow;
 using report::PointInTime;
 using Table = std::vector<GroupRow>;
 
-// The program's activity at that event.
+// Adds the program's activity at that event.
 void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32_t event,
                PointInTime& row) {
   const auto ends = model::step_ends(trace, device);
@@ -125,7 +125,7 @@ class DeviceTables {
         out);
   }
 
-  // Largest first; the smallest are one.
+  // Keeps the largest rows, largest first, and sums the others in one row.
   static void keep_largest(std::vector<report::InnerLineRow>& rows) {
     constexpr std::size_t kMostInside = 10;
     std::ranges::sort(rows, [](const auto& a, const auto& b) {

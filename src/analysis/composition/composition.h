@@ -1,5 +1,5 @@
-// What memory is made of at one point in time: the live allocations (bytes as in model/live_set.h)
-// by line, stack, size class, stream, pool, category, operator and layer.
+// The composition of memory at one point in time: the live allocations (bytes as in
+// model/live_set.h) by line, stack, size class, stream, pool, category, operator and layer.
 //
 // Invariants: the rows of each table and device sum to live_bytes of its point in time, to the
 // byte, and live_bytes + unexplained_bytes is the running total there. An allocation known only by

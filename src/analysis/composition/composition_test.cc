@@ -318,8 +318,8 @@ TEST(Composition, categories_layers_pools_and_operators_of_the_file_are_used) {
   EXPECT_THAT(keys(tables.by_operator), ElementsAre("aten::empty = 100", "[unknown] = 7"));
 }
 
-// The live bytes after `event`. In random traces an address is used once, so it identifies an
-// allocation.
+// Computes the live bytes after `event`. In random traces an address is used only once, so it
+// identifies an allocation.
 std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
   struct Life {
     std::uint64_t size_bytes;

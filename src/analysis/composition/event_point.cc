@@ -25,7 +25,8 @@ std::int64_t last_event(const DeviceTrace& device) {
   return static_cast<std::int64_t>(device.events.size()) - 1;
 }
 
-// The end, if the file contradicts itself: then only the final segments are reliable.
+// The event of the peak. If the file contradicts itself, the end, because only the final segments
+// are reliable.
 EventPoint peak_of(const DeviceTrace& device, const report::DeviceReport& totals) {
   if (totals.has_unknown_peak() && device.has_final_state) {
     return EventPoint{"end", last_event(device), true};
@@ -43,7 +44,8 @@ std::vector<std::int64_t> ooms_of(const DeviceTrace& device) {
   return events;
 }
 
-// If any failure ended the program, it was the last one: earlier ones were caught.
+// The nth out-of-memory event, or the last one: if any failure ended the program, it was the last;
+// earlier ones were caught.
 Found nth_oom(const DeviceTrace& device, std::uint64_t nth) {
   const std::vector<std::int64_t> events = ooms_of(device);
   if (nth == 0) nth = events.size();
@@ -85,7 +87,7 @@ EventPoint at_time(const DeviceTrace& device, std::int64_t time_ns) {
   return {"time " + std::to_string(time_ns) + " ns", event};
 }
 
-// With all digits, so that the limit in a message is an accepted value: "2.0305 s".
+// Formats a time with all digits, so that the limit in a message is an accepted value: "2.0305 s".
 std::string in_unit(std::int64_t time_ns, std::int64_t unit_ns) {
   std::string text = std::to_string(time_ns / unit_ns);
   std::string fraction = std::to_string(unit_ns + time_ns % unit_ns).substr(1);
@@ -219,7 +221,7 @@ Result<std::vector<Found>> find_points(const PassContext& context) {
 std::int64_t live_bytes_at(const DeviceTrace& device, const report::DeviceReport& totals,
                            std::int64_t event) {
   if (event == kBeforeFirst) return totals.held().baseline_bytes;
-  // The timeline has the total before the event's bucket; the rest is summed.
+  // The timeline has the total before the event's bucket; the events in the bucket are added.
   const Series series =
       device.has_block_sizes ? Series::kAllocatedRounded : Series::kRequestedActive;
   const auto& level = totals.timeline.levels.front();

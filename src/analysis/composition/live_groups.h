@@ -1,5 +1,5 @@
 // The live allocations of one device at one point in time, grouped by a table's key: one row per
-// group, and one row for the rest. Groups that charts have too are those of model/groupings.h.
+// group, and one row for the rest. Groups that charts also show come from model/groupings.h.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ class LiveGroups {
   const model::Trace& trace() const { return trace_; }
   const model::DeviceTrace& device() const { return device_; }
   std::span<const LiveAllocation> live() const { return live_; }
-  // The same point in time, but only these allocations; shares stay those of everything live.
+  // The same point in time, restricted to these allocations; shares still refer to all live bytes.
   LiveGroups only(std::span<const LiveAllocation> live) const {
     return {trace_, device_, point_, live, top_};
   }
 
-  // No rows if the recording does not have this information.
+  // Adds no rows if the recording does not have this information.
   void group_by(const model::UserLines& lines, model::Dimension dimension,
                 std::vector<report::GroupRow>& out) const {
     const auto grouping = model::make_grouping(trace_, device_, lines, dimension);

@@ -1,3 +1,5 @@
+// Fills the tables that only some files have the data for: by category, layer, phase, step, dtype,
+// region and tensor, and the reasons for unknown memory.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -110,7 +110,7 @@ std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& de
   return bars;
 }
 
-// The memory of the process, in the first and the last reading of the CPU.
+// Adds the memory of the process from the first and the last reading of the CPU.
 void add_process(const Trace& trace, report::DeviceReport& out) {
   for (const DeviceReading& reading : trace.readings) {
     if (reading.device.type != model::DeviceType::kCpu || !reading.figures.own_bytes) continue;

@@ -1,5 +1,5 @@
-// The pass "device": how the whole device was used, by our allocator and everything else, when it
-// was fullest and when it ran out of memory, as reported by the driver while the program ran.
+// The pass "device": how PyTorch's allocator and everything else used the whole device, when it was
+// fullest and when it ran out of memory, as reported by the driver while the program ran.
 #pragma once
 
 #include <memory>

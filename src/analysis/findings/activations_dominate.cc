@@ -43,8 +43,8 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
   return true;
 }
 
-// Tensors of half precision show that the program computes in it already; those of most operators
-// have no recorded dtype.
+// Tensors of half precision show that the program already computes in it. Most operators have no
+// recorded dtype, so a small share is enough.
 constexpr double kShareOfFloat32 = 0.5;
 constexpr double kMostOfHalf = 0.1;
 
@@ -96,8 +96,8 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   for (const report::LayerRow* block : blocks) {
     largest = std::max(largest, block->inclusive.*measure);
   }
-  // Without marks of backward it is unknown when a block's memory returns. At worst all of the
-  // largest block's does.
+  // Without marks of backward, it is unknown when the memory of a block is allocated again. At
+  // worst, all of the largest block is.
   const std::uint64_t saving =
       peak.backward_begins().empty() ? held - largest : saving_of_checkpoints(peak, blocks);
   finding.evidence.push_back(blocks_text(blocks, measure));
@@ -117,7 +117,7 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
       cost_text(saving);
 }
 
-// For a snapshot, which records no layers.
+// Adds advice for a snapshot, which records no layers.
 void add_repeated_forward(const Peak& peak, const Explanation& explanation,
                           report::Finding& finding) {
   const auto forward = repeated_forward(peak, explanation);
@@ -146,8 +146,8 @@ void add_repeated_forward(const Peak& peak, const Explanation& explanation,
       cost_text(forward->saving_bytes);
 }
 
-// In a snapshot, stacks in backward have no line. A gradient has the size of its tensor, so large
-// gradients of one size show which line's tensors they belong to.
+// Names the line whose tensors large gradients of one size belong to. In a snapshot, stacks in
+// backward have no line, but a gradient has the size of its tensor.
 void add_line_of_size(const Peak& peak, const std::vector<std::uint32_t>& parts,
                       report::Finding& finding) {
   std::map<std::uint64_t, std::uint64_t> counts;
@@ -251,7 +251,8 @@ void explain_activations(Peak& peak, Explanations& out) {
   }
   const Facts& facts = peak.facts();
   const bool is_kept_known = add_kept(facts, peak.device(), finding);
-  // What an earlier backward used says little about a forward that failed before its own.
+  // An earlier backward's use of memory is no evidence about a forward that failed before its own
+  // backward.
   const bool is_measured = is_kept_known && !ends_in_forward(peak);
   add_blocks(peak,
              is_measured ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,

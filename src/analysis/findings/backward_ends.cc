@@ -19,7 +19,7 @@ std::optional<std::uint32_t> first_after_backward(const model::Trace& trace,
     if (device.events.action[event] != model::Action::kAlloc) continue;
     const bool is_backward = trace.site(device, event).phase == model::Phase::kBackward;
     if (is_backward) {
-      // Another thread may allocate while backward runs.
+      // Another thread allocated this while backward was still running.
       last = event + 1;
       outside.reset();
     } else if (!outside) {

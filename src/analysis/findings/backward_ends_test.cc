@@ -22,7 +22,7 @@ std::vector<std::uint32_t> ends_of(TraceMaker& maker) {
   return backward_ends(trace, trace.devices.at(0));
 }
 
-// A training step of a GPU: the end of its backward is reported when the next one begins.
+// A training step on a GPU: the end of its backward is reported only when the next one begins.
 TraceMaker one_step_on_a_gpu() {
   TraceMaker maker;
   maker.on(model::Device{});

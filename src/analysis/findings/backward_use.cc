@@ -9,7 +9,8 @@ namespace {
 
 using Backwards = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// How many backwards to check. Activations that none of these uses count as never used.
+// How many backwards to check after a forward. Activations that none of them uses count as never
+// used.
 constexpr std::size_t kMostBackwards = 16;
 
 // A backward inside another (a checkpoint) is part of it.

@@ -14,7 +14,7 @@ namespace plimsoll::analysis::findings {
 // The root module of a layer: "Net" for "Net.blocks.0".
 std::string_view root_of(std::string_view layer);
 
-// Identifies the operator that allocated it, in its layer.
+// Identifies the layer and the operator that allocated it.
 std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation);
 
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
@@ -26,16 +26,16 @@ class BackwardUse {
   bool is_freed_by_backward(const PeakAllocation& allocation) const {
     return backward_at(allocation.died) != backwards_.size();
   }
-  // Whether a backward of the forward may run during the life of `last`, the forward's last
-  // activation: one through layers of its root that frees nothing of a later forward. A backward
-  // that frees as much of earlier forwards as this one keeps, but nothing of this one, belongs to
-  // those.
+  // Whether a backward of the forward may run while `last`, the forward's last activation, is live.
+  // It may if some backward runs through layers of the same root and frees nothing of a later
+  // forward. A backward that frees at least `kept` activations of earlier forwards, where `kept` is
+  // the number that this forward keeps, belongs to the earlier forwards.
   bool may_be_used(const PeakAllocation& last, std::size_t kept = kMany) const;
   bool is_before_last_backward(const PeakAllocation& allocation) const {
     return interval(allocation) + 1 == backwards_.size();
   }
-  // Whether memory ran out while it was live, before a backward began: its forward had failed, or
-  // was to be used by a backward that never came.
+  // Whether memory ran out while it was live, before a backward began. Then its forward failed, or
+  // the backward that would have used it never ran.
   bool is_of_failed_forward(const PeakAllocation& allocation) const;
   bool outlives_backward(const PeakAllocation& allocation) const;
   // The number of backwards that began before it was allocated: forwards with the same number are

@@ -128,7 +128,7 @@ std::string names_of(const LayerRows& blocks) {
     text += (i == 0 ? "" : ", ") + names[i];
   }
   if (names.size() > kBlocksNamed) {
-    // The most layers whose names are all among the first.
+    // The largest number of layers whose names are all among the first kBlocksNamed names.
     std::size_t named = 0;
     for (std::size_t step = std::bit_ceil(paths.size()); step > 0; step /= 2) {
       if (named + step > paths.size()) continue;
@@ -214,8 +214,8 @@ std::uint64_t saving_of_checkpoints(Peak& peak, const LayerRows& blocks) {
       if (begin_of(allocation) == model::kNone) run->second.waiting_bytes += allocation.size_bytes;
     }
   });
-  // In the backward that has not begun, the largest block returns while all others wait. Of equal
-  // ones, the last returns first.
+  // When the next backward begins, the memory of the largest block is allocated again while all
+  // others wait. Of equal blocks, the last one is first.
   auto largest = runs.begin();
   for (auto run = runs.begin(); run != runs.end(); ++run) {
     if (run->second.waiting_bytes >= largest->second.waiting_bytes) largest = run;

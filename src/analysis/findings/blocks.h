@@ -1,4 +1,4 @@
-// Layers side by side that are worth a checkpoint, and what checkpoints save.
+// Finds sibling layers that are worth a checkpoint, and estimates what checkpoints save.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace plimsoll::analysis::findings {
 
-// What counts for a layer: bytes saved for backward or, if those are unknown, its activations at
-// the peak.
+// The figure by which layers are compared: bytes saved for backward or, if those are unknown,
+// activations at the peak.
 using Measure = std::uint64_t report::LayerBytes::*;
 using LayerRows = std::vector<const report::LayerRow*>;
 
 std::uint64_t sum_of(const LayerRows& rows, Measure measure);
 
 // Layers of the device, none inside another, that are worth a checkpoint, in natural order. Equal
-// layers side by side count together: each of 40 may be small.
+// siblings count together, because each of 40 may be small.
 LayerRows blocks_of(const std::vector<report::LayerRow>& layers, std::int32_t device,
                     Measure measure);
 
@@ -28,10 +28,11 @@ std::string names_of(const LayerRows& blocks);
 // "Net.blocks.0…11 hold 44.0 MiB of it: 12 × 3.7 MiB."
 std::string blocks_text(const LayerRows& blocks, Measure measure);
 
-// Of these layers, those that do not run through torch.utils.checkpoint already.
+// Omits the layers that already run through torch.utils.checkpoint.
 LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks);
 
-// Of these layers, those in a list of layers ("Net.blocks.3"): packages checkpoint these.
+// Of these layers, those in a list of layers ("Net.blocks.3"), which are the ones that packages
+// checkpoint.
 LayerRows in_lists(const LayerRows& blocks);
 
 // Whether the peak is in a forward that failed for lack of memory before its backward began.

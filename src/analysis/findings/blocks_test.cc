@@ -1,4 +1,4 @@
-// Checkpoints that activations_dominate advises: for which layers, and how.
+// Tests the checkpoints that activations_dominate advises: for which layers, and how.
 #include "analysis/findings/blocks.h"
 
 #include <gmock/gmock.h>
@@ -123,7 +123,7 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
       << "the program's own folder";
 }
 
-// Each of four layers keeps `mib` and an output of 2 MiB.
+// Four layers, each of which keeps `mib` MiB and an output of 2 MiB.
 void four_layers(Case& c, std::uint64_t first, std::uint64_t mib) {
   for (std::uint64_t i = 0; i < 4; ++i) {
     const std::string name = "Net." + std::to_string(i);
@@ -134,7 +134,7 @@ void four_layers(Case& c, std::uint64_t first, std::uint64_t mib) {
   }
 }
 
-// The peak is in a forward that no backward follows.
+// A peak in a forward that no backward follows.
 Findings without_backward(bool is_out_of_memory) {
   Case c;
   four_layers(c, 1, 2);

@@ -15,9 +15,9 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Healthy training reserves up to a sixth more than its peak of live bytes: rounding, and blocks of
-// one phase that another cannot use. The threshold is a quarter if it is as much as a larger batch
-// needs, else half.
+// Healthy training reserves up to a sixth more than its peak of live bytes, because of rounding and
+// because some blocks of one phase do not suit another. The threshold is a quarter if that is as
+// much as a larger batch needs, else half.
 constexpr std::uint64_t kMuchBytes = std::uint64_t{1} << 30;
 constexpr double kMuchShare = 0.25;
 constexpr std::uint64_t kSomeBytes = std::uint64_t{256} << 20;
@@ -35,7 +35,8 @@ std::uint64_t not_negative(std::int64_t bytes) {
   return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
-// Cached memory that was never needed: at most what the allocator reserved during the recording.
+// Cached memory that was never needed: at most the bytes that the allocator reserved during the
+// recording.
 std::uint64_t cached_in_vain(const report::DeviceReport& device) {
   const std::uint64_t before = not_negative(device.reserved.baseline_bytes);
   const std::uint64_t reserved = not_negative(device.reserved.peak_bytes);

@@ -13,7 +13,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-// `reserved` and `live` are peaks, in MiB; nothing pins the cached memory.
+// `reserved` and `live` are peaks in MiB; nothing pins the cached memory.
 Case cached(std::uint64_t reserved, std::uint64_t live, std::size_t sizes = 8) {
   Case c;
   c.maker.on(model::Device{});

@@ -29,8 +29,8 @@ constexpr double kShareOfEarlier = 0.1;
 // If no backward needs the results, they are retained for another reason.
 constexpr double kShareOfFreed = 0.5;
 
-// By stack: the line outside all forwards that leads to its allocations, or its own line if it is
-// not in a forward. Many allocations share a stack.
+// For each stack, the line outside all forwards that leads to its allocations, or the stack's own
+// line if it is not in a forward. Cached by stack, because many allocations share one.
 class Callers {
  public:
   explicit Callers(const Peak& peak) : peak_(peak) {}
@@ -79,8 +79,8 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
   return runs;
 }
 
-// Whether backwards that have ended left their graphs: activations of several operators that were
-// live when such a backward began, and still are at the peak.
+// Whether backwards that have ended left their graphs behind: activations of several operators that
+// were live when such a backward began are still live at the peak.
 bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
   const auto& begins = peak.backward_begins();
   const auto& ends = peak.backward_ends();
@@ -124,7 +124,7 @@ using Function = std::pair<std::uint32_t, std::uint32_t>;
 
 Function function_in(const model::Frame& frame) { return {frame.file.value, frame.function.value}; }
 
-// Adds the functions around the layers of an allocation: those outside all forwards.
+// Adds the functions of the program that are outside all forwards in the allocation's stack.
 void add_callers(const Peak& peak, const PeakAllocation& allocation, std::set<Function>& callers) {
   const model::Trace& trace = peak.trace();
   std::vector<Function> outside;  // of the forwards seen so far, innermost first
@@ -175,7 +175,7 @@ FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.born == model::kNone || !peak.has_line(allocation)) continue;
-    // A snapshot records no layers, but the forwards that a line calls.
+    // A snapshot records no layers, but its stacks show which forwards a line calls.
     const bool is_in_layer = peak.is_inferred()
                                  ? calls_forward(peak, allocation)
                                  : !trace.strings[peak.site(allocation).layer].empty();

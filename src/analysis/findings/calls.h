@@ -1,5 +1,5 @@
-// Code that runs repeatedly before a backward frees its allocations: evidence and advice for
-// activations.
+// Evidence and advice about activations of code that runs repeatedly before a backward frees its
+// allocations.
 #pragma once
 
 #include <cstdint>

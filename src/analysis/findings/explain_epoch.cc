@@ -18,7 +18,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kEpochShareOfPeak = 0.25;
-// Takes precedence over a layer that allocates half of it.
+// This explanation takes precedence over a layer that allocates half of its bytes.
 constexpr double kEpochWeight = 1.8;
 // Fewer could be a queue, or an average over a few steps.
 constexpr std::size_t kFewestEpochSteps = 8;
@@ -105,7 +105,8 @@ void explain_epoch(Peak& peak, Explanations& out) {
                   share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
                   " of " + bytes_text(peak.bytes());
   finding.evidence.push_back("They are " + lines_text(peak, explanation.parts) + ".");
-  // A recording with the runs of Python's garbage collector shows which of the two it was.
+  // A recording with the runs of Python's garbage collector shows whether the collector or the
+  // program freed the tensors.
   const bool may_be_garbage = !peak.trace().has_collections && !peak.trace().program.python.empty();
   finding.evidence.push_back(
       std::string("Their steps do not free them. One later step frees nearly all, as when an epoch "

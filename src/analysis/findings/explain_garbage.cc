@@ -20,17 +20,20 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kGarbageShareOfPeak = 0.15;
-// A mistake, and observed: takes precedence over gathered tensors and the layers that made them.
+// This is a mistake that was observed, so it takes precedence over gathered tensors and the layers
+// that made them.
 constexpr double kGarbageWeight = 2.0;
-// What a source makes is garbage at the end of its step if it runs at nearly every step. Of fewer
-// steps, this is not known.
+// If a source (source_of) runs at nearly every step, its allocations are garbage at the end of
+// their step. With fewer steps than this, regularity is unknown.
 constexpr std::size_t kFewestRegularSteps = 3;
 constexpr double kRegular = 0.6;
-// Of what outlives its step: a queue or a list that the program clears itself is no garbage. What
-// is made in one step and replaced in the next says nothing.
+// The share of allocations outliving their step that the collector must have freed: tensors in a
+// queue or list that the program clears itself are not garbage. A tensor that is replaced in the
+// next step is no evidence either way.
 constexpr double kMostlyCollected = 0.8;
 constexpr std::size_t kFewestStepsKept = 2;
-// What is still live at the end is garbage too if the collector freed this share of the rest.
+// Memory still live at the end counts as garbage too if the collector freed this share of all
+// memory that outlived its step.
 constexpr double kCollectedOften = 0.25;
 constexpr double kShareOfKind = 0.1;
 
@@ -41,8 +44,8 @@ bool has_collected(const model::Lifetimes& lifetimes) {
   return false;
 }
 
-// Line and category: one line makes state that lives on and temporaries, and only these are
-// replaced at every step.
+// The source of an allocation: its line and category. One line may make both long-lived state and
+// temporaries, and only the temporaries are replaced at every step.
 std::uint64_t source_of(const Peak& peak, const PeakAllocation& allocation) {
   return std::uint64_t{peak.line(allocation).value} << 32u |
          peak.trace().category(peak.device().trace, allocation.lifetime).value;
@@ -54,7 +57,7 @@ struct SourceHistory {
     std::uint32_t event = 0;  // of the first allocation in it
   };
   std::vector<Run> runs;  // by step
-  // Of allocations that outlive their step.
+  // Bytes of the allocations that outlive their step.
   std::uint64_t collected_bytes = 0;
   std::uint64_t freed_bytes = 0;  // by the program
   std::uint64_t left_bytes = 0;   // live at the end
@@ -90,8 +93,8 @@ class Garbage {
     peak.for_each([&](const PeakAllocation& allocation) { add(allocation); });
   }
 
-  // The event from which on the allocation is garbage; its death if it never is. A full collection
-  // that did not free it shows that it was still in use.
+  // The event from which on the allocation is garbage; its death if it never is. If a full
+  // collection did not free it, it was still in use then.
   std::uint32_t since(const PeakAllocation& allocation) const {
     const SourceHistory& source = sources_.at(source_of(peak_, allocation));
     const bool is_left = allocation.died == model::kNone && source.is_cyclic_at_end();
@@ -138,7 +141,7 @@ class Garbage {
   std::unordered_map<std::uint64_t, SourceHistory> sources_;
 };
 
-// What the whole recording shows about garbage.
+// Figures about garbage in the whole recording.
 struct GarbageTotals {
   std::set<std::size_t> collections;
   std::uint64_t collected_bytes = 0;

@@ -24,7 +24,7 @@ struct Program {
   std::vector<tests::FrameText> frames = {{"train.py", 9, "step"}};
 };
 
-// A model of 8 MiB, and 24 steps that retain 4 MiB each. The steps 10 and 20 free what earlier ones
+// A model of 8 MiB, and 24 steps that retain 4 MiB each. Steps 10 and 20 free what earlier ones
 // retain; step 10 also frees the model.
 Case retained(const Program& program) {
   Case c;
@@ -83,7 +83,7 @@ TEST(ExplainGarbage, what_a_full_collection_did_not_free_was_in_use) {
   Case used = retained({.is_used_at_step_8 = true});
   used.peak_at_event = 8;
   EXPECT_THAT(used.run(explain_garbage), IsEmpty());
-  // What was in use at the collection may be garbage later.
+  // Memory that was in use at the collection may become garbage later.
   EXPECT_THAT(retained({.is_used_at_step_8 = true}).run(explain_garbage), SizeIs(1));
 }
 
@@ -109,7 +109,7 @@ TEST(ExplainGarbage, the_advice_fits_the_cycle) {
   EXPECT_THAT(advice({{"train.py", 9, "step"}}), HasSubstr("weakref"));
 }
 
-// Without marks of collections, tensors that one step frees may be an epoch's or garbage.
+// Without marks of collections, tensors that one step frees may belong to an epoch or be garbage.
 TEST(ExplainEpoch, names_both_causes_if_collections_are_not_recorded) {
   for (const bool has_python : {false, true}) {
     Case c = retained({.has_collector = false});

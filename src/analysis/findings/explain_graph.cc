@@ -22,29 +22,30 @@ namespace {
 
 constexpr double kGraphShareOfPeak = 0.25;
 constexpr double kGraphWeight = 2.0;
-// If the graph is certain, and what would be freed without it is known: above
-// peak_outside_training, which includes the same forwards.
+// The weight if the graph is certain and the bytes that would be freed without it are known. It
+// ranks above peak_outside_training, which includes the same forwards.
 constexpr double kGraphWeightOfCertain = 2.5;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live: in a U-Net, the skip connections are a third of the total.
 constexpr double kGraphKeptShare = 0.45;
 constexpr std::size_t kGraphFewestKept = 6;
 // A small module keeps fewer tensors, and its results are live even without a graph. Its forwards
-// therefore count only if several are live, as in a buffer, if most of their bytes are not results,
-// and if the first tensor is kept, which few modules return. Alternatively, each operator keeps as
-// many tensors as a training forward keeps for its backward.
+// therefore count only if several are live, if most of their bytes are not results, and if the
+// first tensor is kept, which few modules return. Alternatively, each operator must keep as many
+// tensors as a training forward keeps for its backward.
 constexpr std::size_t kFewestOfSmall = 3;
 constexpr std::size_t kFewestAsInTraining = 2;
 constexpr std::size_t kFewestSmallForwards = 3;
 constexpr double kMostInResult = 0.5;
 // Several forwards of a fused operator (aten::lstm) may keep only their results.
 constexpr std::size_t kFewestCalls = 3;
-// Alternatively, this share of what a training forward of the module keeps, if there is one.
+// Alternatively, a forward must keep this share of what a training forward of the module keeps.
 constexpr double kShareOfTraining = 0.6;
 // A backward frees most of what its forward kept.
 constexpr double kFreedShare = 0.1;
 
-// The first allocation after forwards have passed to another root, or to operators outside all.
+// The first allocation after forward operators have passed to another root, or to code outside all
+// modules.
 struct Turn {
   std::uint32_t born = 0;
   std::string_view root;
@@ -58,7 +59,8 @@ struct Made {
   std::size_t trained = 0;                       // intervals between backwards that contain its
                                                  // allocations
   std::size_t last_interval = 0;
-  // By call: those that a backward frees, in the whole recording, and the intervals they are in.
+  // Allocations that a backward frees, by layer and operator, over the whole recording; and the
+  // number of intervals between backwards that contain them.
   std::unordered_map<std::uint64_t, std::uint32_t> used_calls;
   std::size_t used_intervals = 0;
   std::size_t last_used_interval = 0;
@@ -67,7 +69,7 @@ struct Made {
   std::unordered_map<std::uint64_t, std::uint32_t> calls;  // by layer and operator
   std::uint64_t first_call = 0;
 
-  // Allocations per forward: the module runs as often as most of its operators do.
+  // Allocations per forward. The module runs as often as most of its operators do.
   std::size_t in_one_forward() const {
     std::unordered_map<std::uint32_t, std::uint32_t> how_often;
     for (const auto& [call, count] : calls) ++how_often[count];
@@ -119,9 +121,9 @@ std::uint64_t bytes_of(const Peak& peak, Parts parts) {
   return bytes;
 }
 
-// Whether the first operator after a forward is outside all modules and builds a graph: the
-// recorder attributes it to forward only then. What a module returns without a graph leads to no
-// such operator.
+// Whether the first operator after a forward is outside all modules and builds a graph. The
+// recorder attributes such an operator to forward only if it builds a graph, so the results of a
+// forward without a graph lead to none.
 bool is_followed_by_graph(const Peak& peak, const Made& made, const Turns& turns, Parts parts,
                           std::size_t window) {
   const std::uint32_t last = peak.live()[parts.back()].born;
@@ -130,7 +132,7 @@ bool is_followed_by_graph(const Peak& peak, const Made& made, const Turns& turns
   return count_between(made.births, last + 1, next->born) < window;
 }
 
-// Whether a forward keeps `parts` for no backward.
+// Whether a forward keeps `parts` without any backward that uses them.
 bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made, const Turns& turns,
                      Parts parts, std::size_t window) {
   const bool is_small = parts.size() < kGraphFewestKept;
@@ -169,9 +171,9 @@ std::size_t fullest_window(const Peak& peak, const Made& made, Parts parts, std:
   return begin;
 }
 
-// Splits `parts`, which lie between the same two backwards, by forward, and returns those kept for
-// no backward. A sampling loop runs many forwards between two backwards; the split starts at the
-// forward that keeps the most.
+// Splits `parts`, which lie between the same two backwards, by forward, and returns the forwards
+// that no backward uses. A sampling loop runs many forwards between two backwards; the split is
+// aligned to the forward that keeps the most.
 std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const Made& made,
                                const Turns& turns, Parts parts) {
   const std::size_t window = std::min(made.in_one_forward(), made.births.size());
@@ -180,7 +182,7 @@ std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const M
     return std::ranges::lower_bound(made.births, peak.live()[parts[part]].born) -
            made.births.begin();
   };
-  // Signed; adding `length` below keeps the numbers from being negative.
+  // Adding `length` below keeps these signed numbers from being negative.
   const auto length = static_cast<std::ptrdiff_t>(window);
   const std::ptrdiff_t anchor = birth(fullest_window(peak, made, parts, window)) % length;
   const auto forward = [&](std::size_t part) { return (birth(part) + length - anchor) / length; };
@@ -193,7 +195,7 @@ std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const M
   return kept;
 }
 
-// Forwards of one root, or of several, that build graphs for no backward.
+// Forwards of one root, or of several, that build graphs that no backward uses.
 struct Graphs {
   std::string roots;
   std::size_t forwards = 0;
@@ -204,8 +206,8 @@ struct Graphs {
   Explanation explanation;
 };
 
-// An actor and a critic without no_grad are one mistake. The root with the most bytes is named
-// first, and its forwards are described.
+// Merges the graphs of several roots: an actor and a critic without no_grad are one mistake. The
+// root with the most bytes is named first, and its forwards are described.
 Graphs merged(const Peak& peak, std::vector<Graphs> found) {
   std::ranges::stable_sort(found, std::ranges::greater{},
                            [](const Graphs& each) { return each.explanation.bytes; });
@@ -326,7 +328,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
       graphs.outlives_backward |= use.outlives_backward(peak.live()[part]);
     }
     graphs.kept = graphs.explanation.parts.size();
-    // Few modules can have this much, so the losses are searched only a few times.
+    // Few modules can have this many bytes, so the losses are searched only a few times.
     const bool is_much = is_at_least(graphs.explanation.bytes, kGraphShareOfPeak / 2, peak.bytes());
     if (graphs.kept > 0 && is_much) found.push_back(std::move(graphs));
   }
@@ -350,7 +352,7 @@ std::vector<Graphs> graphs_of_small(const Peak& peak, const BackwardUse& use) {
   return found;
 }
 
-// Adds the finding, if the graphs are a good part of the peak.
+// Adds the finding if the graphs are a large enough part of the peak.
 bool add_graphs(const Peak& peak, const BackwardUse& use, std::vector<Graphs> found,
                 const std::vector<std::uint32_t>& losses, Explanations& out) {
   if (found.empty()) return false;

@@ -1,6 +1,6 @@
-// graph_without_backward for a snapshot, which has neither layers nor the beginning of a backward:
-// most of a forward's allocations are live at the peak, and are freed without any allocation by
-// autograd.
+// graph_without_backward for a snapshot, which records neither layers nor the beginning of a
+// backward. Most of a forward's allocations are live at the peak, and are freed without any
+// allocation by autograd.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -33,7 +33,8 @@ struct SnapshotForward {
   std::vector<std::uint32_t> backward;
   bool has_optimizer = false;
 
-  // A backward precedes an optimizer step: if none is seen, the stacks do not show it.
+  // Every optimizer step follows a backward. If there is a step but no backward, the stacks do not
+  // show backwards.
   bool shows_backward() const { return !backward.empty() || !has_optimizer; }
 };
 

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// A forward of `count` layers, each of which allocates `mib`, except the last: 1 MiB.
+// A forward of `count` layers. Each allocates `mib` MiB, except the last, which allocates 1 MiB.
 void forward(Case& c, std::uint64_t first, std::uint64_t count, std::uint64_t mib) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t size = (i + 1 < count ? mib : 1) * kMib;
@@ -54,7 +54,7 @@ TEST(ExplainGraph, all_forwards_of_a_loop_between_two_backwards_count) {
   EXPECT_THAT(found[0].title, HasSubstr("300.0 MiB of 300.0 MiB"));
 }
 
-// The program fails after the forward, and its frames free the activations.
+// The program fails after the forward, and its frames then free the activations.
 TEST(ExplainGraph, a_forward_after_which_memory_runs_out_may_have_been_for_a_backward) {
   for (const bool runs_out : {false, true}) {
     Case c;
@@ -70,8 +70,8 @@ TEST(ExplainGraph, a_forward_after_which_memory_runs_out_may_have_been_for_a_bac
   }
 }
 
-// Training steps, each with a forward of three layers whose result is kept in a buffer. That
-// forward runs before the one that backward uses, or after it.
+// Training steps, each with an additional forward of three layers whose result is kept in a buffer.
+// That forward runs before or after the one that backward uses.
 Case buffer(std::uint64_t steps, std::uint64_t mib, bool is_made_after) {
   Case c;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -101,8 +101,8 @@ TEST(ExplainGraph, one_small_forward_may_be_an_evaluation_at_its_peak) {
   EXPECT_THAT(buffer(1, 40, false).run(explain_graph), IsEmpty());
 }
 
-// What autograd keeps of a small forward includes its first tensor; a backbone that returns its
-// stages without a graph frees it.
+// A small forward's graph includes its first tensor. A backbone that returns its stages without a
+// graph frees that tensor.
 TEST(ExplainGraph, small_forwards_that_free_their_first_tensor_may_have_returned_the_rest) {
   for (const bool frees_first : {false, true}) {
     Case c;

@@ -1,5 +1,5 @@
-// model_copies, batches_kept, optimizer_scratch: memory that a program holds in addition to
-// training.
+// model_copies, batches_kept, optimizer_scratch: memory that a program retains in addition to what
+// training needs.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -25,7 +25,8 @@ constexpr double kLeastShareOfModel = 0.001;
 // Double buffering is two batches.
 constexpr std::size_t kFewestBatches = 4;
 
-// "Net" for "Net.fc.weight", and for "Net#2.fc.weight", the second Net.
+// The model that owns a tensor, and the model's class: "Net" and "Net" for "Net.fc.weight"; "Net#2"
+// (the second Net) and "Net" for "Net#2.fc.weight".
 struct ModelName {
   std::string_view name;
   std::string_view kind;
@@ -63,8 +64,8 @@ std::map<std::string_view, Model> models_of(const Peak& peak) {
   return models;
 }
 
-// Models of the same class with the same parameters, except the first by name, which has the most
-// gradients.
+// Adds models of the same class with the same parameters, except the first by name, which has the
+// most gradients.
 void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
                Explanation& explanation, std::vector<std::string>& names) {
   for (const auto& [name, model] : models) {
@@ -76,8 +77,8 @@ void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models
   }
 }
 
-// The bytes of the tensors in the model's dtype, or 0 if they are not copies of the model. Their
-// elements may be half or twice as large.
+// The bytes of the tensors, converted to the model's dtype; 0 if they are not copies of the model.
+// Their elements may be half or twice as large.
 std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t bytes,
                              const Model& model) {
   const std::set<std::uint64_t>& distinct = model.distinct_sizes;
@@ -99,14 +100,14 @@ bool is_random(std::string_view op) {
   return std::ranges::find(kRandom, op) != kRandom.end();
 }
 
-// Whether the tensors are a copy. Sizes do not match a large model by chance; for a smaller model,
-// the tensors must have several sizes and come from a copying operator.
+// Whether the tensors are a copy of the model. Sizes do not match a large model by chance; for a
+// smaller model, the tensors must have several sizes and come from a copying operator.
 bool is_copy_of(const Model& model, const std::set<std::uint64_t>& sizes, bool is_copied) {
   return model.bytes >= kLargeModel || (is_copied && sizes.size() >= 2);
 }
 
-// Tensors from one line that are neither parameters nor made by training, with the sizes of a
-// model's parameters.
+// Adds tensors from one line that are neither parameters nor made by training, and that have the
+// sizes of a model's parameters.
 void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& models,
                    Explanation& explanation, std::vector<std::string>& names) {
   struct Snapshot {
@@ -149,8 +150,8 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
   }
 }
 
-// How much the peak falls if a tensor of this line and size is only made after the last but one
-// before it has died.
+// How much the peak falls if at most two tensors of this line and size are live: each is made only
+// after the second to last one before it has died.
 std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
   std::unordered_map<std::uint32_t, std::uint32_t> made;  // by lifetime: the earliest event
   std::vector<std::uint32_t> deaths;
@@ -174,7 +175,7 @@ bool has_forward(const model::Trace& trace) {
   });
 }
 
-// The births of what forwards allocate on the device, ascending.
+// The births of all allocations in a forward on the device, ascending.
 std::vector<std::uint32_t> forwards_of(const Peak& peak) {
   std::vector<std::uint32_t> births;
   peak.for_each([&](const PeakAllocation& allocation) {
@@ -228,8 +229,9 @@ void explain_copies(Peak& peak, Explanations& out) {
   out.push_back(std::move(explanation));
 }
 
-// Many live tensors of one size, allocated at one line outside the model. They are batches only if
-// a model runs while they are live. Others are, for example, gradients of several tasks.
+// Explains many live tensors of one size, allocated at one line outside the model. They are batches
+// only if a model runs while they are live. Otherwise they are, for example, gradients of several
+// tasks.
 void explain_batches(Peak& peak, Explanations& out) {
   if (!has_forward(peak.trace())) return;
   const std::vector<std::uint32_t> forwards = forwards_of(peak);
@@ -268,7 +270,7 @@ void explain_batches(Peak& peak, Explanations& out) {
     const std::string line = peak.line_label(first);
     report::Finding& finding = explanation.finding;
     explanation.weight = kRetainedWeight;
-    // A model on another device does not show when it runs.
+    // If the model is on another device, it is unknown when it runs.
     if (!forwards.empty() && std::ranges::none_of(explanation.parts, meets_forward)) {
       finding.id = "one_line_dominates";
       finding.title = counted(explanation.parts.size(), "tensor") + " of one line fill " +

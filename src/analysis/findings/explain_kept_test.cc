@@ -1,5 +1,5 @@
 // Tensors that a program keeps: for an epoch, many from one line, gradients that no optimizer
-// clears, state of earlier optimizers, and what an earlier backward leaves.
+// clears, state of earlier optimizers, and memory left by an earlier backward.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ TEST(ExplainMany, many_tensors_of_one_line_outside_the_model_are_named) {
   }
 }
 
-// Outputs of a teacher, which no backward uses; or activations, which the final backward does use.
+// Outputs of a teacher, which no backward uses; or activations, which the last backward does use.
 TEST(ExplainMany, outputs_of_many_forwards_that_no_backward_uses_are_named) {
   for (const bool are_used : {false, true}) {
     Case c;
@@ -95,7 +95,7 @@ TEST(ExplainMany, outputs_of_many_forwards_that_no_backward_uses_are_named) {
   }
 }
 
-// What the program's hooks and functions allocate in backward, and what torch allocates there.
+// Allocations in backward by the program's hooks and functions, and by torch.
 TEST(ExplainMany, in_backward_only_the_programs_own_code_counts) {
   for (const std::string op : {"BackwardHookFunctionBackward", "MulBackward0"}) {
     Case c;

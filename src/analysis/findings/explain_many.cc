@@ -18,15 +18,17 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Below few large tensors, copies and batches, because those say what the tensors are.
+// Ranks below few large tensors, copies and batches, because those findings say what the tensors
+// are.
 constexpr double kManyWeight = 1.5;
-// Above the layer that makes them.
+// Ranks above the layer that makes the outputs.
 constexpr double kWeightOfOutputs = 1.8;
 constexpr std::size_t kFewestTensors = 5;
 constexpr std::size_t kFewestCollectingSteps = 8;  // that collect outputs
 
-// Whether a function of the program allocates it in backward: a hook, or an autograd.Function. The
-// program's nodes have no number ("GateBackward"); torch's do ("MulBackward0").
+// Whether a function of the program, a hook or an autograd.Function, allocates it in backward. The
+// names of the program's nodes have no number ("GateBackward"); those of torch's do
+// ("MulBackward0").
 bool is_of_own_backward(const Peak& peak, const PeakAllocation& allocation) {
   if (peak.phase(allocation) != model::Phase::kBackward) return false;
   return peak.trace().strings[peak.site(allocation).op].ends_with("Backward");
@@ -59,8 +61,8 @@ bool is_outside_model(const Peak& peak, const PeakAllocation& allocation) {
   return is_kind && (phase == model::Phase::kOther || phase == model::Phase::kData);
 }
 
-// Outputs that exist while the model is trained, and for the whole of it. Outputs of an evaluation
-// belong to explain_outside, and those that steps collect belong to explain_epoch.
+// Whether the outputs belong to training. Outputs of an evaluation are left to explain_outside, and
+// those that steps collect are left to explain_epoch.
 bool are_for_training(const Peak& peak, const std::vector<std::uint32_t>& parts) {
   if (!peak.is_in_training()) return false;
   std::set<std::size_t> steps;

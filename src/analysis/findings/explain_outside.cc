@@ -19,7 +19,7 @@ namespace {
 constexpr double kOutsideShareOfPeak = 0.15;
 constexpr double kOutsideWeight = 1.8;
 
-// The most that is live in a backward or an optimizer step.
+// The most bytes that are live in a backward or an optimizer step.
 std::uint64_t most_in_training(const Peak& peak) {
   const model::Trace& trace = peak.trace();
   const model::DeviceTrace& device = peak.device().trace;
@@ -52,8 +52,8 @@ std::uint64_t most_in_training(const Peak& peak) {
   return most;
 }
 
-// Whether the recording ends in the middle of the peak's forward, as when that fails: its last call
-// does not end any earlier forward.
+// Whether the recording ends in the middle of the peak's forward, for example because it failed: no
+// earlier forward that a backward followed ends with the same call.
 bool ends_in_the_middle_of_a_forward(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (peak.point().phase != "forward" || begins.back() > peak.event()) return false;
@@ -75,8 +75,8 @@ bool ends_in_the_middle_of_a_forward(const Peak& peak) {
 }
 
 // Whether the recording ends just after the peak's forward, which keeps as much as earlier forwards
-// kept for their backwards: the program has failed in its loss. An evaluation keeps little and
-// continues.
+// kept for their backwards. Then the program failed while computing the loss. An evaluation keeps
+// little, and the recording continues after it.
 bool awaits_a_backward_that_is_missing(const Peak& peak) {
   const std::uint32_t last_begin = peak.backward_begins().back();
   if (last_begin > peak.event()) return false;
@@ -113,9 +113,9 @@ const char* stage(const Peak& peak) {
   return begins.back() <= peak.event() ? "after the last backward" : "between training steps";
 }
 
-// How often the line of the peak's largest tensor has made it longer, as torch.cat does with the
-// results of each batch; 0 if that is not what the line does. The old tensor lives until the new
-// one is complete.
+// How often the line of the peak's largest tensor has extended it, as torch.cat does with the
+// results of each batch; 0 if the line does not do that. The old tensor is live until the new one
+// is complete.
 std::size_t times_appended(const Peak& peak, const PeakAllocation& largest) {
   constexpr std::size_t kFewest = 8;
   const model::Trace& trace = peak.trace();

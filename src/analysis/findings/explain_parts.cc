@@ -17,7 +17,7 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Takes precedence over the category of its bytes if it has 5/8 of them.
+// This weight takes precedence over the category of its bytes if the place has 5/8 of them.
 constexpr double kPartWeight = 1.6;
 constexpr double kWeightOfLayer = 1.7;  // a line in a container may call several layers
 // A function that is not a forward but allocates nearly all of its layer's bytes is more specific.
@@ -31,12 +31,13 @@ constexpr int kMostParts = 3;
 constexpr double kShareOfAllLayers = 0.6;
 // If a line has this share of its layer, the next step names it.
 constexpr double kShareOfLine = 0.6;
-// Of activations only: during its backward, any layer holds gradients and temporaries.
+// The share of activations only, because during its backward any layer has gradients and
+// temporaries.
 constexpr double kShareOfKept = 0.55;
 // In a model with fewer layers, a single layer or a container naturally fills much of it.
 constexpr std::size_t kFewestLayers = 4;
 constexpr double kMostOfLayers = 0.6;
-// One tensor that is nearly all of the peak is the cause, whatever stage it is made in.
+// One tensor that is nearly all of the peak is the cause, in whichever phase it is made.
 constexpr double kWholePeak = 0.8;
 constexpr double kWeightOfWholePeak = 2.0;
 
@@ -68,7 +69,7 @@ std::vector<std::uint32_t> layers_inside(Peak& peak) {
   return inside;
 }
 
-// The lines of a place that fill the peak, as text for a title.
+// Names the lines of a place that fill the peak, for a title.
 std::string place_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
   const model::UserLines& lines = peak.facts().lines;
   const model::StackTable& stacks = peak.trace().stacks;
@@ -113,7 +114,7 @@ bool is_of_convolution(const Peak& peak, const PeakAllocation& allocation) {
   return op.starts_with("aten::conv") || op.starts_with("Convolution");
 }
 
-// The next step for tensors that a line makes, by what makes the largest of them.
+// The next step for tensors that a line makes, depending on what makes the largest of them.
 std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
                             const std::string& line) {
   if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
@@ -180,7 +181,7 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// The function whose lines allocate it; empty for a forward, which is the layer itself.
+// The function that contains the allocation's line; empty for a forward, which is the layer itself.
 Place function_of(Peak& peak, const PeakAllocation& allocation) {
   if (!is_of_training(peak.category(allocation))) return {};
   const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
@@ -191,7 +192,7 @@ Place function_of(Peak& peak, const PeakAllocation& allocation) {
           .layer = peak.site(allocation).layer.value};
 }
 
-// Whether a module's forward calls the function that makes the allocation.
+// Whether a module's forward calls the function that contains the allocation's line.
 bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
   if (function_of(peak, allocation).function == 0) return false;
   const model::Trace& trace = peak.trace();
@@ -206,8 +207,8 @@ bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
   return false;
 }
 
-// Whether there are too many parts for one place. What backward allocates for an expression outside
-// all layers (a loss) adds to that expression's tensors and does not indicate a loop over layers.
+// Whether there are too many parts for one place. Allocations by the backward of an expression
+// outside all layers, such as a loss, do not count: they do not indicate a loop over layers.
 bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
   const auto counted = std::ranges::count_if(parts, [&](std::uint32_t part) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -365,7 +366,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
     std::string_view name = strings[peak.tensor(allocation).name];
     if (category == model::kOptimizerState) {
       name = name.substr(0, name.rfind('.'));
-      // Its vectors cover all parameters but carry the name of the first.
+      // The vectors of L-BFGS cover all parameters but carry the name of the first.
       if (is_of_lbfgs(peak.trace(), allocation.stack)) continue;
     }
     if (!name.empty()) parameters[name].add(peak, part);

@@ -1,5 +1,6 @@
-// gradients_kept, when no optimizer clears them: parameters meant to be frozen get gradients
-// because the program leaves requires_grad on and passes only the others to the optimizer.
+// gradients_kept, when no optimizer clears the gradients: parameters meant to be frozen get
+// gradients because the program leaves requires_grad on and passes only the other parameters to the
+// optimizer.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -30,7 +31,7 @@ std::size_t backwards_in(const Peak& peak, std::uint32_t from, std::uint32_t to)
                                   std::ranges::upper_bound(begins, from));
 }
 
-// What the recording shows about a parameter's gradient.
+// The allocations of a parameter's gradient in the recording.
 struct Gradient {
   std::size_t made = 0;
   bool has_state = false;  // an optimizer has state for its parameter

@@ -1,6 +1,7 @@
-// library_workspaces: memory that libraries allocate for themselves fills much of the peak: cuBLAS
-// for many streams and threads, cuDNN while it tries algorithms. In recordings made before the
-// category `workspace`, cuDNN's are temporaries of a line, and the id is one_line_dominates.
+// library_workspaces: memory that libraries allocate for themselves fills much of the peak.
+// Examples are cuBLAS with many streams and threads, and cuDNN while it tries algorithms. In
+// recordings made before the category `workspace`, those of cuDNN are temporaries of a line, and
+// the id is one_line_dominates.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -17,14 +18,14 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // Every program that multiplies has one workspace for forward's thread, one for backward's and one
-// of cuBLASLt. Only more of them are a choice of the program.
+// of cuBLASLt. Only additional ones are the program's choice.
 constexpr std::size_t kFewestKept = 4;
 constexpr std::uint64_t kLeastKeptBytes = std::uint64_t{256} << 20;
 constexpr double kShareOfKeptWorkspaces = 0.1;
-// Above explanations of the line that a workspace would be blamed on (explain_parts.cc: 2.0).
+// Ranks above explanations that charge a workspace to a line (2.0 in explain_parts.cc).
 constexpr double kWeightOfWorkspaces = 2.1;
 
-// What ":4096:2" in CUBLAS_WORKSPACE_CONFIG gives each.
+// The size of each workspace with CUBLAS_WORKSPACE_CONFIG=:4096:2.
 constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
 
 constexpr std::array<std::string_view, 5> kConvolutions = {
@@ -40,7 +41,8 @@ bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
   return std::ranges::find(kConvolutions, operator_of(peak, allocation)) != kConvolutions.end();
 }
 
-// Freed before its operator returns. cuBLAS's are kept until the process ends.
+// Explains workspaces that are freed before their operator returns. Those of cuBLAS are kept until
+// the process ends.
 void explain_convolution(const Peak& peak, Explanations& out) {
   Explanation explanation;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {

@@ -1,4 +1,4 @@
-// What fills the peak: each explanation where it applies, and which comes first.
+// Each explanation of the peak where it applies, and which one comes first.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -311,7 +311,7 @@ TEST(Explanations, many_tensors_of_one_size_outside_the_model_are_batches) {
   }
 }
 
-// Gradients of several tasks, made after the forward and gone before the next.
+// Gradients of several tasks, made after the forward and freed before the next.
 TEST(Explanations, tensors_between_two_forwards_are_not_batches) {
   Case c;
   const auto stack = c.maker.stack({{"surgery.py", 5, "flat_gradient"}});
@@ -384,8 +384,8 @@ TEST(Explanations, a_peak_that_no_training_step_reaches_is_reported_with_the_exc
   EXPECT_THAT(found[0].evidence[0], HasSubstr("eval.py:9 (evaluate): 70.0 MiB"));
 }
 
-// Two steps, and a larger forward that ends with the layer `last`: like the others, or earlier, as
-// when the program fails.
+// Two steps, and a larger forward that ends with the layer `last`. That is the last layer of the
+// model or, if the program fails in the forward, an earlier one.
 Case larger_forward(const char* last) {
   Case c;
   for (int step = 0; step < 3; ++step) {
@@ -439,8 +439,8 @@ TEST(Explanations, a_loss_that_fails_is_not_outside_of_training) {
   EXPECT_THAT(complete_forward_at_the_end(2).run(explain_outside), SizeIs(1));
 }
 
-// A function that forward or the training loop calls allocates most; `main` calls the layers
-// itself.
+// A function called by forward or by the training loop allocates most; `main` itself calls the
+// layers.
 TEST(Explanations, a_function_that_makes_most_activations_should_be_checkpointed) {
   for (const char* function : {"sinkhorn", "main"}) {
     Case c;
@@ -460,7 +460,8 @@ TEST(Explanations, a_function_that_makes_most_activations_should_be_checkpointed
   }
 }
 
-// What a function saves for its backward; torch calls it, unlike a module's forward.
+// Memory that a function saves for its backward. Unlike a module's forward, the function is called
+// by torch.
 TEST(Explanations, the_forward_of_an_autograd_function_is_named) {
   for (const bool is_of_autograd : {false, true}) {
     Case c;

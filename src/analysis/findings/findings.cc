@@ -47,7 +47,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 struct AcceleratorNames {
   model::DeviceType type;
-  std::string_view module;   // of the functions that torch.cuda has
+  std::string_view module;   // replaces "torch.cuda."
   std::string_view tool;     // lists processes and devices
   std::string_view visible;  // the environment variable that selects devices
 };
@@ -63,7 +63,7 @@ constexpr auto kAcceleratorNames = std::to_array<AcceleratorNames>({
      "its environment variable"},
 });
 
-// Rules have the names of CUDA.
+// Replaces CUDA's names, which the rules use, by those of the device's accelerator.
 void use_names_of_accelerator(report::Finding& finding, const Facts& facts) {
   const auto* const names =
       std::ranges::find(kAcceleratorNames, accelerator_of(facts.trace), &AcceleratorNames::type);

@@ -17,11 +17,11 @@ namespace {
 // A mistake takes precedence over a category with the same bytes.
 constexpr double kKeptGradientsWeight = 2.0;
 constexpr double kKeptGradientsShareOfPeak = 0.05;
-// With fewer, accumulating gradients over two batches looks the same.
+// With fewer backwards, accumulating gradients over two batches looks the same.
 constexpr std::size_t kKeptGradientsFewestBackwards = 4;
 
-// The smallest number of gradient bytes live at the beginning of any backward but the first: with
-// gradient accumulation, each round begins with none.
+// The smallest number of gradient bytes live at the beginning of any backward but the first. It is
+// 0 with gradient accumulation, because each round begins without gradients.
 std::uint64_t least_kept(const Peak& peak) {
   const model::Trace& trace = peak.trace();
   const auto& begins = peak.backward_begins();

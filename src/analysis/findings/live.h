@@ -1,4 +1,4 @@
-// The peak that the rules about its composition describe.
+// Finds the peak that the rules about its composition describe.
 #pragma once
 
 #include "analysis/findings/rules.h"
@@ -8,7 +8,7 @@ namespace plimsoll::analysis::findings {
 // The point in time that the tables of this device describe, if it is the peak; else null.
 const report::PointInTime* peak_point(const Facts& facts, const DeviceFacts& device);
 
-// The same if the recording is native (only these have phases); else null.
+// The same if the recording is native (only native recordings have phases); else null.
 const report::PointInTime* own_peak(const Facts& facts, const DeviceFacts& device);
 
 }  // namespace plimsoll::analysis::findings

@@ -17,7 +17,7 @@ struct LiveByKind {
   std::uint64_t all = 0;  // including everything else, and unknown memory
 };
 
-// After an event of the device. For a file without categories, only `all` is set.
+// The live bytes after an event of the device. For a file without categories, only `all` is set.
 LiveByKind live_by_kind(const Facts& facts, const DeviceFacts& device, std::int64_t event);
 
 // "activations 2.0 GiB, parameters 1.0 GiB": the non-empty kinds, largest first.

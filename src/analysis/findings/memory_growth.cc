@@ -81,7 +81,7 @@ void add_rows(const GrowthRows& rows, report::Finding& finding) {
   }
 }
 
-// What counts as a step, unless the program or the recorder marks steps.
+// Explains what counts as a step, unless the program or the recorder marks steps.
 std::string boundary_text(const std::string& boundary) {
   if (boundary == "step") return {};
   if (boundary == "cycle") return " A step is a cycle: a rise and a fall of live memory.";
@@ -109,7 +109,7 @@ std::string steps_text(const report::GrowthRow& row) {
          " is warm-up and does not count." + boundary_text(row.boundary);
 }
 
-// As the subject of a sentence.
+// The holder of the memory, as the subject of a sentence.
 std::string holder_text(const report::GrowthRow& row) {
   if (row.line.empty()) return "the category " + row.key;
   return place_text(row) + (row.caller.empty() ? "" : ",");
@@ -157,8 +157,8 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
   return text;
 }
 
-// While torch.cat runs, its result and the previous tensor are both live. With a bound, each of
-// them is as large as what one step appends.
+// The saving if the program bounds the tensor's length. While torch.cat runs, its result and the
+// previous tensor are both live. With a bound, each of them is as large as what one step appends.
 std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
                               const report::GrowthRow& row) {
   const auto grown = static_cast<std::uint64_t>(row.grown_bytes);

@@ -1,5 +1,6 @@
-// memory_outside_tensors: a process on the CPU has grown by far more than its tensors: caches of
-// oneDNN, Python objects, memory of extensions. Explaining the tensors would miss the cause.
+// memory_outside_tensors: a process on the CPU has grown by far more than its tensors, because of
+// caches of oneDNN, Python objects or memory of extensions. Explaining the tensors would miss the
+// cause.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -11,13 +12,13 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Modules that the program imports while it is recorded need up to about 400 MiB.
+// Importing modules while recording needs up to about 400 MiB.
 constexpr std::uint64_t kLeastOutsideBytes = std::uint64_t{512} << 20;
-// Tensors that are freed may leave as much memory with the C library, which does not return it.
+// Freed tensors may leave as much memory with the C library, which does not return it.
 constexpr std::uint64_t kTimesTheTensors = 2;
 
 bool has_gpu(const Facts& facts) {
-  // CUDA takes host memory of its own, often more than a GiB.
+  // CUDA needs host memory of its own, often more than a GiB.
   return std::ranges::any_of(facts.trace.devices, [](const model::DeviceTrace& device) {
     const bool is_host = device.device.type == model::DeviceType::kCpu ||
                          device.device.type == model::DeviceType::kPinnedHost;

@@ -1,4 +1,4 @@
-// Devices whose peak is of no interest because another one holds the memory that matters.
+// Devices whose peak need not be explained because the memory that matters is on another device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // non_pytorch_memory: the process uses memory of the GPU that PyTorch's allocator did not request,
-// by the driver's figures for this process. Other processes never count.
+// according to the driver's figures for this process. Other processes never count.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -17,13 +17,13 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 // CUDA loads kernels when they are first used: about 250 MiB for cuBLAS and cuDNN together. Such
-// growth ends, and no growth below this is distinguished from it.
+// growth ends; smaller growth cannot be distinguished from it.
 constexpr std::int64_t kLeastGrownBytes = std::int64_t{256} << 20;
-// Readings after the warm-up: growth must appear in two spans of time.
+// The number of readings after the warm-up, so that growth appears in two spans of time.
 constexpr std::size_t kFewestReadings = 3;
 // A library that starts late adds its memory in one span.
 constexpr double kMostInOneSpan = 0.75;
-// Without growth: above what libraries need for their kernels and a communicator.
+// The threshold without growth: more than libraries need for their kernels and a communicator.
 constexpr std::int64_t kMuchOutsideBytes = std::int64_t{1} << 30;
 constexpr double kMuchOutsideShare = 0.1;
 
@@ -80,7 +80,7 @@ std::vector<Outside> outside_of(const Facts& facts, const DeviceFacts& device) {
   return all;
 }
 
-// Those after the warm-up, if the memory grows in them.
+// The readings after the warm-up, if the memory grows in them; else empty.
 std::vector<Outside> growing(const std::vector<Outside>& all, std::size_t steps) {
   std::vector<Outside> later;
   if (steps < base::kFewestGrowthSteps) return later;
@@ -109,7 +109,7 @@ std::string after_steps(const std::vector<Outside>& readings) {
   return text;
 }
 
-// The subject of both findings.
+// Evidence that both findings share.
 constexpr const char* kWhatItIs =
     "This is the driver's figure for this process, minus what PyTorch's allocator has reserved and "
     "what CUDA took when it started. PyTorch did not allocate this memory, so no line is known.";

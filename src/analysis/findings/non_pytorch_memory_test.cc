@@ -15,7 +15,8 @@ using testing::SizeIs;
 constexpr std::uint64_t kContext = 500 * kMib;
 constexpr std::uint64_t kReserved = 100 * kMib;
 
-// 12 steps, with a reading after steps 1, 5, 8 and 11. `outside` has the bytes after each, in MiB.
+// 12 steps, with a reading after steps 1, 5, 8 and 11. `outside` lists the bytes at each reading,
+// in MiB.
 Case with_readings(const std::vector<std::uint64_t>& outside) {
   Case c;
   c.maker.on(model::Device{});

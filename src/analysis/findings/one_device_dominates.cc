@@ -67,8 +67,8 @@ std::uint64_t peak_bytes(const DeviceFacts* device) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(device->report.held().peak_bytes, 0));
 }
 
-// Largest peak first, without devices that do no work; empty if the first is not far above the
-// next.
+// The devices in order of their peaks, largest first, without those that do no work. Empty if the
+// first is not far above the second.
 std::vector<Used> used_devices(const Facts& facts, const std::vector<DeviceFacts>& devices) {
   std::vector<const DeviceFacts*> by_peak;
   for (const DeviceFacts& device : devices) {
@@ -173,7 +173,7 @@ std::string line_of_larger_tensors(const Facts& facts, const std::vector<Used>& 
   return {};
 }
 
-// How the program uses several devices, from the stacks.
+// The stacks show how the program uses several devices.
 struct Parallelism {
   bool is_data_parallel = false;
   bool is_device_map = false;

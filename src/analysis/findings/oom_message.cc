@@ -1,5 +1,5 @@
-// The finding about a printed out-of-memory message: what each of its numbers means, and what would
-// have helped. Without a recording, what fills the memory is unknown.
+// Explains a printed out-of-memory message: what each of its numbers means, and what would have
+// helped. Without a recording, it is unknown what fills the memory.
 #include "analysis/findings/oom_message.h"
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 
 using model::OomMessage;
 
-// Others are the story only if they have this share of the device.
+// Other users of the device matter only if they have at least this share of it.
 constexpr double kMuchOfDevice = 0.10;
 constexpr double kLargeShare = 0.50;
 
-// Derived from the numbers of the message; nullopt if it lacks one of them.
+// Figures derived from the numbers of the message; nullopt if it lacks one of them.
 struct Derived {
   std::optional<std::uint64_t> cached_bytes;         // reserved and unused
   std::optional<std::uint64_t> outside_bytes;        // of this process, outside of the allocator
@@ -54,10 +54,10 @@ bool is_much(std::optional<std::uint64_t> bytes, const OomMessage& message) {
          is_at_least(*bytes, kMuchOfDevice, message.total_bytes.value_or(0));
 }
 
-// It always has a limit, whether the program sets one or not.
+// MPS always has a limit, whether the program sets one or not.
 bool is_mps(const OomMessage& message) { return message.device.type == model::DeviceType::kMps; }
 
-// Memory may be free at the driver, and still not available to this process.
+// The driver may have free memory that is not available to this process.
 bool is_at_limit(const OomMessage& message) {
   return message.limit_bytes && message.free_bytes.value_or(UINT64_MAX) >= message.requested_bytes;
 }

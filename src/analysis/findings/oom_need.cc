@@ -14,7 +14,7 @@ namespace {
 using report::OomChange;
 using report::OomNeed;
 
-// Sizes that differ less are equal: blocks are rounded.
+// Sizes that differ by less than this factor count as equal, because blocks are rounded.
 constexpr double kLeastGrowth = 1.05;
 // Between linear and quadratic growth.
 constexpr double kQuadraticPower = 1.5;
@@ -25,7 +25,7 @@ std::string times_text(double ratio) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " times";
 }
 
-// Why the estimate is what it is.
+// Explains what the estimate is based on.
 std::string basis_text(const report::OomDetails& oom) {
   const OomNeed& need = oom.need;
   if (need.basis == "optimizer_state") {
@@ -66,8 +66,8 @@ const OomChange* find(const OomNeed& need, std::string_view change) {
   return found == need.changes.end() ? nullptr : &*found;
 }
 
-// Whether a reader may think of fragmentation: the free pieces together would have served the
-// request.
+// Whether the free pieces together would have served the request, so that readers may suspect
+// fragmentation.
 bool was_enough_in_sum(const report::OomDetails& oom) {
   const std::uint64_t left = oom.is_limited ? 0 : oom.device_free_bytes;
   return bytes_in_pieces(oom) + left >= oom.requested_bytes;

@@ -16,8 +16,8 @@ bool is_known(const report::OomNeed& need);
 bool is_mostly_batch(const report::OomNeed& need);
 // Whether an earlier step with tensors of the same size has completed.
 bool has_fitted_before(const report::OomNeed& need);
-// The bytes that were free in pieces, and that contiguous memory would make usable: memory of other
-// private pools is not.
+// The bytes that were free in pieces and that contiguous memory would make usable. Memory of other
+// private pools does not count.
 std::uint64_t bytes_in_pieces(const report::OomDetails& oom);
 
 // "about 96.3 GiB, and 79.2 GiB are available".

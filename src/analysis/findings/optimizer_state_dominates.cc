@@ -26,7 +26,7 @@ constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfHistory = 0.5;
 constexpr double kShareOfScratch = 0.15;
-// An option avoids the scratch, so it is reported before Adam's state, which is twice as large.
+// An option avoids the scratch, so this finding ranks above Adam's state, which is twice as large.
 constexpr double kScratchWeight = 2.1;
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
@@ -48,7 +48,7 @@ bool is_one_of_a_parameter(std::string_view kind) {
   return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 
-// Of the live state, all but the newest of each name belongs to optimizers before the last.
+// Finds state of earlier optimizers: of the live state, all but the newest tensor of each name.
 void find_stale(const Peak& peak, const Explanation& explanation, State& state) {
   std::map<std::string_view, std::vector<std::uint32_t>> parts;  // by birth
   for (const std::uint32_t part : explanation.parts) {
@@ -81,7 +81,8 @@ bool is_of_layer(const std::set<std::string_view>& layers, std::string_view para
   return dot != std::string_view::npos && layers.contains(parameter.substr(0, dot));
 }
 
-// The history of L-BFGS: for each update y (aten::sub) and s, vectors of all parameters.
+// The history of L-BFGS: two vectors of all parameters for each update, y (made by aten::sub) and
+// s.
 struct History {
   std::uint64_t bytes = 0;  // of all state of L-BFGS
   std::size_t updates = 0;
@@ -203,7 +204,7 @@ void explain_state(const Peak& peak, Explanations& out) {
     finding.evidence.push_back(bytes_text(owner.bytes) + " of it belong to " +
                                counted(owner.tensors, "parameter") + " of " + owner.path + ".");
   }
-  // For a snapshot, the dtype is unknown.
+  // The dtype is unknown in a snapshot.
   finding.next_step =
       std::string(peak.is_inferred()
                       ? "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao), shard"
@@ -257,7 +258,7 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   const std::uint64_t all = peak.saving([&](const PeakAllocation& allocation) {
     return is_scratch(peak, allocation) ? allocation.born : allocation.died;
   });
-  // Processing one parameter at a time takes a few tensors of its size.
+  // Processing one parameter at a time needs only a few tensors of its size.
   finding.saving_bytes = all - std::min(all, kScratchOfOne * largest);
   finding.next_step =
       "Pass foreach=False to the optimizer, which then updates one parameter after the other, or "

@@ -1,6 +1,6 @@
 // out_of_memory: the request that failed, with its cause class and the next step for that class.
-// Retries on the same line are one finding, about the last one. The last failure comes first: if
-// any failure ended the program, it was that one.
+// Retries on the same line are one finding, about the last one. The last failure comes first,
+// because only that one can have ended the program.
 #include <algorithm>
 #include <cstdint>
 #include <ranges>
@@ -22,7 +22,8 @@ namespace {
 
 using report::OomDetails;
 
-// A loop that fails on ever different lines would fill the report; the rest is counted.
+// A loop that fails on different lines each time would fill the report; further failures are only
+// counted.
 constexpr std::size_t kMostReported = 3;
 
 // No training device is this small: something else uses the rest of it.
@@ -32,7 +33,8 @@ constexpr std::uint64_t kMuchOfDevice = 10;
 
 // Activations of a new caller that explain a failure.
 constexpr double kShareOfCaller = 0.25;
-// Less idle memory in private pools is named only if the request would have fitted into it.
+// Idle memory in private pools below this size is named only if the request would have fitted into
+// it.
 constexpr std::uint64_t kMuchIdleBytes = std::uint64_t{64} << 20;
 
 // A smaller share would not determine the next step.
@@ -55,7 +57,7 @@ std::vector<Burst> bursts_of(const std::vector<OomDetails>& ooms) {
   return bursts;
 }
 
-// The memory available from the driver: none if it was not used although it was enough.
+// The memory available from the driver; 0 if the driver had enough but the request failed anyway.
 std::uint64_t left_at_driver(const OomDetails& oom) {
   return oom.is_limited ? 0 : oom.device_free_bytes;
 }
@@ -165,7 +167,7 @@ void report_large_request(const DeviceFacts& device, const OomDetails& oom,
   finding.next_step += ".";
   const std::string enough = enough_text(oom);
   if (!enough.empty()) finding.next_step += " Enough on its own: " + lower_first(enough);
-  // What was reserved and idle might have served it if a limit of the process was in force.
+  // At a limit of the process, idle reserved memory might have served the request.
   if (oom.is_limited || is_known(oom.need)) return;
   finding.next_step += " It must request " + bytes_text(missing_bytes(oom)) + " less to fit.";
   finding.saving_bytes = missing_bytes(oom);
@@ -192,8 +194,8 @@ std::string step_of_kind(const LiveByKind& held) {
                "layers over your devices.";
 }
 
-// A forward from a line that no earlier step had called, such as the first validation. What it
-// keeps for backward is wasted if no backward follows.
+// Reports a forward from a line that no earlier step had called, such as the first validation. If
+// no backward follows, the memory that it keeps for backward is wasted.
 bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   const report::OomNeed& need = oom.need;
   const auto live =
@@ -221,7 +223,7 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
     finding.title = device.name + " ran out of memory in the optimizer's first step: it needs " +
                     need_text(oom);
   } else if (is_mostly_batch(need) && !has_fitted_before(need)) {
-    // What fits into all that is available fails only because that was in pieces.
+    // If the step fits into all available memory, it failed only because that memory was in pieces.
     finding.title =
         device.name + " ran out of memory because the batch " +
         (*need.bytes <= *need.available_bytes ? "leaves too little room" : "is too large") +
@@ -283,8 +285,8 @@ void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetail
   report_too_big(facts, device, oom, finding);
 }
 
-// The driver's figures at the last failure: everything but tensors and cache, if that is large.
-// Returns false if the driver was not queried and nothing is known about others.
+// Reports the driver's figures at the last failure: everything but tensors and cache, if that is
+// large. Returns false if the driver was not queried and nothing is known about other processes.
 bool report_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
   const auto& bars = device.report.bars;
   if (bars.empty() || bars.back().point != "oom") return false;

@@ -1,4 +1,4 @@
-// The texts about what a failed step needed. Others of this rule are in rules_test.cc.
+// The texts about what a failed step needed. rules_test.cc tests the other texts of this rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ report::OomChange change(std::string name, std::uint64_t needed_gib, bool is_eno
   return row;
 }
 
-// With an estimate: the step needs 96 GiB of 79 GiB, with a batch of 16.
+// An estimate: the step needs 96 GiB, 79 GiB are available, and the batch has 16 samples.
 report::OomDetails needy(std::string basis) {
   report::OomDetails row = oom("too_big");
   row.requested_active_bytes = static_cast<std::int64_t>(70 * kGib);

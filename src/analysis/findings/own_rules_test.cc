@@ -1,4 +1,5 @@
-// The rules for native recordings: each raised where it should be, and silent just below.
+// The rules for native recordings: each is raised where it should be, and not just below its
+// threshold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

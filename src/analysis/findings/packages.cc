@@ -20,7 +20,7 @@ struct Known {
   CheckpointCall call;
 };
 
-// The first that applies: trainers, and wrappers of models, call models.
+// The first match applies: trainers and model wrappers come before the models that they call.
 constexpr std::array kKnown{
     Known{"/transformers/trainer.py",
           {"transformers", "Set gradient_checkpointing=True in TrainingArguments"}},

@@ -1,5 +1,5 @@
-// What a stack shows about the packages that a line of the program calls: the line inside them that
-// allocates most, and how their models are checkpointed.
+// Finds which code inside packages allocates on behalf of a line of the program, and how the models
+// of those packages are checkpointed.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,14 @@ struct CheckpointCall {
   std::string_view advice;   // "Call model.gradient_checkpointing_enable() before training"
 };
 
-// Of the package whose layers allocate half of the parts or more; empty if there is none.
+// Returns the call for the package whose layers allocate half of the parts or more; empty if there
+// is none.
 std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
                                               const std::vector<std::uint32_t>& parts);
 
-// Of the parts at `line`, the line inside the packages that it calls which allocates most, with its
-// bytes, if a module of a package runs there; empty if none does. A helper (einops) adds nothing to
-// the line.
+// Of the parts at `line`, returns the line inside the packages that allocates the most, with its
+// bytes. Empty unless a module of a package runs there: naming a helper, such as einops, would add
+// nothing.
 std::pair<std::string, std::uint64_t> package_line_of_most(const Peak& peak,
                                                            const std::vector<std::uint32_t>& parts,
                                                            const std::string& line);

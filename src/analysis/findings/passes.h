@@ -1,6 +1,6 @@
-// The forward passes of root modules. Recordings that mark the calls of layers contain them.
-// Otherwise a pass of a root begins where its layers allocate after something else has, at the
-// layer and operator with which most of its passes begin. Passes with nothing between them count as
+// The forward passes of root modules. Recordings that mark the calls of layers contain the passes.
+// Otherwise a pass begins where the layers of a root allocate after other code has, at the layer
+// and operator with which most passes of the root begin. Passes with nothing between them count as
 // one.
 #pragma once
 

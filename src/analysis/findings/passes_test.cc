@@ -1,4 +1,4 @@
-// Which code runs in rounds: several forward passes before a backward, and double backwards.
+// Code that runs several times: several forward passes before a backward, and double backwards.
 #include "analysis/findings/passes.h"
 
 #include <gmock/gmock.h>
@@ -28,8 +28,8 @@ void forward(Case& c, std::uint64_t address, const std::string& layer, model::St
 
 enum class Rounds { kNone, kSeparate, kMarked };
 
-// Six tensors of one operator in one layer, of one pass of the model or of six, which the backward
-// after the peak frees.
+// Six tensors of one operator in one layer, made by one pass of the model or by six. The backward
+// after the peak frees them.
 Findings found_with(Rounds rounds) {
   Case c;
   const auto line = c.maker.stack({{"net.py", 5, "Net.forward"}, {"train.py", 9, "main"}});
@@ -91,7 +91,7 @@ TEST(DoubleBackward, uses_what_an_earlier_backward_has_made) {
   EXPECT_THAT(found[0].next_step, HasSubstr("Pass create_graph=True only if"));
 }
 
-// Without a second backward, the graph of the first shows that it was kept.
+// Even without a second backward, the graph of the first shows that it was kept.
 TEST(DoubleBackward, may_never_come) {
   Case c;
   const auto line = c.maker.stack({{"net.py", 5, "Net.forward"}, {"train.py", 9, "main"}});

@@ -27,8 +27,8 @@ constexpr double kMostUnexplained = 0.05;
 constexpr std::size_t kFollowersAsked = 8;
 
 // Whether a backward uses the forward around the peak. The forward may begin with tensors that it
-// does not keep, so the calls after it decide: an evaluation makes the same calls as the training
-// forward after it, but keeps none of their results.
+// does not keep, so the calls after the peak decide: an evaluation makes the same calls as the
+// training forward after it, but keeps none of their results.
 bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
                         const report::PointInTime& point,
                         const std::vector<std::uint32_t>& begins) {
@@ -101,8 +101,8 @@ PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std:
   return allocation;
 }
 
-// A single allocation is not a history (recording_was_empty), and events and segments of a snapshot
-// may contradict each other.
+// Whether the peak can be explained. A single allocation is not a history (recording_was_empty),
+// and events and segments of a snapshot may contradict each other.
 bool is_judged(const DeviceFacts& device, const report::PointInTime& point) {
   const auto unexplained = static_cast<double>(point.unexplained_bytes);
   return device.traffic.allocations > 1 &&

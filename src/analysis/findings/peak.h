@@ -41,7 +41,7 @@ class Peak {
   std::uint64_t bytes() const { return point_->live_bytes; }
   bool is_inferred() const { return trace().has_inferred_roles; }
 
-  // By birth; without memory that grows from step to step, which memory_growth reports.
+  // By birth, without memory that grows from step to step, which memory_growth reports.
   const std::vector<PeakAllocation>& live() const { return live_; }
 
   std::string_view category(const PeakAllocation& allocation) const {
@@ -54,7 +54,7 @@ class Peak {
   model::LifetimeFlags flags(const PeakAllocation& allocation) const {
     return device_->trace.lifetimes.flags[allocation.lifetime];
   }
-  // Native recordings only, as are tensors, layers and everything about backward and steps.
+  // Only native recordings have phases, tensors, layers, and everything about backward and steps.
   model::Phase phase(const PeakAllocation& allocation) const { return site(allocation).phase; }
   const model::Tensor& tensor(const PeakAllocation& allocation) const {
     return trace().tensors[device_->trace.lifetimes.tensor[allocation.lifetime].index()];
@@ -83,15 +83,15 @@ class Peak {
   // Whether the peak lies in a backward, or in a forward whose activations a backward uses.
   bool is_in_training() const { return is_in_training_; }
 
-  // When the allocation would die if it were freed at the end of the step that made it; its own
-  // death if that is earlier.
+  // The event at which the allocation would die if it were freed at the end of the step that made
+  // it; its own death if that is earlier. Requires has_steps().
   bool has_steps() const { return !steps_.empty(); }
   std::uint32_t death_after_step(const PeakAllocation& allocation) const;
   // The number of the step that contains an event of the device, from 0; kNone: the last.
   std::size_t step(std::uint32_t event) const;
 
-  // How much the peak falls if each allocation is absent between two events; they are equal if it
-  // is never absent.
+  // Computes how much the peak falls if each allocation is absent between two events, which are
+  // equal if it is never absent.
   struct Absence {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
@@ -139,7 +139,7 @@ using Explanations = std::vector<Explanation>;
 
 // A smaller peak needs no explanation. Even a small trial of a large program has a few MiB.
 inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{4} << 20;
-// For habits of most programs, which cost little while the programs are small: gradients that are
+// The threshold for habits of most programs that cost little in small programs: gradients that are
 // live through forward, the scratch of an optimizer.
 inline constexpr std::uint64_t kLeastHabitBytes = std::uint64_t{16} << 20;
 // Smaller tensors are scalars, counters or biases: explanations that count tensors ignore them.

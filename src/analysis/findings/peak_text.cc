@@ -36,8 +36,8 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
   return calls;
 }
 
-// The outermost operator. For a hook or an autograd.Function of the program, whose nodes have no
-// number ("GateBackward"), it is the operator called inside.
+// The operator that allocated it: the outermost one or, in a hook or an autograd.Function of the
+// program, the operator called inside. The nodes of such functions have no number ("GateBackward").
 std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
   if (allocation.born == model::kNone) return {};
   const model::Site& site = peak.site(allocation);

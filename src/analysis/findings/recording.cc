@@ -1,5 +1,5 @@
-// recording_was_empty, no_memory_events, history_truncated: what the recording lacks, what is still
-// valid, and how to record more.
+// recording_was_empty, no_memory_events, history_truncated: what is missing from the recording,
+// what is still valid, and how to record more.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -21,14 +21,15 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::size_t kFewestCalls = 2;
-// A forward with less is one of many.
+// A forward with a smaller share is only one of many.
 constexpr double kLeastOfForward = 0.2;
-// If a forward inside it makes this share, that one is the layer: the other only calls it. The main
-// part of a layer, such as its MLP, makes less.
+// If a forward inside another allocates this share of it, the inner one is the layer and the outer
+// one only calls it. The main part of a layer, such as its MLP, allocates less.
 constexpr double kShareOfInner = 0.95;
 constexpr std::size_t kMostCandidates = 12;
 
-// A forward and the frame that calls it: the call sites of one module class, in most models.
+// A forward and the frame that calls it. In most models, this identifies the call sites of one
+// module class.
 struct Forward {
   std::uint32_t file = 0;
   std::uint32_t function = 0;
@@ -63,7 +64,7 @@ bool is_wrapper(std::string_view function) {
   return std::ranges::find(kWrappers, function) != kWrappers.end();
 }
 
-// Outermost first; a forward that calls itself counts once.
+// Lists passages outermost first; a forward that calls itself counts once.
 std::vector<Passage> passages_of(const model::Trace& trace, model::StackId stack) {
   const auto frames = trace.stacks.frames(stack);
   std::vector<Passage> passages;
@@ -106,8 +107,8 @@ struct Made {
   bool is_activation = false;
 };
 
-// The calls of a forward, as ranges of what it made. Each begins where the stack is back at the
-// forward's first line; for a forward of one line, at what it called first.
+// The calls of a forward, as ranges of its allocations. A call begins where the stack is back at
+// the forward's first line; if the forward has only one line, at the first thing it called.
 std::vector<std::pair<std::size_t, std::size_t>> calls_of(const std::vector<Made>& made) {
   std::vector<std::pair<std::size_t, std::size_t>> calls;
   if (made.empty()) return calls;
@@ -191,9 +192,10 @@ class Search {
     return made;
   }
 
-  // By call in the step of the peak: its bytes in the explanation. Earlier steps may have left
-  // something, so the step is that of the call which has left the most tensors, between the
-  // backwards around it. In the backward of the peak, the last calls have already been freed.
+  // The bytes of each call that belong to the explanation, for calls in the step of the peak.
+  // Earlier steps may have left some memory, so the step is the interval between backwards that
+  // contains the call with the most tensors. If the peak is in a backward, the last calls have
+  // already been freed.
   std::vector<std::uint64_t> calls_in_step(
       const Candidate& candidate, const std::vector<Made>& made,
       const std::vector<std::pair<std::size_t, std::size_t>>& calls) const {
@@ -222,7 +224,7 @@ class Search {
     for (const Kept& call : kept) {
       const bool is_before = next != begins.begin() && call.born < *std::prev(next);
       const bool is_after = next != begins.end() && call.born > *next;
-      // Where no backward is seen, only what is kept separates the steps.
+      // If no backward is recorded, only the number of kept tensors separates the steps.
       const bool is_old = begins.empty() && call.tensors * 2 < fullest->tensors;
       if (is_before || is_after || is_old) continue;
       bytes.push_back(call.bytes);

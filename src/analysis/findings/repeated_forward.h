@@ -1,6 +1,6 @@
-// The layers of a snapshot, which records no modules: a forward that runs several times in one
-// step, as the blocks of a deep model do. Frames show the file, the line and the function, but not
-// the module.
+// Finds the layers of a snapshot, which records no modules: a forward that runs several times in
+// one step, as the blocks of a deep model do. Frames show the file, the line and the function, but
+// not the module.
 #pragma once
 
 #include <cstddef>

@@ -95,8 +95,8 @@ TEST(RepeatedForward, calls_that_backward_has_freed_count_and_come_back_in_their
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("4 calls of forward")));
-  // 40 + 4 MiB become four outputs of 2 MiB, and the gradient. When backward frees the last output,
-  // the other 8 MiB of its layer have returned.
+  // 40 + 4 MiB are reduced to four outputs of 2 MiB, and the gradient. When backward frees the last
+  // output, the other 8 MiB of its layer are allocated again.
   EXPECT_EQ(found[0].saving_bytes, (44 - 3 * 2 - 8 - 4) * kMib);
 }
 

@@ -1,5 +1,6 @@
 // repeated_large_allocation: a line repeatedly allocates the same large size and frees it
-// immediately, where that is expensive. From the cache it is free, and normal in training steps.
+// immediately, in a way that is expensive. An allocation from the cache costs nothing and is normal
+// in training steps.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -34,8 +34,8 @@ struct DeviceFacts {
   std::string name;  // "cuda:0"
 };
 std::vector<DeviceFacts> devices_of(const Facts& facts);
-// Whether what fills the device's peak is known, and of interest: not if another device holds the
-// memory that matters, unless the user requested this one.
+// Whether the peak of the device is known and worth explaining. It is not if the memory that
+// matters is on another device, unless the user requested this one.
 bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
 
 using Findings = std::vector<report::Finding>;

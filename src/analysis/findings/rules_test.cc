@@ -1,5 +1,5 @@
-// Each rule on facts made by hand: raised where it should be, silent just below its threshold.
-// Complete sentences are in tests/golden/findings.
+// Tests each rule on constructed facts: it is raised where it should be, and not just below its
+// threshold. tests/golden/findings has complete sentences.
 #include "analysis/findings/rules.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ report::PinningLine pinning_line(std::string line) {
   return row;
 }
 
-// With 10 GiB live.
+// A failure with 10 GiB live.
 Findings too_big(const char* category, bool is_snapshot) {
   FactsCase c;
   c.maker.alloc_reported(1, 7 * kGib, {.category = category});
@@ -126,7 +126,7 @@ TEST(OutOfMemory, under_a_limit_free_device_memory_does_not_help) {
   c.device().oom_details[0].is_limited = true;
   const Findings found = c.run(out_of_memory);
   EXPECT_THAT(found[0].next_step, Not(HasSubstr("GiB more")));
-  // Nobody is known to have set a limit.
+  // It is not known that anyone set a limit.
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("set_per_process_memory_fraction"))));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("40.0 GiB of the device were free when the "
                                                     "request failed. The file does not show why")));

@@ -71,7 +71,7 @@ Findings segment_churn(const Facts& facts) {
       finding.evidence.push_back("The device has room: at most " + bytes_text(bar.used_bytes) +
                                  " of " + bytes_text(bar.total_bytes) + " were used.");
     }
-    // Trying algorithms costs time at each new shape, which the user may have chosen.
+    // Trying algorithms costs time at each new shape, but the user may have chosen that.
     if (room == Room::kFree && traffic.by_convolution && !traffic.by_empty_cache) {
       finding.severity = report::FindingSeverity::kInfo;
       finding.evidence.emplace_back("Most of it happens inside convolutions.");

@@ -56,7 +56,8 @@ bool is_live_at_peak(const Peak& peak, const PeakAllocation& allocation) {
   return allocation.born <= peak.event() && allocation.died > peak.event();
 }
 
-// Keeps of a forward that has ended only what the rule needs: a recording may have millions.
+// Reduces a forward that has ended to what the rule needs, because a recording may have millions of
+// forwards.
 void close_forward(const Peak& peak, const BackwardUse& use, RootModule& root) {
   root.is_open = false;
   if (root.forwards.empty()) return;
@@ -86,8 +87,8 @@ void add_activation(const Peak& peak, const BackwardUse& use, const PeakAllocati
   forward.is_used |= use.is_freed_by_backward(allocation);
 }
 
-// An operator outside all modules that builds a graph ends the wait of all forwards before it. If a
-// backward uses one of them, the graph may be of that one alone.
+// Assigns the graph of an operator outside all modules to the pending forwards before it. If a
+// backward uses one of these forwards, the graph may belong to that one alone, so none gets it.
 void end_wait(RootModule& root, std::uint32_t event) {
   const auto pending = root.forwards.begin() + static_cast<std::ptrdiff_t>(root.first_pending);
   const bool is_clear =
@@ -122,7 +123,7 @@ void split_by_forward(const Peak& peak, const BackwardUse& use, RootModules& roo
   }
 }
 
-// What a forward in training keeps for its backward.
+// The tensors that a forward in training keeps for its backward, by layer and operator.
 Calls kept_in_training(const RootModule& root) {
   Calls kept;
   for (const auto& [call, count] : root.kept) {

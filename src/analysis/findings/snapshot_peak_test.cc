@@ -1,4 +1,4 @@
-// What fills the peak of a snapshot, whose categories are inferred.
+// Explanations of a snapshot's peak, whose categories are inferred.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
 // stranded_memory: the allocator requested more memory from the driver although much was free,
 // because the free memory could not serve the request and could not be released. Cached bytes are
 // not waste by themselves, so this is measured where it had a cost: at the peak of reserved bytes,
-// with respect to the request that raised it. If nothing pins the free memory, it is
-// cached_memory's.
+// for the request that raised it. If nothing pins the free memory, cached_memory.cc reports it.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -23,7 +22,7 @@ constexpr double kSmallShare = 0.25;
 constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
 constexpr double kLargeShare = 0.10;
 
-// From this size on, stranded memory is substantial.
+// The bytes from which on stranded memory is substantial.
 std::uint64_t threshold_bytes(std::uint64_t reserved) {
   const auto from = [&](std::uint64_t least, double share) {
     return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(reserved)));
@@ -31,7 +30,7 @@ std::uint64_t threshold_bytes(std::uint64_t reserved) {
   return std::min(from(kSmallBytes, kSmallShare), from(kLargeBytes, kLargeShare));
 }
 
-// What fragmentation cost at the peak of reserved bytes; 0: nothing, or unknown.
+// The bytes that fragmentation cost at the peak of reserved bytes; 0: none, or unknown.
 std::uint64_t cost_of(const DeviceFacts& device) {
   const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
   if (!peak.event || !is_reserved_judged(device)) return 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kNamed = 3;  // lines named in one sentence, or sentences about lines
 
-// Of the tensors that a line retains, judged by their mean size.
+// How many elements the retained tensors of a line have, judged by their mean size.
 enum class Elements : std::uint8_t { kUnknown, kOne, kMany };
 
 Elements elements_of(const report::GrowthRow* row, std::int32_t device) {
@@ -23,7 +23,7 @@ Elements elements_of(const report::GrowthRow* row, std::int32_t device) {
 
 // What to store instead. `.item()` raises for a tensor of several elements.
 std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements) {
-  // What retains a graph is often the loss, however large the tensors of the graph are.
+  // A graph is often retained by the loss, however large the tensors of the graph are.
   const bool is_any = elements == Elements::kUnknown || retained == Retained::kGraphs;
   if (is_any) {
     return std::string("Instead, store .item() of a single number such as a loss, and ") +

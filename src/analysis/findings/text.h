@@ -20,11 +20,11 @@ using base::counted;
 // "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.
 std::string holders_text(std::span<const report::GroupRow> rows);
 
-// Whether each single step is known to leave memory behind. Of more than 128 steps, only groups
-// are.
+// Whether each single step is known to leave memory behind. With more than 128 steps, this is known
+// only of groups of steps.
 bool is_every_step(const report::GrowthRow& row);
 
-// What a line, layer or category that grows at every step retains.
+// The kind of memory that a line, layer or category that grows at every step retains.
 enum class Retained : std::uint8_t {
   kTensors,
   kOutputs,  // of forwards, without their graphs
@@ -48,7 +48,7 @@ std::string what_is_kept(std::span<const report::PinningLine> pinning);
 // False for the labels of stacks without a line: "[no stack recorded]".
 bool is_named(const std::string& line);
 
-// For advice: if a package makes the allocations, the calling line cannot change how.
+// For advice: if a package makes the allocations, changing the calling line does not change them.
 bool is_mostly_in_packages(const report::SiteRow& site);
 
 bool is_at_least(std::uint64_t part, double share, std::uint64_t whole);

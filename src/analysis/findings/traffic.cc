@@ -17,7 +17,8 @@ bool calls_empty_cache(const model::Trace& trace, model::StackId stack) {
   });
 }
 
-// Whether a convolution runs there, by its operator (of forward or backward) or by the stack.
+// Whether a convolution runs at this site, judged by its operator (of forward or backward) or by
+// the stack.
 bool is_in_convolution(const model::Trace& trace, const model::Site& site) {
   for (const model::StringId op : {site.op, site.inner_op}) {
     const std::string_view name = trace.strings[op];
@@ -33,7 +34,7 @@ bool is_in_convolution(const model::Trace& trace, const model::Site& site) {
   });
 }
 
-// Counts waves: a wave ends, and is counted, at the next allocation of a segment.
+// Counts waves. A wave ends, and is counted, at the next allocation of a segment.
 class Waves {
  public:
   Waves(const model::Trace& trace, const model::UserLines& lines) : trace_(trace), lines_(lines) {}

@@ -1,5 +1,6 @@
-// The traffic of a device: allocations, and segments returned to the driver and requested again.
-// Each cudaMalloc and cudaFree stalls the device; a healthy run makes them only in its first steps.
+// The traffic of a device: its allocations, and the segments returned to the driver and requested
+// again. Each cudaMalloc and cudaFree stalls the device; a healthy run calls them only in its first
+// steps.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// What fills the peak: explanations compete. Each lists the bytes that it explains; the best comes
-// first, and another follows only if it explains substantial bytes that earlier ones do not.
+// Explains what fills the peak. Several explanations compete: each lists the bytes that it
+// explains. The best comes first, and another follows only if it explains substantial bytes that
+// earlier ones do not.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -21,18 +22,19 @@ constexpr std::array kExplanations{
     explain_garbage, explain_graph,     explain_unowned,   explain_gradients,   explain_copies,
     explain_epoch,   explain_batches,   explain_many,      explain_outside,     explain_line,
     explain_layer,   explain_parameter, explain_optimizer, explain_activations, explain_workspaces};
-// For snapshots: the others need layers, phases, names or the beginning of each backward.
+// The explanations for snapshots. The others need layers, phases, names or the beginning of each
+// backward.
 constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
                                               explain_optimizer, explain_activations,
                                               explain_workspaces};
-// The minimum share that earlier explanations must leave to a later one.
+// The minimum share of the peak that a later explanation must add to the earlier ones.
 constexpr double kLeastShareLeft = 0.15;
 
 double worth(const Explanation& explanation) {
   return static_cast<double>(explanation.bytes) * explanation.weight;
 }
 
-// How reliable the categories are.
+// States how reliable the categories are.
 std::string confidence_text(const Peak& peak, const Explanation& explanation) {
   std::uint64_t by_size = 0;
   for (const std::uint32_t part : explanation.parts) {
@@ -44,7 +46,7 @@ std::string confidence_text(const Peak& peak, const Explanation& explanation) {
          " from before the history from sizes alone: a snapshot records no categories";
 }
 
-// The composition of the whole peak.
+// States the composition of the whole peak.
 std::string whole_text(const Peak& peak) {
   const LiveByKind held =
       live_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));

@@ -32,8 +32,8 @@ std::vector<Link> links_of(const model::Trace& trace, const model::DeviceTrace& 
                            const model::UserLines& lines, const std::vector<Survivor>& survivor) {
   std::vector<Link> links;
   // By line and outermost operator: the tensors that nothing has been appended to yet, oldest
-  // first. A line that appends to several in turn, one per layer, appends to the oldest first.
-  // Tensors that another operator of the line resizes internally are never appended to them.
+  // first. A line that appends to several tensors in turn, one per layer, appends to the oldest
+  // first. Tensors that another operator of the same line resizes internally are kept apart.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::size_t>> tails_of;
   for (std::size_t row = 0; row < survivor.size(); ++row) {
     if (!joins(trace, device, survivor[row].lifetime)) continue;
@@ -83,7 +83,7 @@ void keep_proven(const model::Trace& trace, const model::DeviceTrace& device,
   std::erase_if(links, [&](const Link&) { return !is_proven[next++]; });
 }
 
-// Drops tensors that grow only within one step, such as the features of a DenseNet.
+// Drops links of tensors that grow only within one step, such as the features of a DenseNet.
 void leave_links_across_steps(const std::vector<Survivor>& survivor, std::vector<Link>& links) {
   std::unordered_map<std::size_t, std::size_t> first_of;     // by row: the beginning of its chain
   std::unordered_map<std::size_t, std::uint32_t> last_step;  // by beginning of a chain
@@ -100,7 +100,7 @@ void leave_links_across_steps(const std::vector<Survivor>& survivor, std::vector
 }
 
 void count_links(std::vector<Survivor>& survivor, const std::vector<Link>& links) {
-  // The last link of a chain first: a tensor lives as long as what is appended to it.
+  // Start with the last link of a chain, because a tensor lives as long as what is appended to it.
   for (const Link& link : std::vector(links.rbegin(), links.rend())) {
     Survivor& after = survivor[link.after];
     after.size_bytes -= survivor[link.before].size_bytes;

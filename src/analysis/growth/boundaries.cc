@@ -20,7 +20,8 @@ using model::Trace;
 
 constexpr std::size_t kFewestCycles = 8;  // inferred, so more must agree
 constexpr std::size_t kMost = 128;
-// Marks of one optimizer are replaced if all optimizers together step this many times as often.
+// The marks of one optimizer are replaced by the steps of all optimizers if those are at least this
+// many times as frequent.
 constexpr std::size_t kManyOthers = 4;
 constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
@@ -49,7 +50,7 @@ std::map<std::string, std::vector<std::int64_t>> ends_by_name(const Trace& trace
   return here.empty() ? anywhere : here;
 }
 
-// Of several optimizers, uses the one that steps most often.
+// The steps of the optimizer that steps most often, if there are several.
 MarkedSteps marked_steps(const Trace& trace, const DeviceTrace& device, std::string_view prefix) {
   MarkedSteps steps;
   for (auto& [name, ends_ns] : ends_by_name(trace, device, prefix)) {
@@ -96,9 +97,9 @@ bool keep(const std::vector<std::uint32_t>& events, std::size_t fewest, Boundari
   return true;
 }
 
-// The steps of all optimizers, if the marks cover few of them. The recorder marks the steps of one
-// optimizer at a time. If a program makes a new one for each client, task or trial, a mark may
-// stand for one step or for dozens.
+// Returns the steps of all optimizers if the marks cover few of them. The recorder marks the steps
+// of one optimizer at a time. If a program creates a new one for each client, task or trial, a mark
+// may stand for one step or for dozens.
 std::vector<std::uint32_t> steps_between_marks(const Trace& trace, const DeviceTrace& device,
                                                const std::vector<std::uint32_t>& marked) {
   if (marked.empty() || is_regular(marked)) return {};
@@ -107,8 +108,8 @@ std::vector<std::uint32_t> steps_between_marks(const Trace& trace, const DeviceT
   return all;
 }
 
-// Steps that the recording marks, or that optimizers make on this device. With too few of them,
-// `why_none` is set.
+// Finds the steps that the recording marks, or that optimizers make on this device. If there are
+// too few, `why_none` states that.
 Boundaries find_steps(const Trace& trace, const DeviceTrace& device) {
   Boundaries found;
   const auto own_steps = marked_events(trace, device);
@@ -141,7 +142,8 @@ Boundaries find_steps(const Trace& trace, const DeviceTrace& device) {
   return found;
 }
 
-// Calls of the root module, or cycles of the device's total; without marks of steps.
+// Finds the calls of the root module, or cycles of the device's total, for recordings without marks
+// of steps.
 Boundaries find_rhythm(const Trace& trace, const DeviceTrace& device) {
   Boundaries found;
   const RootCalls calls = find_root_calls(trace, device);
@@ -153,8 +155,8 @@ Boundaries find_rhythm(const Trace& trace, const DeviceTrace& device) {
   return found;
 }
 
-// The boundaries of another device, by time: memory of the host that is pinned for transfers, or a
-// device that only holds data, has no steps of its own.
+// Takes the boundaries of another device, by time. Pinned host memory, or a device that only holds
+// data, has no steps of its own.
 template <typename Find>
 Boundaries borrowed(const Trace& trace, const DeviceTrace& device, Find&& find) {
   for (const DeviceTrace& other : trace.devices) {

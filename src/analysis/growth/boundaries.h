@@ -12,7 +12,7 @@
 //      layer keeps something for backward;
 //   8. else the calls or valleys of another device, by time.
 //
-// Of more than 128 boundaries only every n-th is kept, counted from the last one.
+// If there are more than 128 boundaries, only every n-th is kept, counted from the last one.
 #pragma once
 
 #include <cstdint>

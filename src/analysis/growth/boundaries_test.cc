@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using tests::TraceMaker;
 
-// Events 10 at 0, 10, 20, ... µs; steps end after the given times.
+// Events every 10 µs from 0 on; steps end after the given times.
 model::Trace with_steps(const std::string& name, std::initializer_list<std::int64_t> ends_us,
                         int events = 10) {
   TraceMaker maker;
@@ -112,7 +112,7 @@ TEST(Boundaries, unmarked_steps_are_optimizer_steps_seen_in_the_stacks) {
   EXPECT_EQ(find_boundaries(two, two.devices[0]).steps, 7u) << "those of the one at line 7";
 }
 
-// Each of 24 clients has its own optimizer, which steps three times. Of these steps, only some are
+// Each of 24 clients has its own optimizer, which steps three times. Only some of these steps are
 // marked.
 TEST(Boundaries, irregular_marks_that_cover_few_optimizer_steps_are_replaced) {
   for (const bool are_regular : {false, true}) {
@@ -173,8 +173,8 @@ TEST(Boundaries, a_device_without_events_has_no_steps) {
   EXPECT_THAT(find_boundaries(trace, trace.devices[0]).why_none, HasSubstr("needs events"));
 }
 
-// A device whose optimizer steps are known by its stacks, and pinned memory of the host that grows:
-// one allocation a step.
+// A device whose stacks show the optimizer's steps, and pinned host memory that grows by one
+// allocation per step.
 model::Trace with_pinned_memory(int steps) {
   TraceMaker maker;
   const model::StackId step = maker.stack({{"/x/torch/optim/adam.py", 9, "step"},
@@ -197,7 +197,7 @@ TEST(Boundaries, a_device_without_a_rhythm_borrows_the_steps_of_another_by_time)
   ASSERT_EQ(pinned.device.type, model::DeviceType::kPinnedHost);
   const auto found = find_boundaries(trace, pinned);
   EXPECT_EQ(found.name, "optimizer step, by its stacks");
-  // The first step ends before the first event, so it has nothing to compare.
+  // The first step ends before the first event, so it cannot be compared with anything.
   EXPECT_THAT(found.events, ElementsAre(1, 2, 3, 4, 5, 6, 7));
   EXPECT_EQ(found.steps, 7u);
 }

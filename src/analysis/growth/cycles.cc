@@ -94,7 +94,7 @@ std::vector<std::uint32_t> find_valleys(const model::DeviceTrace& device) {
   const auto samples = sample_total(device);
   const auto [low, high] = std::ranges::minmax(samples, {}, &Sample::bytes);
   const double range = high.bytes - low.bytes;
-  // Deep cycles first: shallower ones inside a step are layers.
+  // Search for deep cycles first, because shallower ones inside a step are layers.
   for (const double share : {0.5, 0.25, 0.125, 0.0625}) {
     const auto valleys = valleys_of(samples, range * share);
     if (range <= 0 || !are_steps(valleys)) continue;

@@ -24,7 +24,8 @@ namespace {
 
 using report::GrowthRow;
 
-// The series of one group, reused for each in turn: a file may have as many lines as allocations.
+// The series of one group. The object is reused for each group in turn, because a file may have as
+// many lines as allocations.
 class Site {
  public:
   explicit Site(std::size_t steps)
@@ -83,8 +84,8 @@ class Site {
   std::uint64_t last_count_ = 0;
 };
 
-// Long-lived memory of all groups: the bytes allocated and the bytes freed in each step from the
-// warm-up to the coming of age.
+// Long-lived memory of all groups: the bytes allocated and the bytes freed in each step between the
+// warm-up and the point from which later allocations are too young to judge.
 struct LongLived {
   LongLived(const std::vector<Survivor>& survivor, std::size_t steps) {
     const base::Ages ages = base::ages_of(steps);
@@ -94,8 +95,8 @@ struct LongLived {
     for (const Survivor& each : survivor) {
       if (each.beyond - each.first < ages.of_age) continue;
       if (is_between(each.first)) born_bytes += each.size_bytes;
-      // An entry whose tensors are no longer replaced immediately still has one: nothing older is
-      // freed.
+      // If the tensors of an entry are no longer replaced immediately, the entry still has one, so
+      // no older memory is freed.
       if (is_between(each.beyond) && !each.is_entry) {
         gone_bytes[each.beyond - first] += each.size_bytes;
       }
@@ -118,10 +119,10 @@ struct Steps {
   LongLived long_lived;
 };
 
-// Whether what the site leaves behind replaces older memory of any line: a buffer that another line
-// has filled, or weights that are replaced one by one. Then the total of long-lived memory does not
-// grow. What is freed in one step counts only up to four times what the site leaves in a step, so
-// that freeing data once does not hide a leak.
+// Whether the memory that the site leaves behind only replaces older memory of any line, such as a
+// buffer that another line has filled, or weights that are replaced one by one. Then the total of
+// long-lived memory does not grow. Bytes freed in one step count only up to four times what the
+// site leaves in a step, so that freeing data once does not hide a leak.
 bool is_exchange(const LongLived& all, std::span<const std::int64_t> born_bytes) {
   constexpr std::int64_t kMostAtOnce = 4;
   const std::size_t count = all.gone_bytes.size();
@@ -133,9 +134,9 @@ bool is_exchange(const LongLived& all, std::span<const std::int64_t> born_bytes)
   return net * 2 < own;
 }
 
-// Whether a model gets new parts in a few stages, with steps in between in which it gets none: a
-// head for each task, a block for each resolution. Such training is intended. Adding to a model at
-// most steps, or at short intervals throughout, is a mistake in the loop.
+// Whether a model gets new parts in a few stages, with steps without new parts in between: a head
+// for each task, a block for each resolution. Such training is intended. Adding to a model at most
+// steps, or at short intervals throughout, is a mistake in the loop.
 bool is_model_in_stages(const Site& site, const base::Growth& growth, std::uint32_t steps_each) {
   constexpr double kLeastOfModel = 0.8;
   constexpr std::size_t kMostStages = 20;
@@ -147,7 +148,7 @@ bool is_model_in_stages(const Site& site, const base::Growth& growth, std::uint3
   return growth.birth_steps <= kMostStages || steps > kShortInterval * growth.birth_steps;
 }
 
-// The groups that grow, steepest first; `group_of` numbers them by lifetime, `name_of` makes the
+// The groups that grow, steepest first. `group_of` numbers them by lifetime, `name_of` makes the
 // key of a row, and `describe` fills in the rest of the row.
 template <typename GroupOf, typename NameOf, typename Describe>
 std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_of,
@@ -192,7 +193,7 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
       row.stages = site.stages();
       row.last_count = site.last_count();
       row.is_appended = site.appended_bytes() * 2 > growth->grown_bytes;
-      // The keys and values of a text that a decoder extends.
+      // These are the keys and values of a text that a decoder extends, which is not a leak.
       if (boundaries.are_calls && row.is_appended) {
         begin = end;
         continue;
@@ -213,7 +214,7 @@ std::vector<GrowthRow> growing(Steps& steps, GroupOf&& group_of, NameOf&& name_o
 
 constexpr auto kNothingMore = [](GrowthRow&, std::span<const Survivor>) {};
 
-// The caller of the line for most of the memory live at the end.
+// The caller of the line that accounts for most of its memory live at the end.
 std::string caller_of(const PassContext& context, const Steps& steps,
                       std::span<const Survivor> line) {
   std::map<std::string, std::int64_t> callers;

@@ -18,7 +18,8 @@ report::Report run(const model::Trace& trace, const Options& options = {}) {
   return tests::run_passes(trace, tests::passes(make()), options);
 }
 
-// Training for a few steps; `body` adds what is under test. Every step ends in an optimizer step.
+// Training for `steps` steps; `body` adds the allocations under test. Every step ends in an
+// optimizer step.
 model::Trace train(int steps, const std::function<void(TraceMaker&, std::uint64_t step)>& body) {
   TraceMaker maker;
   for (std::uint64_t step = 0; step < static_cast<std::uint64_t>(steps); ++step) {
@@ -49,7 +50,8 @@ TEST(Growth, memory_kept_at_each_step_grows) {
 
 constexpr model::Device kPinned{model::DeviceType::kPinnedHost, -2};
 
-// A GPU whose optimizer steps are known by stacks, and pinned memory with `steps` allocations.
+// A GPU whose stacks show the optimizer's steps, and pinned memory with `pinned` allocations in
+// all.
 model::Trace with_pinned_memory(int steps, int pinned) {
   TraceMaker maker;
   const auto optimizer =
@@ -121,8 +123,8 @@ TEST(Growth, hooks_registered_at_each_step_grow_although_tensors_are_replaced) {
   EXPECT_DOUBLE_EQ(report.tables.growth[0].bytes_per_step, 100);
 }
 
-// One line keeps an activation at every step. The gradient of the step before, which has its size,
-// is freed just afterwards, and one more tensor is replaced at the same line.
+// One line keeps an activation at every step. The gradient of the step before, which has the same
+// size, is freed just afterwards, and one more tensor is replaced at the same line.
 TEST(Growth, what_is_kept_is_named_not_what_is_freed_at_the_same_line) {
   for (const char* freed : {"gradient", "activation"}) {
     const auto trace = train(20, [&](TraceMaker& maker, std::uint64_t step) {
@@ -151,7 +153,8 @@ TEST(Growth, what_is_kept_is_named_not_what_is_freed_at_the_same_line) {
   }
 }
 
-// Each hook makes its tensor in another layer than the one before; what is live at the end counts.
+// Each hook makes its tensor in a different layer from the one before; the tensor that is live at
+// the end counts.
 TEST(Growth, an_entry_has_the_layer_of_its_newest_tensor) {
   const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
     for (std::uint64_t hook = 0; hook <= step; ++hook) {
@@ -168,7 +171,8 @@ TEST(Growth, an_entry_has_the_layer_of_its_newest_tensor) {
   EXPECT_EQ(tables.growth_by_layer[0].key, "Net.later");
 }
 
-// Each step's list is one longer, and it is all freed when the next step has made its own.
+// Each step builds a list that is longer by one; the previous list is freed once the new one is
+// complete.
 TEST(Growth, a_longer_list_rebuilt_at_each_step_does_not_grow) {
   const auto trace = train(20, [](TraceMaker& maker, std::uint64_t step) {
     const std::uint64_t first = 1000 + step % 2 * 500, before = 1000 + (step + 1) % 2 * 500;

@@ -12,7 +12,7 @@ namespace {
 
 using model::kNone;
 
-// With random lengths, less than half are within a factor of two of the median.
+// With random lengths, fewer than half are within a factor of two of the median.
 constexpr double kRegularShare = 0.75;
 
 // By stack: the frame that calls an optimizer's step, as a row of the frames; kNone if there is no

@@ -9,8 +9,8 @@
 namespace plimsoll::analysis::growth {
 
 // Events after which an optimizer's step has ended ("before this event"), ascending; empty if no
-// stack shows an optimizer, or its steps are irregular. Of several optimizers, uses the one that
-// steps most often.
+// stack shows an optimizer, or its steps are irregular. If there are several optimizers, the one
+// that steps most often counts.
 std::vector<std::uint32_t> find_optimizer_steps(const model::Trace& trace,
                                                 const model::DeviceTrace& device);
 

@@ -50,7 +50,7 @@ bool rises(const Counts& counts, std::size_t first) {
   return true;
 }
 
-// Whether tensors are taken in the order of their birth, the later ones after a longer time.
+// Whether tensors are taken in the order of their birth, and later ones have waited longer.
 bool is_queue_that_lags(std::span<const Survivor> site, std::size_t steps) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> taken;  // event when it is taken, event when
                                                                // it was made

@@ -38,7 +38,7 @@ std::vector<Survivor> all_survivors(const model::Trace& trace, const model::Devi
   return all;
 }
 
-// The state and the gradient that an old parameter gets late: one of each name.
+// The state and the gradient that an old parameter gets late. For each name, only the first counts.
 class LateBelongings {
  public:
   LateBelongings(const model::Trace& trace, const model::DeviceTrace& device,
@@ -75,9 +75,9 @@ class LateBelongings {
   std::unordered_set<std::string_view> parameters_, states_, gradients_;
 };
 
-// Marks what a model consists of. Gradients and state count up to the number of parameters of their
-// size: the excess belongs to nothing that is trained. Names are not used, because a parameter may
-// have a different name when its state is created.
+// Marks the memory that a model consists of. Gradients and state count up to the number of
+// parameters of their size; any excess belongs to no trained parameter. Names are not used, because
+// a parameter may have a different name when its state is created.
 void mark_model(const model::Trace& trace, const model::DeviceTrace& device,
                 std::vector<Survivor>& survivor, const std::vector<std::uint32_t>& ends) {
   if (!trace.has_categories()) return;
@@ -110,8 +110,8 @@ void mark_model(const model::Trace& trace, const model::DeviceTrace& device,
   }
 }
 
-// Whether one tensor may replace another in a variable or container entry. A gradient of the same
-// size, freed at the same line, is replaced by nothing that is kept.
+// Whether one tensor may replace another in a variable or container entry. Categories are compared,
+// because a gradient freed at the same line may have the size of a tensor that is kept.
 bool is_same_kind(const model::Trace& trace, const model::DeviceTrace& device, const Survivor& one,
                   const Survivor& other) {
   return one.size_bytes == other.size_bytes &&
@@ -126,10 +126,10 @@ bool is_same_call(const model::Trace& trace, const model::DeviceTrace& device, c
   return site.layer == of_other.layer && site.op == of_other.op;
 }
 
-// A variable or container entry that gets a new tensor at every step is one allocation that stays:
-// the old tensor is freed as soon as the new one, of the same line, size and category, has been
-// made. So entries are counted, not the tensors in them: a hook registered at every step adds one
-// entry, and so does a dictionary that each step creates.
+// Joins the tensors of a variable or container entry that gets a new tensor at every step: the old
+// tensor is freed as soon as the new one, of the same line, size and category, has been made. Such
+// an entry counts as one allocation that stays. A hook registered at every step adds one entry, and
+// so does a dictionary that each step creates.
 void join_entries(const model::Trace& trace, const model::DeviceTrace& device,
                   const model::UserLines& lines, std::vector<Survivor>& survivor) {
   constexpr std::uint32_t kMostEvents = 4;  // from the birth of the new tensor to the death of the
@@ -148,8 +148,8 @@ void join_entries(const model::Trace& trace, const model::DeviceTrace& device,
         model::death(device.lifetimes, survivor[row].lifetime, model::Liveness::kAllocated);
     if (died != model::kNone) deaths.emplace(died, Death{row, line_of(survivor[row])});
   }
-  // The tensor that a row replaces: first those of the same call, then any. The line may make
-  // several tensors, and each replaces its own predecessor.
+  // The tensor that this row replaces, preferably one of the same call. The line may make several
+  // tensors, and each replaces its own predecessor.
   const auto replaced_by = [&](std::size_t row) {
     const std::uint32_t born = device.lifetimes.alloc[survivor[row].lifetime];
     auto any = deaths.end();

@@ -1,4 +1,4 @@
-// Allocations that are live at the ends of steps, as counted by the rules of growth.
+// Allocations that are live at the ends of steps, in the form that the rules of growth count.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct Survivor {
   bool is_of_model;       // a parameter or buffer, or a parameter's single gradient or state of its
                           // kind
   bool is_entry = false;  // several tensors, each replacing the one before it
-  std::uint32_t newest = 0;  // row of what is live in the end: the newest tensor of an entry
+  std::uint32_t newest = 0;  // lifetime that is live at the end: the newest tensor of an entry
 };
 
-// By birth, with two exceptions. State and gradients that an older parameter gets late, when it is
-// unfrozen, are omitted: their number is limited. A tensor that torch.cat makes from its
-// predecessor and another tensor counts only the appended bytes, and its predecessor continues in
-// it.
+// The survivors by birth, with two exceptions. State and gradients that an older parameter gets
+// late, when it is unfrozen, are omitted, because their number is limited. A tensor that torch.cat
+// makes from its predecessor and another tensor counts only the appended bytes, and its predecessor
+// continues in it.
 std::vector<Survivor> survivors_at_ends(const model::Trace& trace, const model::DeviceTrace& device,
                                         const model::UserLines& lines,
                                         const std::vector<std::uint32_t>& ends);

@@ -21,7 +21,7 @@ struct RowSums {
   double ratios = 0;
 };
 
-// The maximum of all values since an earlier one.
+// Finds the maximum of all values since a given row.
 class MostSince {
  public:
   void add(std::uint64_t row, std::uint64_t value) {

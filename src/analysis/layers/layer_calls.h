@@ -1,5 +1,5 @@
 // Totals while each layer ran: number and duration of its calls, allocations and frees, peak of
-// reserved bytes, and mean fragmentation. Each figure includes the layers inside.
+// reserved bytes, and mean fragmentation. Each figure includes the layers inside it.
 #pragma once
 
 #include <vector>

@@ -185,7 +185,8 @@ class DeviceLayers {
   std::vector<LayerRow> rows_;             // by layer
 };
 
-// Rows of points in time are in the order of the devices, and some devices may have none.
+// Matches the points in time with their devices: they are in the same order, but some devices may
+// have none.
 class LayersPass final : public Pass {
  public:
   const char* name() const override { return "layers"; }

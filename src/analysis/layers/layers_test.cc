@@ -37,7 +37,7 @@ const LayerRow& row_of(const report::Tables& tables, const std::string& layer) {
   return kNothing;
 }
 
-// A model of two layers: one layer's weight, one step, and the peak in backward.
+// A model of two layers: one weight, one step, and the peak in backward.
 model::Trace one_step() {
   TraceMaker maker;
   const auto weight = maker.tensor("Net.fc.weight");

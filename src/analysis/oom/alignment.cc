@@ -6,17 +6,18 @@ namespace plimsoll::analysis::oom {
 namespace {
 
 constexpr double kLeastMatched = 0.7;
-// At the beginning of a step, the place of the request itself is enough.
+// At the beginning of a step, the place of the request alone is enough.
 constexpr std::size_t kMostUnmatched = 4;
 // Where the sequences differ, the search for the next common place covers this many allocations.
 constexpr std::size_t kWindow = 48;
 // Sequences that differ in more places are not similar.
 constexpr std::size_t kMostGaps = 4096;
-// Each candidate is compared by this number of preceding allocations; the best ones, by all.
+// Each candidate is first compared by this number of preceding allocations, and the best ones then
+// by all.
 constexpr std::size_t kProbe = 256;
 constexpr std::size_t kFullyJudged = 3;
-// In a snapshot all allocations of backward have one place: candidates far from the expected
-// position are not considered.
+// In a snapshot, all allocations of backward have the same place, so only candidates near the
+// expected position are considered.
 constexpr std::size_t kMostCandidates = 64;
 constexpr std::size_t kMostSteps = 8;
 
@@ -25,7 +26,8 @@ struct Gap {
   std::size_t before = 0;
 };
 
-// The smallest numbers of allocations to skip so that two in a row have equal places again.
+// The smallest numbers of allocations to skip in both sequences so that two successive places are
+// equal again.
 Gap gap_at(const std::vector<Made>& made, std::size_t now, std::size_t before, std::size_t room_now,
            std::size_t room_before) {
   const auto is_pair = [&](std::size_t skip_now, std::size_t skip_before) {
@@ -55,8 +57,8 @@ std::size_t distance_of(std::size_t at, std::size_t expected) {
   return at > expected ? at - expected : expected - at;
 }
 
-// The candidates of one step: allocations with the place of the failed request, those nearest to
-// the expected position if there are many.
+// The candidates in one step: allocations with the place of the failed request. If there are many,
+// only those nearest to the expected position.
 std::vector<std::size_t> anchors_in(const std::vector<Made>& made, const Step& step,
                                     std::uint64_t place, std::size_t expected) {
   std::vector<std::size_t> found;

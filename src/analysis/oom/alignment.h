@@ -1,5 +1,5 @@
-// Finds the point of an earlier step at which it had come as far as the failed step, by the places
-// of the allocations before it.
+// Finds the point in an earlier step at which that step had come as far as the failed step, by
+// comparing the places of the allocations before it.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,14 @@ struct Alignment {
   std::vector<Pair> pairs;
 };
 
-// The latest of the earlier steps that are most similar to the failed one. Empty if none of them
-// is: if more than four, and more than 30 %, of the failed step's allocations have no counterpart.
+// Returns the earlier step that is most similar to the failed one, the latest of equals. Empty if
+// none is similar: if more than four, and more than 30 %, of the failed step's allocations have no
+// counterpart.
 std::optional<Alignment> align(const History& history, const Step& failed, std::uint64_t place,
                                const std::vector<Step>& earlier);
 
-// Pairs two sequences from their ends backwards, as far as they are alike: [first, last) of each.
+// Pairs the allocations [first, last) of two sequences from their ends backwards, as far as they
+// are alike.
 std::vector<Pair> pair_backwards(const std::vector<Made>& made, std::size_t first_now,
                                  std::size_t last_now, std::size_t first_before,
                                  std::size_t last_before);

@@ -9,11 +9,12 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
 // Any caching allocator leaves up to a tenth of its segments unused.
 constexpr double kStrandedShareOfReserved = 0.10;
-// If the rest of the step is unknown. A full device with a few free pieces is not fragmented.
+// The share if it is unknown what the rest of the step needed. A full device with a few free pieces
+// is not fragmented.
 constexpr double kStrandedShareIfUnknown = 0.25;
 // A quarter of live memory exceeds the headroom that people usually leave on a device.
 constexpr double kGrownShareOfLive = 0.25;
-// Half of the total: no rearrangement of the rest could fit it twice.
+// Half of the total: no rearrangement of the rest could fit such a request twice.
 constexpr double kLargeShareOfAll = 0.50;
 // Memory the allocator may request from the driver beyond the request (a segment is up to 20 MiB),
 // and memory the driver retains.
@@ -36,7 +37,8 @@ bool is_fragmentation(const OomFacts& facts) {
   const bool fits_in_sum =
       facts.reachable_free_bytes + left_at_driver(facts) >= facts.requested_bytes;
   const bool fits_nowhere = facts.largest_usable_bytes < facts.requested_bytes;
-  // If it is known that the step would have finished, that decides.
+  // If it is known what the step needed, would_rest_fit() decides, and any stranded bytes are
+  // enough.
   const bool is_much =
       (facts.needed_bytes > 0 && facts.stranded_bytes > 0) ||
       facts.stranded_bytes >= facts.requested_bytes ||
@@ -77,7 +79,7 @@ std::uint64_t safe_bytes(std::uint64_t available_bytes) {
 std::uint64_t available_bytes(const OomFacts& facts) {
   const std::uint64_t reserved = std::max(facts.reserved_bytes, facts.live_bytes);
   const bool has_limit = facts.limit_bytes > 0;
-  // At an unknown limit, no more than what is reserved is certain.
+  // If the limit is unknown, only the reserved bytes are certain.
   std::uint64_t all = reserved + (has_limit ? facts.device_free_bytes : left_at_driver(facts));
   if (has_limit) all = std::min(all, std::max(facts.limit_bytes, reserved));
   return all - std::min(all, facts.unreachable_free_bytes);
@@ -91,7 +93,7 @@ Cause cause_of(const OomFacts& facts) {
   }
   if (is_growth) return Cause::kSteadyGrowth;
   if (facts.is_cpu && is_limited(facts)) return Cause::kProcessLimit;
-  // Files without segments do not have reserved bytes; live memory is certainly reserved.
+  // Files without segments lack reserved bytes, but live memory is certainly reserved.
   const std::uint64_t all =
       std::max(facts.reserved_bytes, facts.live_bytes) + left_at_driver(facts);
   if (facts.requested_bytes > facts.live_bytes ||

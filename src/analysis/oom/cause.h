@@ -16,8 +16,8 @@
 //                         that the process could have (reserved plus free on the device).
 //   4. too_big            none of these: the step needs more than is available.
 //
-// Growth and fragmentation precede the large request: a request that once fitted and now fails does
-// so because of what was added, however large it is.
+// Growth and fragmentation are checked before the large request: if a request once fitted and now
+// fails, the cause is the memory that was added since, however large the request is.
 #pragma once
 
 #include <cstdint>
@@ -49,15 +49,16 @@ struct OomFacts {
 };
 
 // True if the driver had enough memory and the request failed anyway: at a limit of the process, if
-// one is recorded, or because another allocation came first. The device's free memory does not
-// count then.
+// one is recorded, or because another allocation came first. In that case, the device's free memory
+// is not available.
 bool is_limited(const OomFacts& facts);
 
-// Estimates are not exact, and an allocator never uses all of its memory: a step fits for certain
-// if it leaves 5 % of what is available.
+// The largest need that certainly fits into `available_bytes`: 95 % of it, because estimates are
+// not exact and an allocator never uses all of its memory.
 std::uint64_t safe_bytes(std::uint64_t available_bytes);
 
-// What the process could have: for live memory of the request's pool, without fragmentation.
+// The memory that the process could have for live allocations of the request's pool, without
+// fragmentation.
 std::uint64_t available_bytes(const OomFacts& facts);
 
 Cause cause_of(const OomFacts& facts);

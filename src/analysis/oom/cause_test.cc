@@ -22,7 +22,7 @@ OomFacts too_big() {
   return facts;
 }
 
-// Another six GiB are free, in pieces.
+// Another six GiB are free, but in pieces.
 OomFacts fragmented() {
   OomFacts facts = too_big();
   facts.live_bytes = 14 * kGib;
@@ -97,7 +97,8 @@ TEST(Cause, fragmentation_needs_a_step_that_would_have_fitted) {
   EXPECT_EQ(cause_of(facts), Cause::kTooBig);
 }
 
-// A Llama at 79.2 GiB: 71.1 GiB live, 4.7 GiB in pieces, 2.6 GiB at the driver, 3.9 GiB requested.
+// A Llama on a device of 79.2 GiB: 71.1 GiB live, 4.7 GiB in pieces, 2.6 GiB at the driver, 3.9 GiB
+// requested.
 TEST(Cause, a_full_device_with_a_few_pieces_is_not_fragmented) {
   OomFacts facts;
   facts.requested_bytes = 4'194'304'000;

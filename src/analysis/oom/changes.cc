@@ -20,10 +20,10 @@ using report::OomChange;
 
 // A change that saves less than 2 % of what is needed is not reported.
 constexpr std::uint64_t kLeastSaving = 50;
-// Of a batch of unknown size: the smallest part that is advice.
+// For a batch of unknown size: the smallest share that is useful advice.
 constexpr double kLeastShare = 0.01;
 
-// What one of several equal layers holds at the peak.
+// The memory of one of several equal layers at the peak.
 struct Block {
   std::uint64_t bytes = 0;
   std::pair<bool, std::uint32_t> last;  // its output: what a checkpoint keeps
@@ -82,7 +82,8 @@ class Checkpoints {
   }
 
  private:
-  // All but the outputs, and but one layer's memory, which backward computes again.
+  // A checkpoint saves everything but the outputs, except the memory of one layer, which backward
+  // computes again.
   static std::uint64_t saving_of(const Blocks& blocks) {
     std::uint64_t inside = 0, largest = 0;
     for (const auto& [number, block] : blocks) {
@@ -110,8 +111,8 @@ class Checkpoints {
   model::Layers layers_;
 };
 
-// State in float32 takes a quarter in 8 bits, state in 16 bits half. Unknown if not all of it is of
-// a known dtype.
+// In 8 bits, state in float32 takes a quarter of its bytes, and state in 16 bits half. Returns 0
+// unless nearly all of the state has a known dtype.
 std::uint64_t saving_of_8bit(const History& history, const Need& need) {
   const model::Trace& trace = history.trace();
   std::uint64_t state = 0, saving = 0, known = 0;
@@ -131,7 +132,7 @@ std::uint64_t saving_of_8bit(const History& history, const Need& need) {
     }
   }
   if (state == 0 || static_cast<double>(known) < 0.95 * static_cast<double>(state)) return 0;
-  // State that did not exist yet is of the dtype of the rest.
+  // State that did not exist yet will have the dtypes of the existing state.
   const double share = static_cast<double>(saving) / static_cast<double>(state);
   const bool is_missing = need.basis == "optimizer_state";
   const std::uint64_t missing = is_missing ? need.state_bytes : 0;

@@ -11,8 +11,8 @@
 
 namespace plimsoll::analysis::oom {
 
-// The largest part of the batch that fits into `available_bytes`: what scales is proportional to
-// the batch. 0: not even the rest fits; 1: the whole batch does.
+// The largest part of the batch that fits into `available_bytes`, where memory that scales is
+// proportional to the batch. 0: even the fixed memory does not fit; 1: the whole batch fits.
 double largest_share(const Need& need, std::uint64_t available_bytes);
 
 // `batch`: the number of samples, if it is known.

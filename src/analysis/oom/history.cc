@@ -11,10 +11,11 @@
 namespace plimsoll::analysis::oom {
 namespace {
 
-// Frames that distinguish calls of one function; outer frames differ between loops of one program.
+// The number of innermost frames that distinguish calls of one function. Outer frames differ
+// between the loops of one program.
 constexpr std::size_t kInnermostFrames = 8;
 
-// Of longer recordings, only the last allocations are compared.
+// In longer recordings, only the last allocations are compared.
 constexpr std::size_t kMostMade = std::size_t{1} << 21;
 
 constexpr std::uint64_t kHashFactor = 0x9E37'79B9'7F4A'7C15;
@@ -70,12 +71,13 @@ History::History(const model::Trace& trace, const model::DeviceTrace& device)
 std::uint64_t History::place_of(const model::Site& site) const {
   const auto frames = trace_.stacks.frames(site.stack);
   if (trace_.has_layers() || trace_.has_phases()) {
-    // The innermost frame of any file: a layer of torch is the same wherever it is called.
+    // Use the innermost frame of any file, because a layer of torch is the same wherever it is
+    // called.
     const std::uint64_t frame = frames.empty() ? 0 : frames.front().value + std::uint64_t{1};
     std::uint64_t hash = mixed(frame, site.layer.value);
     hash = mixed(hash, site.op.value);
     hash = mixed(hash, site.forward_op.value);
-    // Outside of layers, forward is known only in hindsight, and never of a failed request.
+    // Outside layers, forward is known only in hindsight, and never for a failed request.
     const bool is_forward = site.phase == model::Phase::kForward;
     return mixed(hash, static_cast<std::uint64_t>(is_forward ? model::Phase::kOther : site.phase));
   }
@@ -92,7 +94,7 @@ std::size_t History::first_after(std::uint32_t event) const {
 }
 
 Step History::make_step(std::uint32_t begin, std::uint32_t end) const {
-  // A program that catches the error and retries begins anew.
+  // A program that catches the error and retries starts the step again.
   const auto after = std::ranges::lower_bound(failures_, end);
   if (after != failures_.begin()) begin = std::max(begin, *std::prev(after) + 1);
   return Step{begin, end, first_after(begin), first_after(end)};

@@ -1,9 +1,9 @@
-// What a device allocated before an out-of-memory error, as one sequence, and the steps in it. The
-// estimate of what a failed step needed (need.h) compares the failed step with earlier ones.
+// The allocations of a device before an out-of-memory error, as one sequence, and the steps in it.
+// The estimate of what a failed step needed (need.h) compares the failed step with earlier ones.
 //
-// A step is the span between two marks of the recording. Snapshots have no marks: a step is then a
-// forward pass, with the backward pass and the optimizer that follow. Without either, a step is a
-// call of the root module.
+// A step is the span between two marks of the recording. Snapshots have no marks: there, a step is
+// a forward pass with the backward pass and the optimizer that follow. If there is no backward
+// either, a step is a call of the root module.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Made {
                         // temporaries
 };
 
-// Events [begin, end) and the allocations of them, [first, last) of the sequence.
+// The events [begin, end) of a step, and its allocations, [first, last) of the sequence.
 struct Step {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -42,14 +42,14 @@ class History {
  public:
   History(const model::Trace& trace, const model::DeviceTrace& device);
 
-  // Without memory that was live before it was first seen, and without workspaces, which libraries
+  // Excludes memory that was live before it was first seen, and workspaces, which libraries
   // allocate once.
   const std::vector<Made>& made() const { return made_; }
   const model::Trace& trace() const { return trace_; }
   const model::DeviceTrace& device() const { return device_; }
 
-  // Steps that end before an event, oldest first, each from its last failed request on; and the
-  // unfinished one that contains the event.
+  // The steps that end before an event, oldest first, and the unfinished step that contains it. A
+  // step with failed requests starts after the last of them.
   std::vector<Step> steps_before(std::uint32_t event) const;
   Step step_of(std::uint32_t event) const;
 
@@ -67,7 +67,7 @@ class History {
   std::vector<std::uint32_t> marked_ends() const;
   std::vector<std::uint32_t> ends_of_rounds() const;
   std::vector<std::uint32_t> ends_of_calls() const;
-  // Whether a stack of the forward runs inside backward, which computes activations again.
+  // Whether the stack is inside a checkpoint that backward runs again to recompute activations.
   bool is_recomputed(model::StackId stack) const;
 
   const model::Trace& trace_;

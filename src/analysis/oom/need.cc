@@ -14,8 +14,8 @@
 namespace plimsoll::analysis::oom {
 namespace {
 
-// A step that keeps different memory from its counterpart, such as a forward under no_grad,
-// continues differently.
+// If a step keeps more different memory than this share, as a forward under no_grad does, it
+// continues differently from its counterpart.
 constexpr double kMostOther = 0.15;
 
 std::vector<Part> live_at(const History& history, const Step& failed) {
@@ -63,7 +63,7 @@ std::uint64_t peak_so_far(const History& history, const Step& failed, std::uint6
   return static_cast<std::uint64_t>(std::max<std::int64_t>(most, 0));
 }
 
-// Replays the rest of the earlier step on top of what is live at the failure.
+// Replays the rest of the earlier step, starting from the memory live at the failure.
 class Replay {
  public:
   Replay(const History& history, const Step& failed, const Alignment& alignment,
@@ -83,7 +83,7 @@ class Replay {
     request_ = Part{anchor.row, requested_bytes, anchor.scales};
   }
 
-  // The share of bytes that one of the two steps keeps and the other does not.
+  // Whether the two steps keep the same memory, apart from a small share of the bytes.
   bool keeps_the_same() const {
     const auto& made = history_.made();
     const std::uint32_t now = failed_.end, before = made[alignment_.anchor].born;
@@ -97,7 +97,7 @@ class Replay {
     return static_cast<double>(other) <= kMostOther * static_cast<double>(kept);
   }
 
-  // Ends at the first allocation of the backward pass.
+  // Shortens the rest so that it ends at the first allocation of backward or the optimizer.
   void leave_out_backward() {
     const auto& made = history_.made();
     for (std::size_t at = alignment_.anchor; at < alignment_.step.last; ++at) {
@@ -130,7 +130,7 @@ class Replay {
 
   std::size_t made_of_rest() const { return rest_end_ - alignment_.anchor; }
 
-  // Replays the first allocations of the rest; returns how many lead to the peak.
+  // Replays the first `count` allocations of the rest; returns how many of them lead to the peak.
   std::size_t replay(Need& need, std::size_t count) {
     add(request_);
     note(need);
@@ -148,12 +148,13 @@ class Replay {
     return peak;
   }
 
-  // Workspaces, optimizer state and the like: what one step makes and later ones find.
+  // Whether one step makes this memory and later ones reuse it, such as workspaces and optimizer
+  // state.
   bool is_made_once(const Made& made) const {
     return made.died > failed_.end && !places_.contains(made.place);
   }
 
-  // Deaths in the rest of the earlier step, by event: rows of lifetimes.
+  // Deaths in the rest of the earlier step: event and row of the lifetimes, by event.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> deaths_of_rest() const {
     const model::DeviceTrace& device = history_.device();
     const std::uint32_t from = history_.made()[alignment_.anchor].born;
@@ -186,8 +187,9 @@ class Replay {
     release_older(row);
   }
 
-  // The earlier step frees memory from before it, such as the gradients of the step before. The
-  // failed step has the same from the step before it: a block of the same size.
+  // Handles memory that the earlier step frees although it is older than that step, such as the
+  // gradients of the step before it. In the failed step, an older block of the same size and
+  // category is freed instead.
   void release_older(std::uint32_t row) {
     const model::Trace& trace = history_.trace();
     const model::DeviceTrace& device = history_.device();

@@ -1,9 +1,9 @@
-// Estimates the memory that a failed step would have needed: the peak of its live bytes, had every
-// request been served.
+// Estimates the memory that a failed step would have needed: the peak of its live bytes if every
+// request had been served.
 //
-// The rest of the step is that of an earlier step which had come as far (alignment.h), with sizes
-// scaled by what the failed step had allocated so far (sizes.h). If the optimizer's first step
-// fails, the rest is the state of the parameters that have none yet (optimizer_need.h).
+// The rest of the step is taken from an earlier step (alignment.h), with sizes scaled by what the
+// failed step had allocated so far (sizes.h). If the optimizer's first step fails, the rest is the
+// state of the parameters that have none yet (optimizer_need.h).
 #pragma once
 
 #include <cstdint>
@@ -36,16 +36,17 @@ struct Need {
   std::string why_unknown;  // one clause, such as "no earlier step completed"
   std::vector<Part> parts;  // at the peak
   std::vector<Point> points;
-  double ratio = 1.0;             // the batch's size in terms of the earlier step's
+  double ratio = 1.0;             // the size of the batch relative to the earlier step's
   std::uint64_t state_bytes = 0;  // optimizer state that the rest of the step allocates
   // The line outside the model that led to the request, if no earlier step called the model from
-  // there; and the activations that it holds.
+  // there, and the bytes of its activations.
   std::string new_caller;
   std::uint64_t caller_bytes = 0;
-  // Where an earlier step made the request that failed, a row of History::made(), and that step.
+  // The earlier step that made the request that failed, and the row of that request in
+  // History::made().
   std::optional<std::size_t> counterpart;
   Step earlier;
-  std::uint64_t scratch_bytes = 0;  // that the optimizer computes with
+  std::uint64_t scratch_bytes = 0;  // temporaries that the optimizer computes with
 
   bool is_known() const { return bytes > 0; }
 };

@@ -20,12 +20,13 @@ using tests::Reported;
 using tests::TraceMaker;
 
 constexpr std::uint64_t kLayers = 4;
-// Where a step fails: after so many of its requests; kNowhere: it finishes.
+// The number of requests after which a step fails; kNowhere: it finishes.
 constexpr std::uint64_t kNowhere = 1'000;
 
-// A training loop of four layers. A step of n samples makes an input of n MiB, for each layer an
-// activation of n MiB and scores of n × n MiB, and in backward a gradient of each activation, which
-// replaces it, and one of the parameters, of 3 MiB, which the next step frees after its forward.
+// A training loop of four layers. A step of n samples makes an input of n MiB and, for each layer,
+// an activation of n MiB and scores of n × n MiB. Its backward makes, for each layer, a gradient of
+// the activation, which replaces it, and a gradient of the parameters of 3 MiB, which the next step
+// frees after its forward.
 class Loop {
  public:
   Loop() {
@@ -167,7 +168,7 @@ TEST(Need, learns_from_two_steps_what_grows_with_the_square) {
 TEST(Need, a_workspace_of_an_earlier_step_is_not_made_again) {
   Loop loop;
   loop.step(2, kNowhere, true), loop.step(8, 5);
-  // The gradients of the first step are counted with those that replace them.
+  // The first step freed no older gradients, so the estimate counts both the old and the new ones.
   EXPECT_EQ(loop.need().bytes / kMib, peak_of_loop({2, 8}) + 32 + kLayers * 3);
 }
 

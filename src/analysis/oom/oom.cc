@@ -28,11 +28,11 @@ using model::Trace;
 constexpr std::array<const char*, 1> kDependsOn{"timeline"};
 constexpr std::array<const char*, 1> kRunsAfter{"growth"};
 constexpr std::size_t kTopLines = 5;
-// A loop that catches the error and retries can leave thousands. Beyond this many on a device, each
-// is still listed with its totals, but without details.
+// A loop that catches the error and retries can cause thousands of failures. Beyond this number on
+// a device, each is still listed with its totals, but without details.
 constexpr std::size_t kMostExamined = 200;
 
-// All events and their totals, with only the requesting line.
+// Lists all events with their totals and, as the only detail, the requesting line.
 std::vector<report::OomDetails> list_ooms(const PassContext& context, const DeviceTrace& device,
                                           const report::DeviceReport& known) {
   const model::Events& events = device.events;
@@ -98,7 +98,7 @@ std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace&
   return rows;
 }
 
-// The bytes in `by_line` due to steady growth.
+// The part of the bytes in `by_line` that is due to steady growth.
 std::uint64_t grown_bytes_of(const report::Tables& tables, std::int32_t device,
                              std::span<const report::GroupRow> by_line) {
   std::uint64_t sum = 0;
@@ -125,7 +125,7 @@ std::uint64_t not_negative(std::int64_t bytes) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
 }
 
-// 0: no limit below the device's memory, or unknown.
+// The limit of the process; 0 if it is unknown or not below the device's memory.
 std::uint64_t limit_of(const report::OomDetails& oom) {
   const std::uint64_t limit = oom.limit_bytes.value_or(0);
   return oom.device_total_bytes.value_or(0) > limit ? limit : 0;

@@ -12,7 +12,7 @@
 namespace plimsoll::analysis::oom {
 namespace {
 
-// Scalars, such as the number of the step.
+// Smaller state is a scalar, such as the number of the step.
 constexpr std::uint64_t kLeastStateBytes = 64;
 
 // Optimizers of torch.optim, by file, that allocate tensors of the parameter's size in their first
@@ -41,7 +41,7 @@ const Known* optimizer_of(const model::Trace& trace, model::StackId stack) {
   return nullptr;
 }
 
-// Optimizers of torch.optim create their state there.
+// Whether the stack is in the function in which optimizers of torch.optim create their state.
 bool creates_state(const model::Trace& trace, model::StackId stack) {
   return std::ranges::any_of(trace.stacks.frames(stack), [&](model::FrameId id) {
     return trace.strings[trace.stacks.frame(id).function].ends_with("_init_group");
@@ -86,7 +86,7 @@ Need need_of_optimizer(const History& history, const Failure& failure, std::uint
   if (gradients == 0 || all < state + requested) return Need{};
   need.basis = "optimizer_state";
   need.state_bytes = all - state;
-  // Scalars on the device belong to fused=True, which computes in place.
+  // Scalars on the device show fused=True, which computes in place.
   const bool has_scratch = optimizer->has_scratch && !has_scalars;
   need.scratch_bytes = has_scratch ? gradients - std::min(gradients, scratch) : 0;
   need.bytes += need.state_bytes + need.scratch_bytes;

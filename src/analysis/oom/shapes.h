@@ -1,4 +1,4 @@
-// The shapes of tensors, as recordings write them: "[16, 2048]".
+// Parses the shapes of tensors as recordings write them: "[16, 2048]".
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace plimsoll::analysis::oom {
 
 using Shape = std::vector<std::uint64_t>;
 
-// Empty if the text is no shape.
+// Empty if the text is not a shape.
 Shape parse_shape(std::string_view text);
 std::string to_text(const Shape& shape);
 

@@ -11,7 +11,7 @@ namespace {
 
 // Scalars and counters do not grow with the batch.
 constexpr std::uint64_t kLeastBytes = 1024;
-// Batches whose sizes differ less do not show a power.
+// Batches whose sizes differ by less do not show how sizes grow.
 constexpr double kLeastDifference = 0.05;
 // Comparing takes time proportional to the allocations of a step.
 constexpr std::size_t kMostCompared = 8;
@@ -34,7 +34,8 @@ void add_ratio(const Made& now, const Made& before, Ratios& ratios) {
                    static_cast<double>(before.requested_bytes));
 }
 
-// Copies of weights and other memory of constant size must not hide that the batch has changed.
+// The median of the ratios that differ from 1, or 1 if few of them do. Otherwise copies of weights
+// and other memory of constant size could hide that the batch has changed.
 double typical(Ratios ratios) {
   const std::size_t all = ratios.size();
   std::erase_if(ratios, [](double ratio) { return std::abs(ratio - 1.0) < kLeastDifference; });
@@ -74,7 +75,8 @@ void Sizes::note(std::size_t before, std::uint64_t place, std::uint64_t bytes) {
   ++by_bytes_[was][bytes];
 }
 
-// Compares the rest of the aligned step with that of the step whose batch differs most from it.
+// Compares the rest of the aligned step with that of the earlier step whose batch size differs
+// most.
 void Sizes::compare_with(const std::vector<Step>& others) {
   if (std::abs(std::log(ratio_)) < kLeastDifference) return;
   const std::vector<Made>& made = history_.made();

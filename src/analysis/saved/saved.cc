@@ -23,7 +23,7 @@ bool is_saved(const model::DeviceTrace& device, std::size_t lifetime) {
   return has(device.lifetimes.flags[lifetime], model::LifetimeFlags::kSavedForBackward);
 }
 
-// Of the two backwards around the peak, the one that uses most of its live memory; nullopt if
+// Of the two backwards around the peak, the one that uses most of the memory live there; nullopt if
 // neither uses any.
 std::optional<std::size_t> of_peak(const model::Trace& trace, const model::DeviceTrace& device,
                                    const std::vector<std::uint32_t>& begins,

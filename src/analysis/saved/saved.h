@@ -1,9 +1,10 @@
 // Memory kept for backward: allocated in forward and live when a backward begins, by the operators
-// and layers that allocated it. The backward is the one that uses memory live at the peak; if none
-// does, the one that begins with the most memory.
+// and layers that allocated it. The backward is the one that uses memory live at the peak or, if
+// none does, the one that begins with the most memory kept.
 //
 // This includes both what autograd saved and what the program itself retains of its forward. The
-// allocation site of a tensor is known, its owner is not. Rows of the two tables sum to `bytes`.
+// recording shows where a tensor was allocated, but not what retains it. The rows of each of the
+// two tables sum to `bytes`.
 #pragma once
 
 #include <memory>

@@ -133,7 +133,7 @@ class DeviceSites {
            (static_cast<double>(died_ns) - static_cast<double>(born_ns));
   }
 
-  // The lines that lead by any of three measures, each once.
+  // The top lines by each of three measures, without duplicates.
   std::vector<std::uint32_t> lines_to_keep() const {
     std::vector<std::uint32_t> kept;
     for (const auto measure :

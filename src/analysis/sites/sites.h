@@ -1,7 +1,7 @@
 // The allocations of each source line over the whole recording: bytes, count, lifetimes, how much
-// was freed immediately (churn) and how much never. Only allocations made in the recording count.
-// The pass keeps the lines with most bytes, with most bytes never freed, and with most temporary
-// allocations.
+// was freed immediately (churn), and how much never. Only allocations made in the recording count.
+// The pass keeps the lines with the most bytes, with the most bytes never freed, and with the most
+// temporary allocations.
 #pragma once
 
 #include <memory>

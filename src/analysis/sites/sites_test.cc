@@ -116,7 +116,7 @@ TEST(Sites, a_file_without_events_is_skipped_with_its_reason) {
   EXPECT_EQ(report.passes.at(0).reason, "needs events: this file has only the final state");
 }
 
-// The definitions, applied by address: in random traces each address is used once.
+// The definitions, applied by address: in random traces each address is used only once.
 std::map<std::string, SiteRow> slow_rows(const model::Trace& trace) {
   const model::UserLines lines(trace);
   std::map<std::string, SiteRow> rows;

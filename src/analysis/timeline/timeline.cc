@@ -91,8 +91,8 @@ TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size
   return bucket;
 }
 
-// The most by which active bytes exceed reserved bytes after an event, 0 if they never do. Most
-// buckets are judged by their extremes, without a look at their events.
+// The most by which active bytes exceed reserved bytes after an event; 0 if they never do. Most
+// buckets are decided by their minimum and maximum, without reading their events.
 std::uint64_t active_above_reserved(const EventView& events, const Timeline& timeline) {
   const Series active =
       events.padding_bytes != nullptr ? Series::kAllocatedRounded : Series::kRequestedActive;
@@ -254,7 +254,7 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   for (std::int64_t row = 0; row <= start_event; ++row) {
     events.apply_to(start, static_cast<std::size_t>(row));
   }
-  // Without segments in the file, reserved bytes are not known to be complete.
+  // Without segments in the file, it is unknown whether reserved bytes are complete.
   if (device.has_final_state && device.segment_count > 0 && !trace.has_made_up_segments) {
     out.active_above_reserved_bytes = active_above_reserved(events, out.timeline);
   }

@@ -1,12 +1,12 @@
 // The totals of each device and its timeline: the running sums of requested, active and reserved
-// bytes after each event, with the baseline rolled back from the final segments.
+// bytes after each event. The baseline is computed backwards from the final segments.
 //
 //   end      = totals of the final segments
 //   baseline = end - sum of all changes; signed: below zero means that events and segments disagree
 //   peak     = largest of the baseline and the sums after each event
 //
-// If a file has no segments, or states the earlier totals, the timeline begins at those or at zero,
-// and ends at the sum of its events.
+// If a file has no segments, the timeline begins at zero or, if the file states earlier totals, at
+// those. It ends at the sum of its events.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // Brendan Gregg's folded stacks, `root;...;leaf bytes`: the live set at the report's point in time.
-// The root frame is the device, the others are `function (file:line)`, without the interpreter's
-// own. Characters that would break the format (semicolons, line breaks, other control characters)
-// are replaced in names.
+// The root frame is the device; the others are `function (file:line)`, without the frames of the
+// interpreter. Characters in names that would break the format (semicolons, line breaks, other
+// control characters) are replaced.
 #pragma once
 
 #include <memory>

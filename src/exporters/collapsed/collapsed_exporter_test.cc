@@ -11,7 +11,7 @@
 namespace plimsoll::tests {
 namespace {
 
-// Every line is frames, a space, a number.
+// Returns the first line that is not frames, a space and a number; empty if there is none.
 std::string folded_flaw(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');

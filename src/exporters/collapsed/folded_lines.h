@@ -1,4 +1,4 @@
-// FoldedLines: lines of frames with their bytes, written in large pieces.
+// FoldedLines: buffers lines of frames with their bytes and writes them in large pieces.
 #pragma once
 
 #include <cstddef>

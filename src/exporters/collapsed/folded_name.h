@@ -1,4 +1,4 @@
-// Names in folded stacks: characters that would break the format are replaced.
+// Names in folded stacks. Characters that would break the format are replaced.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ using Rows = std::vector<report::GroupRow>;
 struct ContentsTable {
   Dimension by;
   const Rows report::Tables::* rows;
-  const char* name;  // of the table and its column
+  const char* name;  // of the table and of its column
   const char* title;
 };
 constexpr std::size_t kMostLayers = 24;  // rows of the tree
@@ -36,7 +36,7 @@ constexpr std::array kContents = {
     ContentsTable{Dimension::kTensor, &report::Tables::by_tensor, "tensor", "By tensor"},
 };
 
-// Of the part that is largest.
+// The paint of the category that takes the most of the bytes.
 Paint main_paint(const report::LayerBytes& bytes) {
   const std::array<std::pair<std::uint64_t, Paint>, 4> parts = {
       {{bytes.activation_bytes, Paint::kActivation},
@@ -49,7 +49,7 @@ Paint main_paint(const report::LayerBytes& bytes) {
   return most->first >= bytes.bytes - std::min(bytes.bytes, known) ? most->second : Paint::kOther;
 }
 
-// The lines inside the packages that a line calls; folded.
+// A collapsed list of the lines inside the packages that a line calls.
 void write_inner_lines(Markup& html, const std::vector<report::InnerLineRow>& rows) {
   if (rows.empty()) return;
   html.open("details", {{"class", "inside"}});
@@ -103,7 +103,7 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
 void write_table(Markup& html, const DeviceView& view, const ContentsTable& what) {
   const auto rows = rows_of(view.input.report.tables.*what.rows, view.report);
   if (rows.empty() && view.table(what.by) == nullptr) return;
-  // The tree of layers comes first.
+  // The tree of layers is above the tables, so this table starts collapsed.
   const bool is_folded = what.by == Dimension::kLayer;
   html.open("div", {{"class", "panel"}});
   if (is_folded) {
@@ -134,7 +134,7 @@ void write_table(Markup& html, const DeviceView& view, const ContentsTable& what
   if (is_folded) html.close();
 }
 
-// The largest layers with the layers inside them; equal ones side by side are one row.
+// The largest layers with the layers inside them; equal siblings share a row.
 void write_layer_tree(Markup& html, const DeviceView& view) {
   const auto rows =
       layer_tree(rows_of(view.input.report.tables.folded_layers, view.report), kMostLayers);

@@ -1,5 +1,4 @@
-// What is stated about a device in numbers: totals, fragmentation, the users of the whole device,
-// and each failure.
+// The numbers of a device: totals, fragmentation, the processes that use it, and each failure.
 
 #include <algorithm>
 #include <string>
@@ -43,7 +42,7 @@ Paint paint_of_part(const report::BarPart& part) {
   return Paint::kOther;
 }
 
-// The users of the whole device, side by side.
+// The users of the whole device, as one bar.
 void write_bar(Markup& html, const report::BarReport& bar_report) {
   const auto total = static_cast<double>(std::max(bar_report.total_bytes, bar_report.used_bytes));
   if (total <= 0) return;
@@ -169,7 +168,7 @@ void write_failures(Markup& html, const DeviceView& view) {
     if (oom.need.available_bytes) bytes_fact("available to the step", *oom.need.available_bytes);
     html.close().close();
     write_changes(html, oom.need);
-    // The tables of the page say more, if they are of this failure.
+    // If the page's tables describe this failure, they are more detailed.
     const bool is_shown = view.point != nullptr && view.point->event == oom.event;
     if (!is_shown) write_lines_at_failure(html, oom);
     html.close();

@@ -27,7 +27,7 @@ std::vector<std::uint32_t> live_at_point(const DeviceView& view) {
   return model::live_set(view.device, model::held(view.device), point_of(view));
 }
 
-// The points of the failures that are listed, the last ones.
+// The events of the last kMostFailures failures.
 std::vector<std::int64_t> failures_of(const DeviceView& view) {
   constexpr std::size_t kMostFailures = 16;
   std::vector<std::int64_t> events;
@@ -49,7 +49,7 @@ std::vector<std::int64_t> important_points(const DeviceView& view) {
   return events;
 }
 
-// The state right after an event that need not be the highest of its column. `axis` is the chart's.
+// The state right after an event, which need not be the peak of its column. `axis` is the chart's.
 ViewPoint point_at(const DeviceView& view, const tiles::Axis& axis, std::int64_t event) {
   const tiles::Baseline baseline = {view.report.held().baseline_bytes,
                                     view.report.reserved.baseline_bytes};
@@ -84,8 +84,8 @@ void add_points(DeviceView& view) {
   view.chosen = *view.row_of(point_of(view));
 }
 
-// The paint of the category that fills most of each group at the selected point; of groups that are
-// not live there, over the whole recording.
+// For each group, the paint of the category that fills most of it at the selected point, or over
+// the whole recording if the group is not live there.
 std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& groups,
                                    std::size_t group_count) {
   std::vector<Paint> paints(group_count, Paint::kOther);
@@ -100,7 +100,7 @@ std::vector<Paint> dominant_paints(const DeviceView& view, const tiles::Groups& 
     }
     return paints;
   }
-  // Sums of bytes by group and category; both are few.
+  // Sums of bytes by group and category. There are few of both.
   std::vector<std::vector<std::uint64_t>> sums(group_count);
   const auto add = [&](std::size_t row) {
     const std::uint32_t category = categories->group(row);
@@ -150,7 +150,7 @@ void add_table(DeviceView& view, Dimension by) {
 }
 
 void add_inner_lines(DeviceView& view) {
-  constexpr std::size_t kMostParts = 40;  // of all lines, at the selected point
+  constexpr std::size_t kMostParts = 40;  // in all lines together, at the selected point
   const model::Trace& trace = view.input.trace;
   const model::InnerLines inner(trace, view.input.lines);
   const bool is_any = std::ranges::any_of(
@@ -161,7 +161,7 @@ void add_inner_lines(DeviceView& view) {
   for (std::size_t row = 0; row < view.device.lifetimes.size(); ++row) {
     groups.of.push_back(inner.of(keys.stack(row)));
   }
-  // The name of a group is its row until it is known which are kept.
+  // Until the kept groups are known, the name of a group is its row number.
   for (std::size_t row = 0; row < inner.rows().size(); ++row) {
     groups.names.push_back(std::to_string(row));
   }
@@ -178,7 +178,7 @@ void add_inner_lines(DeviceView& view) {
   }
 }
 
-// By point: the bytes of all groups, that is, of the live set. Sums wrap, as those of bands do.
+// For each point, the bytes of all groups, which are the live set. Sums wrap, like those of bands.
 std::vector<std::uint64_t> live_sets(const BandTable& table) {
   std::vector<std::uint64_t> sums(table.bands.points, 0);
   for (std::size_t i = 0; i < table.bands.bytes.size(); ++i) {
@@ -187,7 +187,7 @@ std::vector<std::uint64_t> live_sets(const BandTable& table) {
   return sums;
 }
 
-// What the totals contain beyond the live set becomes a band of its own. If the file contradicts
+// Adds a band for memory that is in the totals but not in the live set. If the file contradicts
 // itself, so that the total is less than the live set, the tables sum to the live set.
 void add_not_in_file(DeviceView& view) {
   if (view.tables.empty()) return;

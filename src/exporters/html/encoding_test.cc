@@ -14,7 +14,7 @@ std::string hex(std::string_view text) {
   return out;
 }
 
-// The examples of FIPS 180-4's supplement, and lengths around the end of a block.
+// The examples in the supplement of FIPS 180-4, and lengths around the end of a block.
 TEST(Encoding, sha256_is_that_of_the_standard) {
   EXPECT_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

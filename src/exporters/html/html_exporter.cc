@@ -20,7 +20,7 @@
 namespace plimsoll::exporters::html {
 namespace {
 
-constexpr std::size_t kMostDevices = 4;  // with charts and tables; the others have a line each
+constexpr std::size_t kMostDevices = 4;  // with charts and tables; others get one line
 
 std::string style() {
   const std::string light = page::css_of_paints(page::Theme::kLight);
@@ -32,7 +32,7 @@ std::string style() {
          page::css_of_classes();
 }
 
-// The devices with sections of their own, the fullest first, and a line for each other.
+// The devices with a section each, fullest first, and a line for each other device.
 struct Devices {
   std::vector<DeviceView> views;
   std::vector<std::string> others;

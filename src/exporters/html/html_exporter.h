@@ -1,4 +1,4 @@
-// The report as one HTML page: complete without scripts, and without anything from the network.
+// The report as one HTML page that is complete without scripts and loads nothing from the network.
 // docs/pictures.md shows it.
 #pragma once
 
@@ -25,7 +25,7 @@ struct SeveralRecordings {
   std::vector<std::string> unreadable;  // messages about files that could not be read
 };
 
-// A row for each recording, and the page of one of them, `shown`.
+// A page with a row for each recording and the full report of one of them, `shown`.
 std::string to_page_of_several(const SeveralRecordings& several, const ExportInput& shown);
 
 std::unique_ptr<Exporter> make();

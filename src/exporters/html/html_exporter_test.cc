@@ -7,7 +7,7 @@
 namespace plimsoll::tests {
 namespace {
 
-// A page that is complete, and refers to nothing outside itself.
+// Returns why the page is incomplete or refers to something outside itself; empty if it does not.
 std::string page_flaw(std::string_view text) {
   if (!text.starts_with("<!doctype html>\n<html lang=\"en\">")) return "does not begin as a page";
   if (!text.ends_with("</body></html>\n")) return "does not end as a page";

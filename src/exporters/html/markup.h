@@ -1,5 +1,5 @@
-// Markup: HTML with every element closed, and every text escaped and of a limited length. Elements
-// are written in order; close() ends the innermost open one.
+// Markup: HTML in which every element is closed and every text is escaped and limited in length.
+// Elements are written in order; close() ends the innermost open one.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ using Attributes = std::initializer_list<Attribute>;
 
 class Markup {
  public:
-  // Attributes are cut off as texts are, except data in "src".
+  // Attribute values are cut off like texts, except data in "src".
   Markup& open(std::string_view tag, Attributes attributes = {});
   Markup& close();
   Markup& text(std::string_view text);
-  // An element with a text and nothing else.
+  // An element that contains only a text.
   Markup& element(std::string_view tag, Attributes attributes, std::string_view text);
-  // An element that has no end tag: <meta>.
+  // An element without an end tag, such as <meta>.
   Markup& empty(std::string_view tag, Attributes attributes);
-  // Markup that is complete in itself, such as an SVG.
+  // Writes complete markup, such as an SVG, unchanged.
   Markup& raw(std::string_view markup);
 
   // The markup so far; all elements must be closed.

@@ -17,7 +17,7 @@ namespace plimsoll::exporters::html {
 namespace {
 
 constexpr std::size_t kMostRows = 6;        // of each table
-constexpr std::size_t kMostFindings = 4;    // the first with its evidence
+constexpr std::size_t kMostFindings = 4;    // only the first with its evidence
 constexpr std::size_t kMostBytes = 60'000;  // of the fragment
 constexpr std::size_t kMostColumns = 220;
 constexpr std::size_t kFewestColumns = 20;

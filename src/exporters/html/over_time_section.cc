@@ -14,13 +14,13 @@ namespace {
 
 struct TimelineSize {
   ChartSize chart;
-  std::size_t columns;  // a part of kWideColumns
+  std::size_t columns;  // a divisor of kWideColumns
 };
 constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns},
                                TimelineSize{{"medium", 820, 370}, kWideColumns / 2},
                                TimelineSize{{"narrow", 400, 330}, kWideColumns / 4}};
 
-// What a column shows, for those who point at it without a script.
+// Describes a column, for readers who point at it without a script.
 std::string column_text(const DeviceView& view, std::size_t at) {
   constexpr std::size_t kMostNamed = 4;
   const charts::TimelineData& data = view.over_time;
@@ -55,7 +55,7 @@ std::string selector(const DeviceView& view, std::size_t row, double x, double y
   return svg + "</rect>";
 }
 
-// The column among `count` of the widest chart that shows the same point.
+// The column, among `count` columns of the widest chart, that shows the same point.
 std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t first,
                         std::size_t count) {
   for (std::size_t at = first; at < first + count; ++at) {
@@ -64,9 +64,9 @@ std::size_t column_with(const DeviceView& view, std::int64_t point, std::size_t 
   return first;
 }
 
-// Transparent, on top of the bands: a browser shows their titles, the script listens to them. The
-// marks are above the columns, so that a failure can be selected although its column shows its
-// highest point.
+// Transparent rectangles on top of the bands: the browser shows their titles, and the script
+// handles their events. Marks are above the columns, so that a failure can be selected even if its
+// column shows another point.
 std::string selectors(const DeviceView& view, const charts::TimelineData& data,
                       const charts::Chart& chart, bool has_titles) {
   constexpr double kMarkSize = 18;
@@ -88,7 +88,7 @@ std::string selectors(const DeviceView& view, const charts::TimelineData& data,
   return svg + "</g>";
 }
 
-// What fills the device at the point of the tables, in one line.
+// One line about what fills the device at the tables' point in time.
 void write_point(Markup& html, const DeviceView& view) {
   html.open("p", {{"class", "point"}});
   if (view.point != nullptr) {

@@ -1,6 +1,6 @@
 'use strict';
-// What the page adds where scripts run: another point in time, tooltips, sorting, folding, themes.
-// Everything else is in the HTML already. Text from the recording is only ever set as textContent.
+// Adds what needs a script: other points in time, tooltips, sorting, folding, themes.
+// Everything else is in the HTML. Text from the recording is only ever set as textContent.
 (() => {
   const root = document.documentElement;
   root.classList.add('scripted');
@@ -39,7 +39,7 @@
   };
   const percentText = (part, whole) => (whole > 0 ? tenths(part * 100, whole) : '0.0') + '%';
 
-  // Themes: as the system has it, until the reader chooses.
+  // The theme is that of the system until the reader chooses one.
   const theme = document.querySelector('.theme');
   if (theme) {
     const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -71,7 +71,7 @@
     button.setAttribute('aria-expanded', String(!table.classList.contains('folded')));
   };
 
-  // A click on a header sorts by its column; the rows of the rest stay last.
+  // A click on a header sorts by its column; the row for the rest stays last.
   const sortable = table => {
     all('thead th', table).forEach(head => {
       if (!head.dataset.sort) return;
@@ -227,7 +227,7 @@
       const others = rows.filter(row => !row.isRest).sort((a, b) => b.bytes - a.bytes);
       return others.concat(rest);
     };
-    // A line by the lines inside the packages that it calls, of which the page contains the largest.
+    // The lines inside the packages that a line calls; the page contains only the largest.
     const insideOf = (row, i) => {
       const found = data.inside.filter(part => part.of === row.number && part.bytes[i] > 0);
       if (!found.some(part => part.package)) return [];
@@ -311,7 +311,7 @@
       for (const [element] of places) element.textContent = where(i);
       fill(i);
     };
-    // The named points: a button for each, in the line with the hint.
+    // A button for each named point, in the line with the hint.
     const next = points => points[(points.indexOf(chosen) + 1) % points.length];
     const failures = [...data.failures].reverse();  // the last one first
     const named = [];
@@ -341,7 +341,7 @@
       const parts = all('[data-at]', svg);
       if (parts.length === 0) continue;
       all('title', svg.querySelector('.columns')).forEach(title => title.remove());
-      // What the arrow keys visit: the points of this chart, which may have few columns.
+      // The arrow keys visit the points of this chart, which may have few columns.
       const stops = [...new Set([...parts.map(part => Number(part.dataset.at)), data.chosen])].sort((a, b) => a - b);
       svg.setAttribute('tabindex', '0');
       svg.setAttribute('role', 'group');

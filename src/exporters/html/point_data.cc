@@ -1,5 +1,5 @@
-// The island of data for the page's script: the tables at every point that can be selected, as JSON
-// with differences instead of values, deflated, in base64.
+// The data block for the page's script: the tables at every point that can be selected, as JSON of
+// differences instead of values, deflated and base64-encoded.
 
 #include <zlib.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using base::JsonWriter;
 
-// Differences between neighbors, the first from 0: most are 0, and all are short.
+// Differences between neighbors; the first is the difference from 0. Most are 0, and all are short.
 template <typename ValueOf>
 void write_deltas(JsonWriter& json, std::size_t count, ValueOf&& value_of) {
   json.begin_array();
@@ -77,7 +77,7 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   json.end_array();
 }
 
-// The points that have a name: the peak, and failures.
+// The named points: the peak and the failures.
 void write_marks(JsonWriter& json, const DeviceView& view) {
   json.key("peak");
   const charts::TimelineData& data = view.over_time;
@@ -122,7 +122,7 @@ void write_table(JsonWriter& json, const BandTable& table) {
   json.end_object();
 }
 
-// The parts of the lines in the table by line, which names them by their rows.
+// The inner lines of the rows in the table by line. Each refers to its row by number.
 void write_inner_lines(JsonWriter& json, const DeviceView& view) {
   const BandTable* const by_line = view.table(model::Dimension::kLine);
   const tiles::Bands& bands = view.inside.bands;

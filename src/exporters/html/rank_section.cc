@@ -73,7 +73,7 @@ void write_rank_row(Markup& html, const RankLine& line) {
   html.close();
 }
 
-// Folded: the page shows only one recording in full.
+// Collapsed, because the page shows only one recording in full.
 void write_findings_of(Markup& html, const RankLine& line) {
   const std::vector<report::Finding>& findings = line.report->findings;
   html.open("details");
@@ -88,8 +88,8 @@ void write_findings_of(Markup& html, const RankLine& line) {
   html.close().close();
 }
 
-// The findings of the comparison, after those of the rank to read first that are more severe: a
-// leak is the cause, and that its rank differs from the others the effect.
+// The comparison's findings, preceded by more severe ones of the rank to read first. For example, a
+// leak is a cause, and the difference between its rank and the others is the effect.
 std::vector<report::Finding> most_severe(const comparison::RankComparison& comparison,
                                          const report::Report& first) {
   const report::FindingSeverity from = comparison.findings.empty()

@@ -1,4 +1,4 @@
-// The sections of the page. Each writes nothing if the recording has nothing for it.
+// The sections of the page. Each writes nothing if the recording has no data for it.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@
 
 namespace plimsoll::exporters::html {
 
-// The first finding in full, the others folded; and the peak as one large number.
+// Writes the first finding in full, the others collapsed, and the peak as one large number.
 void write_verdict(Markup& html, const report::Report& report,
                    const std::vector<report::Finding>& findings, const DeviceView* view);
 
-// Of one device:
+// Sections about one device:
 void write_over_time(Markup& html, const DeviceView& view);
 void write_contents(Markup& html, const DeviceView& view);
 void write_steps(Markup& html, const DeviceView& view);
@@ -31,7 +31,7 @@ void write_input_notes(Markup& html, const report::Report& report);
 // The data for the script: the tables of write_contents() at every column.
 void write_points(Markup& html, const DeviceView& view);
 
-// Shared parts.
+// Parts that sections share:
 void write_head(Markup& html, std::string_view title, std::string_view sub);
 std::string number_text(double value);  // of a coordinate: at most two decimals
 std::string spaced(std::string name);   // "optimizer_state" -> "optimizer state"
@@ -45,20 +45,19 @@ void write_breakable(Markup& html, std::string_view text);
 void write_place(Markup& html, std::string_view label);
 // "at the peak", "when memory ran out", "after event 12".
 std::string place_in_time(const report::PointInTime& point);
-// A sentence about `what`, which stays at its point in time. The script shows it while another
-// point is selected.
+// A hidden sentence: `what` is shown for `place`, not for the selected point. The script shows it
+// while another point is selected.
 void write_fixed_point(Markup& html, const std::string& what, const std::string& place);
-// A chart in several widths, of which the style sheet shows the one that fits. `id` is distinct on
-// the page.
+// A chart in several widths; the style sheet shows the one that fits. `id` is unique in the page.
 struct ChartSize {
-  const char* name;  // the class
+  const char* name;  // CSS class
   double width;
-  double height;  // 0: what suits the chart
+  double height;  // 0: a height that suits the chart
 };
 void write_chart(Markup& html, std::string_view title, const std::string& id,
                  std::initializer_list<ChartSize> sizes,
                  const std::function<charts::Chart(const charts::ChartOptions&)>& make);
-// One SVG; `more` is added on top of it.
+// Returns one SVG with `more` on top of it.
 std::string chart_svg(const charts::Chart& chart, std::string_view size, std::string_view title,
                       const std::string& id, std::string_view more = {});
 

@@ -10,8 +10,8 @@
 namespace plimsoll::exporters::html {
 namespace {
 
-// Free memory between blocks of several lines counts for each of them, so the rows may sum to more
-// than is pinned.
+// Free memory between blocks of several lines counts for each of those lines, so the sum of the
+// rows may exceed the pinned bytes.
 void write_pinning(Markup& html, const std::vector<report::PinningLine>& lines) {
   if (lines.empty()) return;
   html.open("div", {{"class", "panel"}}).open("div", {{"class", "scroll"}});

@@ -1,4 +1,4 @@
-// Parts that several sections use.
+// Parts that several sections share.
 
 #include <algorithm>
 #include <array>
@@ -64,7 +64,7 @@ void write_bytes(Markup& html, std::uint64_t bytes) {
 
 void write_breakable(Markup& html, std::string_view whole) {
   const std::string text = page::shortened(whole, kLongestName);
-  constexpr std::size_t kLeast = 12;  // characters between two places to break
+  constexpr std::size_t kLeast = 12;  // characters between two break opportunities
   std::size_t begin = 0;
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
     const bool is_place = text[at] == '.' || text[at] == '_' || text[at] == '/';

@@ -71,7 +71,7 @@ void write_step_table(Markup& html, const std::vector<const report::StepRow*>& r
   html.close();
 }
 
-// Of a recording whose steps are not marked but found in its stacks.
+// For a recording without marked steps, whose growth was found in its stacks.
 void write_growth_alone(Markup& html, const DeviceView& view,
                         const std::vector<const report::GrowthRow*>& rows) {
   if (rows.empty()) return;

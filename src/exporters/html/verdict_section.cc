@@ -44,7 +44,7 @@ std::string level(double share, const char* paint, bool is_light) {
          (is_light ? " fill-opacity=\"0.5\"" : "") + "/></svg>";
 }
 
-// The peak next to what it would be after the next step, and the use of the whole device.
+// The peak next to the expected peak of the next step, and the use of the whole device.
 void write_gauge(Markup& html, const DeviceView& view, const report::Finding* first) {
   const report::SeriesTotals& held = view.report.held();
   html.open("aside", {{"class", "gauge"}, {"aria-label", "Peak"}});
@@ -106,7 +106,7 @@ void write_verdict(Markup& html, const report::Report& report,
     write_evidence(html, *first);
   } else {
     const std::string calm = calm_text(report, device);
-    // The first sentence is the headline; the others are the evidence.
+    // The first sentence is the headline; the rest is the evidence.
     const std::size_t end = calm.find(". ");
     const bool is_known = view == nullptr || view->report.disagreement_bytes() == 0;
     html.element("p", {{"class", is_known ? "severity none" : "severity warning"}}, "no finding");

@@ -1,5 +1,5 @@
-// The whole report as one JSON object, as `plimsoll report --json` prints it: the field lists of
-// report/ define its content, docs/report.schema.json describes it.
+// The whole report as one JSON object, as `plimsoll report --json` prints it. The field lists of
+// report/ define its content; docs/report.schema.json describes it.
 #pragma once
 
 #include <memory>

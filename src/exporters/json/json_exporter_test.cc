@@ -29,7 +29,7 @@ TEST(JsonExporter, the_whole_report_is_written) {
   EXPECT_TRUE(document["findings"].is_array());
 }
 
-// The page must match the field lists; regenerate it with PLIMSOLL_BLESS=1.
+// The file must match the field lists; regenerate it with PLIMSOLL_BLESS=1.
 TEST(ReportSchema, the_page_in_docs_is_up_to_date) {
   TextOutput schema;
   ASSERT_TRUE(exporters::json::write_report_schema(schema).ok());

@@ -1,5 +1,5 @@
 // The JSON Schema of the json exporter's output, generated from the field lists of report/. A test
-// keeps the copy in docs/report.schema.json equal.
+// checks that docs/report.schema.json is up to date.
 #pragma once
 
 #include "exporters/exporter.h"

@@ -21,7 +21,7 @@ TEST(PngExporter, bands_have_the_color_of_their_category) {
   PngImage image;
   ASSERT_EQ(PngReader(exported(*exporters::png::make(), trace, report)).read(image), "");
   EXPECT_EQ(image.width, 1920u);
-  // In a column of the second event the lower half is blue and the upper half is yellow.
+  // In columns that show the second event, the lower half is blue and the upper half is yellow.
   const std::size_t x = 1700;
   std::size_t blue = 0;
   std::size_t yellow = 0;

@@ -14,9 +14,9 @@ struct Sample {
   std::uint64_t bytes = 0;
 };
 
-// At most `most` samples, unless there are more distinct stacks than that. The allocations are
-// divided into windows of equal count, the smallest power of two that fits; in a window each stack
-// is one sample, placed where it first allocates.
+// Returns at most `most` samples, or more if there are more distinct stacks than that. The
+// allocations are divided into windows of equal count, the smallest power of two that fits. Within
+// a window each stack is one sample, at the position of its first allocation.
 std::vector<Sample> allocation_samples(const model::Trace& trace, const model::DeviceTrace& device,
                                        std::size_t most);
 

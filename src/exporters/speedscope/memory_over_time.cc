@@ -16,7 +16,7 @@ using model::kNone;
 using model::LayerId;
 
 constexpr std::size_t kMostParts = 12;
-constexpr std::uint64_t kHighest = 32;  // steps
+constexpr std::uint64_t kHighest = 32;  // in steps
 
 // Divides the layers into parts of similar size: repeatedly replaces the largest part by its
 // children, up to the maximum count. A layer belongs to the nearest enclosing part.
@@ -56,7 +56,7 @@ class Parts {
   std::uint32_t rest() const { return static_cast<std::uint32_t>(names_.size() - 1); }
 
  private:
-  std::vector<std::string> names_;  // sorted, and the rest of the device
+  std::vector<std::string> names_;  // sorted; then the rest of the device
   std::map<std::string, std::uint64_t> peaks_;
   std::map<std::string, std::vector<std::string>> children_;
 };
@@ -89,7 +89,7 @@ class Walk {
     if (out.step_bytes == 0) out.step_bytes = 1;
     step_bytes_ = out.step_bytes;
     visit([&](std::uint32_t event) { see(event); });
-    if (!states_.empty()) add(last_ns_, bytes_);  // at the end of the last one
+    if (!states_.empty()) add(last_ns_, bytes_);  // the last span ends here
     for (std::size_t at = 0; at + 1 < states_.size(); ++at) {
       State& state = states_[at];
       const std::int64_t duration_ns = states_[at + 1].begin_ns - state.begin_ns;
@@ -153,7 +153,7 @@ class Walk {
     if (states_.size() >= 2 * most_) join_neighbours();
   }
 
-  // Of two merged spans, the higher one is kept, so that peaks remain.
+  // The higher of two merged spans is kept, so that peaks remain visible.
   void join_neighbours() {
     std::vector<State> joined;
     for (std::size_t at = 0; at < states_.size(); at += 2) {
@@ -164,8 +164,8 @@ class Walk {
     states_ = std::move(joined);
   }
 
-  // Each part is drawn from the sum of the parts below it to the sum including it, both rounded, so
-  // that the total height is correct despite rounding.
+  // Each part extends from the sum of the parts below it to the sum including it, both rounded, so
+  // that rounding errors do not change the total height.
   std::vector<std::uint32_t> heights_now() const {
     std::vector<std::uint32_t> heights;
     std::uint64_t sum = 0, drawn = 0;
@@ -185,7 +185,7 @@ class Walk {
   const Parts parts_;
   std::vector<std::uint32_t> died_;     // by event: the lifetime that ends there
   std::vector<std::uint32_t> part_of_;  // by lifetime
-  std::vector<std::uint64_t> held_;     // by part
+  std::vector<std::uint64_t> held_;     // live bytes by part
   std::uint64_t bytes_ = 0;
   std::uint64_t step_bytes_ = 1;
   std::int64_t last_ns_ = model::kNoTime;

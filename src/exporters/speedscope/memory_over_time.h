@@ -1,6 +1,6 @@
 // The memory of each part of the model over time, in a form that speedscope's Time Order view draws
-// as a stacked area: the x axis is time, and a part is as many frames deep as its bytes are steps
-// high.
+// as a stacked area: the x axis is time, and the depth of a part in frames is its bytes in steps of
+// `step_bytes`.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::exporters::speedscope {
 
-// The device between two changes that are visible in the chart.
+// A period of time in which the chart of the device does not change.
 struct UsageSpan {
   std::uint64_t duration_ns = 0;
   std::uint64_t bytes = 0;             // of all parts
@@ -26,8 +26,8 @@ struct MemoryOverTime {
   std::vector<UsageSpan> spans;
 };
 
-// At most about `most` spans: beyond that, neighbors are merged and keep the greater height. No
-// spans if the events have no times.
+// At most about `most` spans: beyond that, neighbors are merged and keep the greater height. There
+// are no spans if the events have no times.
 MemoryOverTime memory_over_time(const ExportInput& input, const model::DeviceTrace& device,
                                 std::size_t most);
 

@@ -72,7 +72,7 @@ class Document {
   std::unordered_map<std::string, std::uint32_t> label_numbers_;
   struct Shared {
     model::FrameId frame;
-    std::string label;  // replaces the frame unless empty
+    std::string label;  // used instead of the frame, unless empty
   };
   std::vector<Shared> shared_;
 };
@@ -117,7 +117,7 @@ Status Document::write() {
   return out_.finish();
 }
 
-// Sorted by frames, so that speedscope draws neighbors with the same callers as one box.
+// Sorted by frames, so that speedscope draws adjacent samples with the same callers as one box.
 std::vector<Sample> Document::live_samples(const LiveStacks& live) {
   std::vector<std::pair<std::vector<model::FrameId>, Sample>> rows;
   for (const StackBytes& row : live.stacks) {
@@ -139,8 +139,8 @@ void Document::write_layers(const LayerStacks& live) {
                 });
 }
 
-// The first frame shows the total; below it, each part is as many frames deep as it has steps, and
-// the last of them shows its approximate bytes.
+// The first frame shows the total. Below it, the depth of each part in frames is its size in steps;
+// the last frame of a part shows its approximate bytes.
 void Document::write_usage(const std::string& name, const MemoryOverTime& usage) {
   const auto text_of = [&](std::uint64_t steps) {
     return base::bytes_text(steps * usage.step_bytes);
@@ -165,7 +165,6 @@ void Document::write_usage(const std::string& name, const MemoryOverTime& usage)
   write_profile(name, "nanoseconds", usage.spans, &UsageSpan::duration_ns, write_sample);
 }
 
-// Calls write_sample(row) for each row.
 template <typename Row, typename WriteSample>
 void Document::write_profile(const std::string& name, const char* unit,
                              const std::vector<Row>& rows, std::uint64_t Row::* weight,

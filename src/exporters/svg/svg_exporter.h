@@ -1,5 +1,5 @@
-// Memory over time as an SVG picture: the timeline of plimsoll plot, for the device that was asked
-// for, else for the one with the highest peak.
+// Memory over time as an SVG picture: the timeline of plimsoll plot, for the requested device or
+// else the one with the highest peak.
 #pragma once
 
 #include <memory>

@@ -65,7 +65,7 @@ std::string parts_line(const std::vector<const report::GroupRow*>& rows, std::st
   return text::shorten_place(text, width);
 }
 
-// What fills memory at the point in time: by category or, without categories, the largest line.
+// What fills memory at the point in time: the categories or, without categories, the largest line.
 std::string holders_line(const report::Report& report, const report::DeviceReport& device,
                          std::size_t width) {
   const std::vector<const report::PointInTime*> points = rows_of(report.tables.points, device);
@@ -133,7 +133,7 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
   return out;
 }
 
-// The diagnostics by name; the full report explains them.
+// The names of the diagnostics; the full report explains them.
 std::string input_line(const report::Report& report, const TextOptions& options) {
   std::string names;
   for (const report::DiagnosticReport& each : report.source.diagnostics) {
@@ -182,7 +182,7 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
   }
   const std::string command = "Full report: plimsoll report " + text::printable(report.source.path);
   below.insert(below.end(), {"", text::styled(command, text::Style::kDim, fitted.color)});
-  const std::size_t wrapped = (text::display_width(command) - 1) / fitted.width;  // by the terminal
+  const std::size_t wrapped = (text::display_width(command) - 1) / fitted.width;  // extra lines
   const std::size_t room = kBriefLines - std::min(kBriefLines - 1, below.size() + wrapped);
 
   Lines lines;

@@ -32,7 +32,7 @@ std::string totals_text(const report::DeviceReport& device, std::size_t width, t
   return out;
 }
 
-// "  name       text", wrapped to the column where it began
+// "  name       text"; further lines of the text are indented to the same column.
 std::string labelled(const Fact& fact, std::size_t width, text::Color color) {
   constexpr std::size_t kIndent = 17;
   return text::styled(text::pad_right("  " + fact.label, kIndent), text::Style::kDim, color) +

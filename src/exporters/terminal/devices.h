@@ -1,4 +1,4 @@
-// One device of the text report: its totals, which reserved bytes are not allocated, and each
+// One device in the text report: its totals, the reserved bytes that are not allocated, and each
 // out-of-memory event.
 #pragma once
 

@@ -20,7 +20,7 @@ namespace {
 using enum text::TextTable::Align;
 
 constexpr std::size_t kGap = 2;           // before each column
-constexpr std::size_t kColumnWidth = 12;  // of a number and the gap before it
+constexpr std::size_t kColumnWidth = 12;  // a number and the gap before it
 constexpr std::size_t kNameWidth = 24;    // minimum width of layer names
 constexpr std::size_t kCategoriesShown = 4;
 
@@ -36,7 +36,7 @@ struct LayerColumn {
   std::uint64_t report::LayerBytes::* bytes;
 };
 
-// The columns with figures, in display order.
+// The columns that have figures, in display order.
 std::vector<LayerColumn> layer_columns(const FoldedRows& rows) {
   std::vector<LayerColumn> columns = {{"total", &report::LayerBytes::bytes},
                                       {"forward", &report::LayerBytes::forward_bytes},
@@ -56,7 +56,7 @@ bool is_phase(const LayerColumn& column) {
          column.bytes != &report::LayerBytes::peak_bytes;
 }
 
-// The legend of the tree: its columns.
+// The legend of the tree, which names its columns.
 std::string tree_heading(const std::vector<LayerColumn>& columns) {
   std::string text = "; each with the layers inside it";
   if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
@@ -111,7 +111,7 @@ std::string saved_heading(const report::DeviceReport& device, const report::Save
 
 // ---- steps ----------------------------------------------------------------------------------
 
-// The categories with most bytes at the ends of these steps.
+// The categories with the most bytes at the ends of these steps.
 std::vector<std::string> largest_categories(const std::vector<const report::StepRow*>& rows) {
   std::map<std::string, std::uint64_t> most;
   for (const report::StepRow* row : rows) {

@@ -1,5 +1,5 @@
-// The tables of the text report that only native recordings can fill: layers, memory kept for
-// backward, steps. Empty if the report has no rows for the device.
+// Tables of the text report that need a native recording: layers, memory kept for backward, steps.
+// Each is empty if the report has no rows for the device.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::exporters::terminal {
 
-// The tree of layers, largest first, with `top` rows, and its legend: the end of a heading.
+// The tree of layers, largest first, with `top` rows, and its legend, which ends a heading.
 struct LayerTreeText {
   std::string heading;
   std::string table;

@@ -26,7 +26,8 @@ namespace {
 constexpr std::size_t kRows = 8;
 constexpr std::size_t kLabelGap = 2;  // between two labels of the horizontal axis
 
-// Of the terminal's 256, in base::kStackOrder: medium tones, which both black and white set off.
+// Colors from the terminal's palette of 256, in base::kStackOrder: medium tones, which are visible
+// on both black and white.
 constexpr std::array<std::uint8_t, base::kStackOrder.size()> kColors = {
     32, 74, 97, 36, 245, 101, 30, 142, 172, 167, 169, 140, 241, 65};
 
@@ -44,7 +45,7 @@ const model::DeviceTrace* trace_of(const model::Trace& trace, const report::Devi
   return nullptr;
 }
 
-// The categories that are live in a column, bottom up. Empty if categories are unknown.
+// The categories that are live in any column, bottom up. Empty if categories are unknown.
 std::vector<NamedBand> category_bands(const model::Trace& trace, const model::DeviceTrace& device,
                                       const model::UserLines& lines,
                                       const std::vector<tiles::Column>& columns) {
@@ -83,8 +84,8 @@ bool fits_after(const std::vector<Label>& labels, std::size_t begin) {
          begin >= labels.back().begin + kLabelGap + text::display_width(labels.back().text);
 }
 
-// Labels at the multiples, below `end`, of the smallest of 1, 2, 5, 10, ... of `unit` for which all
-// fit. `text_at` is given the multiple.
+// Labels at multiples of a stride, below `end`: the smallest of 1, 2, 5, 10, ... times `unit` at
+// which all labels fit. `text_at` returns the text for a multiple.
 template <typename TextAt>
 std::vector<Label> labels_at_multiples(double end, double unit, double column_width,
                                        std::size_t columns, const TextAt& text_at) {
@@ -106,12 +107,12 @@ std::vector<Label> labels_at_multiples(double end, double unit, double column_wi
   }
 }
 
-// Numbers of steps or, without steps, of events.
+// The numbers of steps or, without steps, of events.
 std::vector<Label> labels_of(const model::Trace& trace, const model::DeviceTrace& device,
                              const tiles::Axis& axis, std::size_t columns) {
   const double column_width = axis.end() / static_cast<double>(columns);
   if (axis.kind() != tiles::AxisKind::kStep) {
-    // A power of ten of which at most 1,000 fit, so that few strides are tried.
+    // The largest power of ten that gives at least 100 labels, so that few strides are tried.
     const double unit = std::pow(10.0, std::max(std::floor(std::log10(axis.end())) - 2, 0.0));
     return labels_at_multiples(axis.end(), unit, column_width, columns, [](double at) {
       const std::string number = base::format_count(static_cast<std::uint64_t>(at));
@@ -150,12 +151,12 @@ std::string axis_lines(const std::vector<Label>& labels, std::size_t columns,
   return line + "\n" + below + "\n";
 }
 
-// `symbol` above each of `columns`, which ascend, and the words beside the last of them that has
-// room for them.
+// Writes `symbol` above each of `columns`, which ascend, and `words` next to the last symbol that
+// has room for them.
 std::string mark_line(const std::vector<std::size_t>& columns, std::string_view symbol,
                       const std::string& words, std::size_t count, std::size_t label_width) {
   std::string line(label_width + 2, ' ');
-  std::size_t at = 0;  // column that comes next
+  std::size_t at = 0;  // the next column to write
   const auto add = [&](std::size_t column, std::string_view text) {
     if (column < at) return;
     line += std::string(column - at, ' ') + std::string(text);
@@ -163,7 +164,7 @@ std::string mark_line(const std::vector<std::size_t>& columns, std::string_view 
   };
   const std::size_t width = text::display_width(words) + 1;
   const bool is_right = columns.back() + 1 + width <= count;
-  std::size_t left_of = columns.size();  // row of the column that has the words on its left
+  std::size_t left_of = columns.size();  // index of the column with the words on its left
   for (std::size_t row = columns.size(); row-- > 0 && !is_right && left_of == columns.size();) {
     const std::size_t begin = row == 0 ? 0 : columns[row - 1] + 2;
     if (begin + width <= columns[row]) left_of = row;
@@ -223,14 +224,14 @@ std::string heading(const report::DeviceReport& device, const std::vector<NamedB
   return out + "\n";
 }
 
-// Whether one decimal suffices.
+// Whether the size has at most one decimal, .0 or .5.
 bool is_exact(std::uint64_t bytes) {
   std::uint64_t unit = 1;
   while (unit <= bytes / 1024) unit *= 1024;
   return bytes * 2 % unit == 0;
 }
 
-// Every second row has a label, or every fourth if those of the others would be inexact.
+// Labels every second row, or every fourth if the labels between would be inexact.
 std::vector<std::string> row_labels(std::uint64_t row_bytes) {
   const std::size_t stride = is_exact(2 * row_bytes) ? 2 : 4;
   std::vector<std::string> labels(kRows);
@@ -255,7 +256,7 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
   const std::vector<std::string> labels = row_labels(chart.row_value);
   std::size_t label_width = 0;
   for (const std::string& label : labels) label_width = std::max(label_width, label.size());
-  label_width += 2;  // the indent of tables
+  label_width += 2;  // the same indent as tables
   const std::size_t count = std::max(options.width, kNarrowestReport) - label_width - 2;
 
   const tiles::Axis axis(trace, *recorded, tiles::Axis::best(trace, *recorded));

@@ -13,7 +13,7 @@
 namespace plimsoll::exporters::terminal {
 
 struct OverTimeOptions {
-  std::size_t width = 100;                // columns of the terminal; kNarrowestReport at least
+  std::size_t width = 100;                // columns of the terminal; at least kNarrowestReport
   text::Color color = text::Color::kOff;  // off: one shade with the total
 };
 

@@ -22,7 +22,7 @@ using tests::TraceMaker;
 
 constexpr std::uint64_t kMebibyte = 1 << 20;
 
-// As the timeline pass computes them.
+// The totals as the timeline pass computes them.
 report::DeviceReport totals(const model::Trace& trace, std::int64_t peak_bytes,
                             std::int64_t baseline_bytes = 0) {
   report::DeviceReport device;

@@ -118,7 +118,7 @@ std::string program_text(const report::Source& source, std::size_t width) {
   return text::shorten_end(command, width) + (fits ? " \u00b7 " : "\n") + facts;
 }
 
-// One line, or two if the path would have to be shortened; and what was recorded.
+// The path of the file and what it contains, on one line or on two; then the program, if known.
 std::string footer_text(const report::Report& report, const TextOptions& options) {
   const report::Source& source = report.source;
   const std::string path = text::shorten_place(text::printable(source.path), options.width);

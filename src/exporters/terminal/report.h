@@ -23,9 +23,9 @@ struct TextOptions {
   text::Color color = text::Color::kOff;
   std::vector<TableKind> tables;           // empty: natural_tables()
   std::size_t top = 10;                    // rows in each table
-  std::string device;                      // only this one, as in OpenOptions; empty: all
-  std::optional<std::int64_t> elapsed_ns;  // how long it took; empty: not shown
-  // As in TableOptions. The text also depends on its result.
+  std::string device;                      // only this device, as in OpenOptions; empty: all
+  std::optional<std::int64_t> elapsed_ns;  // duration of the analysis; empty: not shown
+  // As in TableOptions. Its result becomes part of the text.
   std::function<std::string(const std::string& line)> source_of = nullptr;
   // A device's memory over time (over_time.h); null: not shown.
   std::function<std::string(const report::DeviceReport& device)> chart_of = nullptr;

@@ -51,7 +51,7 @@ TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
                          "(510.0 ms).\n"));
 }
 
-// A GPU, and memory of the host with this peak.
+// A report of a GPU and of host memory with this peak.
 report::Report with_host(std::int64_t peak_bytes) {
   report::Report report = healthy();
   report.devices.push_back(device(-1));

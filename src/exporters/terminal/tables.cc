@@ -20,7 +20,7 @@ namespace {
 
 using enum text::TextTable::Align;
 
-// The names of the groups in a table about a point in time.
+// A table about a point in time: its rows, and the heading of their names.
 struct GroupTable {
   TableKind kind;
   const std::vector<report::GroupRow> report::Tables::* rows;
@@ -55,7 +55,7 @@ void add_frames(text::TextTable& table, const std::vector<std::string>& stack,
   }
 }
 
-// The source text of the last row's line.
+// Adds the source text of the line in the last row.
 void add_source(text::TextTable& table, const std::string& line, const TableOptions& options) {
   if (!options.source_of) return;
   if (std::string text = text::printable(options.source_of(line)); !text.empty()) {
@@ -63,13 +63,14 @@ void add_source(text::TextTable& table, const std::string& line, const TableOpti
   }
 }
 
-// The rows of a table that are shown, and what the others sum to.
+// The rows of a table that are shown, and the sum of the others.
 struct ShownRows {
   std::vector<const report::GroupRow*> rows;
   std::uint64_t rest_groups = 0;  // 0: unknown
 };
 
-// The first `top` rows. A single other one is shown too: a row for the rest would be no shorter.
+// The first `top` rows. If only one other remains, it is shown too: a row for the rest would take
+// the same space.
 ShownRows shown_rows(std::vector<const report::GroupRow*> rows, std::size_t top) {
   ShownRows shown;
   if (!rows.empty()) {

@@ -36,31 +36,30 @@ enum class TableKind : std::uint8_t {
   kSegment,
 };
 
-// The default tables: category, layer and line for a native recording (library and line for a CUDA
-// program's), and line for other files.
+// The default tables: category, layer and line for a native recording; library and line for a CUDA
+// program's; line for other files.
 std::vector<TableKind> natural_tables(const report::Report& report);
 
-// The heading of a table about a point in time: the whole sentence, or a few words if the previous
-// table has it.
+// The heading of a table about a point in time: the whole sentence, or a short form if the previous
+// table already has the sentence.
 enum class Heading : std::uint8_t { kSentence, kShort };
 
-// "line", "stack", ... in the order above.
+// "line", "stack", ... in the order of TableKind.
 const std::vector<std::string>& table_names();
 std::optional<TableKind> table_named(std::string_view name);
 
-// How a table is printed.
 struct TableOptions {
   std::size_t top = 10;  // rows
   std::size_t width = 100;
   text::Color color = text::Color::kOff;
-  // The source text of a line as tables show it, empty if unknown; null: never shown.
+  // Returns the source text of a line as tables show it, empty if unknown; null: never shown.
   std::function<std::string(const std::string& line)> source_of = nullptr;
 };
 
-// The table for one device, with its heading. Without data: one line that says so.
+// The table of one device with its heading; a line that says so if there are no data.
 std::string table_text(const report::Report& report, const report::DeviceReport& device,
                        TableKind kind, Heading heading, const TableOptions& options);
-// Whether it is about the point in time that the user chose.
+// Whether the table describes the point in time that the user chose.
 bool is_about_point(TableKind kind);
 
 }  // namespace plimsoll::exporters::terminal

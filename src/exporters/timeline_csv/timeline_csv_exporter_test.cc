@@ -11,7 +11,7 @@
 namespace plimsoll::tests {
 namespace {
 
-// Every line has as many fields as the header. The fields here contain no quotes.
+// Returns a line whose number of fields differs from the header's. No field here contains quotes.
 std::string csv_flaw(std::string_view text) {
   constexpr std::ptrdiff_t kCommas = 5 + 3 * static_cast<std::ptrdiff_t>(report::kSeriesCount) - 1;
   if (text.empty()) return "no header";

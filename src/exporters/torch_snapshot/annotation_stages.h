@@ -1,4 +1,4 @@
-// Annotations as PyTorch lists them: one START and one END each, in a single list by time.
+// Annotations as PyTorch lists them: a START and an END for each, in one list ordered by time.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Stage {
   bool is_start = false;
 };
 
-// An END closes the last open START with its name, so the order matters if times are equal: an END
-// comes before STARTs at the same time, except its own.
+// An END closes the last open START of the same name, so the order of stages at equal times
+// matters: an END precedes STARTs at the same time, except its own.
 std::vector<Stage> stages_of(const std::vector<model::Annotation>& annotations);
 
 }  // namespace plimsoll::exporters::torch_snapshot

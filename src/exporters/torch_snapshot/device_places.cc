@@ -3,7 +3,7 @@
 namespace plimsoll::exporters::torch_snapshot {
 namespace {
 
-// PyTorch's own device numbers end at 127. Entries are cheap, but a billion of them are not.
+// PyTorch's own device numbers end at 127. An entry is cheap, but a billion of them are not.
 constexpr std::int32_t kMostPlaces = 1024;
 
 }  // namespace

@@ -12,8 +12,8 @@ constexpr std::size_t kFrameBytes = 1 << 16;
 constexpr std::uint32_t kBatchItems = 1000;
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// Text that Python can decode: UTF-8, and the lone surrogates that its pickles use for file names
-// that are not UTF-8.
+// The bytes of the first character; 0 if Python cannot decode it. Python's pickles store file names
+// that are not UTF-8 with lone surrogates, so these are accepted.
 std::size_t decodable_length(std::string_view text) {
   const std::size_t len = base::utf8_sequence_length(text);
   if (len != 0 || text.size() < 3) return len;
@@ -114,7 +114,7 @@ void PickleWriter::integer(std::int64_t value) {
   }
 }
 
-void PickleWriter::real(double value) {  // big-endian, unlike everything else in this format
+void PickleWriter::real(double value) {  // big-endian, unlike other numbers in pickles
   const auto bits = std::bit_cast<std::uint64_t>(value);
   buffer_ += 'G';
   for (int shift = 56; shift >= 0; shift -= 8) buffer_ += static_cast<char>((bits >> shift) & 0xFF);

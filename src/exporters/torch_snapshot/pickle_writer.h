@@ -25,13 +25,13 @@ class PickleWriter {
  public:
   explicit PickleWriter(Output& output);
 
-  void dict() { buffer_ += '}'; }  // then remember() if wanted, then the items
+  void dict() { buffer_ += '}'; }  // then optionally remember(), then the items
   void begin_dict_items() { buffer_ += '('; }
   void end_dict_items() { buffer_ += 'u'; }
-  void list();  // then remember() if wanted, then item() before each item, then end_list()
+  void list();  // then optionally remember(), then item() before each item, then end_list()
   void item();
   void end_list();
-  void make_pair() { buffer_ += '\x86'; }  // of the two values just written
+  void make_pair() { buffer_ += '\x86'; }  // from the two values just written
 
   void integer(std::uint64_t value);
   void integer(std::int64_t value);

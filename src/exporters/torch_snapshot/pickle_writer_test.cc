@@ -40,7 +40,7 @@ TEST(PickleWriter, integers_keep_their_value_and_take_few_bytes) {
   expect(std::uint64_t{65'535}, 3);
   expect(std::uint64_t{65'536}, 5);
   expect(std::uint64_t{0x7FFFFFFF}, 5);
-  expect(std::uint64_t{0x80000000}, 7);  // a fifth byte for the sign
+  expect(std::uint64_t{0x80000000}, 7);  // the sign takes a fifth byte
   expect(std::uint64_t{0x7FFFFFFFFF}, 7);
   expect(std::uint64_t{0x7F0000000000}, 8);
   expect(std::uint64_t{0x7FFFFFFFFFFFFFFF}, 10);

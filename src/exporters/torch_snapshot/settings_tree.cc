@@ -10,7 +10,7 @@
 namespace plimsoll::exporters::torch_snapshot {
 namespace {
 
-// A setting, and the part of its name that remains to be written.
+// A setting, and the rest of its name that is still to be written.
 using Entry = std::pair<std::string_view, const model::Setting*>;
 
 void write_value(PickleWriter& pickle, const model::Setting& setting) {

@@ -1,5 +1,5 @@
-// SharedValues: writes the values that a snapshot repeats (words, strings, frames, stacks). Each is
-// written once and recalled from then on.
+// SharedValues: writes the values that a snapshot repeats (keys, strings, frames, stacks). Each is
+// written once and then recalled from the pickle's memo.
 #pragma once
 
 #include <array>
@@ -36,7 +36,8 @@ class SharedValues {
 
  private:
   void frame(model::FrameId id);
-  // True if `place` is taken: the value was recalled. Otherwise write the value and remember it.
+  // Returns true if the value was recalled from `place`. Otherwise the caller writes the value and
+  // calls remember().
   bool recalled(std::uint32_t place);
   void remember(std::uint32_t& place);
 

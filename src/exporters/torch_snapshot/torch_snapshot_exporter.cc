@@ -159,7 +159,7 @@ void Snapshot::write_events_of(const model::DeviceTrace& device) {
   }
 }
 
-// Pinned host memory has its own two keys, and one list of events.
+// Pinned host memory has two keys of its own, and a single list of events.
 void Snapshot::write_host(const model::DeviceTrace& host) {
   shared_.word(Word::kHostSegments);
   pickle_.list();
@@ -213,8 +213,8 @@ void Snapshot::write_stage(const Stage& stage) {
   pickle_.end_dict_items();
 }
 
-// PyTorch's readers take every device for CUDA's and an empty list of segments for no live memory.
-// Where that is wrong, two keys that they ignore say so to ours.
+// PyTorch's readers assume that every device is a CUDA device, and that an empty list of segments
+// means no live memory. Two extra keys, which they ignore, state where this is wrong.
 void Snapshot::write_devices() {
   std::vector<model::Device> names;
   bool are_cuda = true;

@@ -1,6 +1,6 @@
 // A PyTorch memory snapshot (pickle protocol 4), as torch.cuda.memory._dump_snapshot writes it: the
-// model's segments, traces, allocator settings and annotations, under PyTorch's own keys. Reading
-// the file again gives the same model.
+// model's segments, traces, allocator settings and annotations, under PyTorch's own keys. Plimsoll
+// reads the file back into an equal model.
 //
 //   - A device's index in device_traces is its ordinal; devices that have none (the CPU), or share
 //     one, come after the last. Pinned host memory has host_segments and host_traces.

@@ -30,7 +30,7 @@ std::string snapshot_text(TraceMaker& maker) {
   return PickleText::of(exported(*exporters::torch_snapshot::make(), maker.finish()));
 }
 
-// The end of a snapshot of a trace that does not have the segments of cuda:0.
+// How the snapshot of a trace without segments of cuda:0 ends.
 constexpr const char* kWithoutSegments = ", 'plimsoll_without_segments': ['cuda:0']}";
 
 TEST(TorchSnapshotExporter, an_immediate_free_is_two_events) {

@@ -1,5 +1,5 @@
-// The fixed strings of a snapshot: keys, states, stages and actions. A string's number is its memo
-// index in the pickle, so each repetition costs two bytes.
+// The fixed strings of a snapshot: keys, states, stages and actions. The number of a string is its
+// memo index in the pickle, so each repetition costs two bytes.
 #pragma once
 
 #include <array>

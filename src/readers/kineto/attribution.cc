@@ -87,7 +87,7 @@ Status Attribution::place_all(std::vector<TimePoint>& points, base::Progress& pr
   return status;
 }
 
-// Kineto puts the calls of threads that it cannot identify under thread 0, and no others.
+// Kineto records the calls of threads that it cannot identify under thread 0, and no others there.
 void Attribution::find_python_threads() {
   has_python_.assign(recording_.threads.size(), false);
   for (const Span& span : recording_.spans) {
@@ -155,7 +155,8 @@ void Attribution::place_own(const TimePoint& point, const Enclosing& enclosing) 
   }
 }
 
-// The rest of the stack comes from the forward operator, or else from the only Python thread.
+// Records a loan: the rest of the stack comes from the forward operator or, without one, from the
+// only Python thread.
 void Attribution::borrow(const TimePoint& point, const Span* forward) {
   const auto row = static_cast<std::uint32_t>(loans_.size());
   loans_.push_back({point.row, static_cast<std::uint32_t>(loan_frames_.size()),

@@ -1,4 +1,4 @@
-// Attributes allocations: determines the stack, the operator and the module path that enclose each
+// Attributes allocations: finds the stack, the operator and the module path that enclose each
 // allocating `[memory]` event. Inside an autograd node, stack and module are those of the forward
 // operator with the same sequence number, unless Python runs in the node.
 #pragma once

@@ -52,7 +52,7 @@ void DeviceEvents::emit(model::Device device, std::vector<std::uint32_t> rows) {
   }
 }
 
-// Memory live before the first event: taken from the allocator's first total, but at least what the
+// Sets the memory live before the first event: the allocator's first total, but at least what the
 // trace itself shows (traces from 2021 have no totals; damaged ones may have any).
 void DeviceEvents::set_before(model::Device device, const std::vector<std::uint32_t>& rows) {
   const MemoryEvent& first = recording_.events[rows.front()];

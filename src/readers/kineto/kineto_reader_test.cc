@@ -271,7 +271,7 @@ TEST(KinetoReader, backward_on_the_thread_of_the_forward_has_its_line_too) {
   EXPECT_EQ(describe(read(trace_of(before + "," + memory("43", kCpu4)))),
             "cpu\n  alloc 4 @43000 | MulBackward0 | net.py:9 forward"
             " op=MulBackward0 layer=Net_0\n");
-  // Python that runs in the node is more specific: a custom backward, a checkpoint.
+  // Python that runs inside the node, such as a custom backward or a checkpoint, is more specific.
   const Outcome own =
       read(trace_of(before + "," + span("python_function", "net.py(30): backward", 42, 5) + "," +
                     memory("43", kCpu4)));
@@ -418,7 +418,7 @@ TEST(KinetoReader, an_interrupt_stops_it) {
   EXPECT_EQ(const_cast<Status&>(status).error().code, ErrorCode::kInterrupted);
 }
 
-// Real traces: at any age, nothing is lost and the sums agree with the allocator's own.
+// Real traces of any age: nothing is lost, and the sums agree with the allocator's own.
 struct Sample {
   const char* file;
   std::vector<std::pair<const char*, std::size_t>> memory_events;  // by device

@@ -1,5 +1,5 @@
-// Numbers as text in a trace. Times are microseconds with up to three decimals after sixteen
-// digits: a double would lose the nanoseconds, so they are parsed from the text.
+// Parses the numbers of a trace from their text. Times are microseconds with up to sixteen digits
+// before the point and three after it; a double would lose the nanoseconds.
 #pragma once
 
 #include <cstdint>

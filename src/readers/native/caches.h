@@ -15,8 +15,9 @@
 
 namespace plimsoll::readers::native {
 
-// The effects of a segment event, ordered so that sums match the reserved memory: ranges freed
-// without an event precede those allocated over them, and ranges never allocated are not freed.
+// The effects of a segment event, in the order in which they apply, so that sums match the reserved
+// memory. A range that was freed without an event is returned before a new one is allocated over
+// it, and a range that was never allocated is not freed.
 struct SegmentChange {
   std::uint64_t returned = 0;
   std::uint64_t taken = 0;

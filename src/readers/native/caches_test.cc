@@ -26,7 +26,7 @@ constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint8_t kCuda = 1;
 
 // One thread, with events a microsecond apart. Site 1 is on the CPU, site 2 on cuda:3, and site 3
-// also there, on stream 7 in the pool "4.5".
+// also on cuda:3, on stream 7 in the pool "4.5".
 class Caches : public testing::Test {
  protected:
   Caches() : encoder(file) {

@@ -14,7 +14,8 @@ namespace {
 
 using model::DeviceType;
 
-// Ids may be assigned before they take any bytes in this file.
+// Ids may exceed the number that the file's bytes allow by this many, because ids may be assigned
+// before their definitions are written.
 constexpr std::uint64_t kFreeIds = 1 << 12;
 // More settings, or more notices per device, are implausible.
 constexpr std::size_t kMostSettings = 256, kMostNotices = 256;
@@ -57,7 +58,7 @@ void Definitions::tensor(std::uint32_t id, const format::Tensor& tensor) {
 
 namespace {
 
-// The last one of its kind wins.
+// A later fact of the same kind replaces an earlier one.
 template <typename Fact, typename IsSame>
 bool put(std::vector<Fact>& facts, std::size_t most, const Fact& fact, IsSame is_same) {
   const auto known = std::ranges::find_if(facts, is_same);

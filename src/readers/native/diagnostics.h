@@ -11,7 +11,7 @@ inline constexpr base::DiagnosticKind kNoEvents{"no_events", base::Severity::kEr
 inline constexpr base::DiagnosticKind kNoEventsWritten{
     "no_events_written", base::Severity::kError,
     "The file has no memory events, because the recording ended before the first one was written."};
-// Their examples state the missing amounts.
+// The examples of these diagnostics state the missing amounts.
 inline constexpr base::DiagnosticKind kFileCut{
     "file_cut", base::Severity::kDataLoss,
     "The recording has no end: the program was killed, or is still running."};

@@ -78,7 +78,7 @@ class NativeReader final : public Reader {
     return format::has_magic(head) ? Confidence::kCertain : Confidence::kNo;
   }
 
-  // An event of two bytes becomes a row of the model.
+  // An event of two bytes becomes a whole row of the model.
   std::uint64_t memory_factor() const override { return 48; }
 
   Status read(ByteSource& source, ReadContext& context) const override {
@@ -95,7 +95,7 @@ class NativeReader final : public Reader {
     recording.attribute();
     if (context.builder.event_count() == 0)
       context.diagnostics.add(decoder.is_ended() ? kNoEvents : kNoEventsWritten);
-    // If frees may be missing, an allocation ends at the latest when another one takes its address.
+    // If frees may be missing, an allocation ends no later than when another one takes its address.
     if (decoder.damage().blocks == 0) recording.pairs_known();
     return {};
   }

@@ -16,7 +16,7 @@ using model::Event;
 
 namespace {
 
-// Of Python's collector: a run of this generation examines all objects.
+// A run of this generation of Python's collector examines all objects.
 constexpr std::uint64_t kFullGeneration = 2;
 
 }  // namespace
@@ -66,7 +66,7 @@ void Recording::on_stack(std::uint32_t id, std::span<const format::Frame> frames
 }
 
 // A definition may follow the first events of its device. Only in a damaged file do two numbers
-// refer to one device, which is detected late.
+// refer to one device, which may be detected late.
 void Recording::on_device(std::uint8_t id, const format::Device& device) {
   const model::Device before = definitions_.device(id);
   const model::Device now = device_of(device);
@@ -158,7 +158,7 @@ std::uint32_t Recording::add_free(Action action, const Allocation& allocation,
   return static_cast<std::uint32_t>(row);
 }
 
-// On the allocation's stream and in its pool; nothing else is known about a free.
+// A free is on the allocation's stream and in its pool; nothing else is known about it.
 model::SiteId Recording::site_of_free(std::uint32_t site_id) {
   if (site_id < free_sites_.size() && free_sites_[site_id] != model::kNone) {
     return model::SiteId{free_sites_[site_id]};
@@ -298,7 +298,7 @@ void Recording::on_mark(const format::Mark& mark) {
   context_.builder.add_mark(row);
 }
 
-// There is one at a time, because Python's collector does not run inside itself.
+// There is only one collection at a time, because Python's collector does not run inside itself.
 void Recording::begin_collection(const format::Mark& mark) {
   collection_ = Collection{mark.thread, mark.value >= kFullGeneration, false};
   if (collection_->is_full) mark_collection(mark.time_ns);

@@ -11,8 +11,8 @@
 namespace plimsoll::readers::oom_message {
 namespace {
 
-// What every message has: "CUDA out of memory. Tried to allocate 2.00 GiB", and of the CPU "can't
-// allocate memory: you tried to allocate 4096 bytes".
+// Every message contains one of these: "CUDA out of memory. Tried to allocate 2.00 GiB", or for the
+// CPU "can't allocate memory: you tried to allocate 4096 bytes".
 constexpr std::string_view kGpuStart = "out of memory";
 constexpr std::string_view kCpuStart = "can't allocate memory: you ";
 // The longest message lists every process of the GPU.

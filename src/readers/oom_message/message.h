@@ -1,6 +1,6 @@
 // Finds PyTorch's out-of-memory messages in text, such as the log of a failed run, and the lines of
-// the program that led to them. Forms: torch/csrc or c10's CUDACachingAllocator.cpp of PyTorch 1.4
-// to 2.13, XPUCachingAllocator.cpp, torch_npu, and MPSAllocator.mm.
+// the program that led to them. The forms are those of CUDACachingAllocator.cpp (in torch/csrc or
+// c10) of PyTorch 1.4 to 2.13, XPUCachingAllocator.cpp, torch_npu, and MPSAllocator.mm.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct Found {
   std::vector<CodeLine> traceback;  // innermost first; empty if the text has none
 };
 
-// "79.15 GiB" at the start of the text, in bytes; a unit like GB also means powers of 1024, as
-// MPS prints it.
+// Parses "79.15 GiB" at the start of the text into bytes. A unit like GB also means powers of 1024,
+// as MPS prints it.
 std::optional<std::uint64_t> size_at_start(std::string_view text);
 
 std::vector<Found> find_messages(std::string_view text);

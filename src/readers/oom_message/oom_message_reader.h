@@ -1,5 +1,5 @@
-// Reads text that contains an out-of-memory message of PyTorch: a log, or a message that was copied
-// from one. Each message is an event; nothing else about the program is known.
+// Reads text that contains an out-of-memory message of PyTorch: a log, or a message copied from
+// one. Each message is an event; nothing else about the program is known.
 #pragma once
 
 #include <memory>

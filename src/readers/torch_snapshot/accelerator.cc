@@ -15,7 +15,7 @@ struct Sign {
   DeviceType type;
 };
 
-// Native libraries come first. torch.cuda is also the Python module of ROCm, so its files say
+// Native libraries come first. ROCm's Python module is also called torch.cuda, so its files prove
 // nothing. CUDA's namespaces also appear in builds for ROCm, so hip has precedence.
 constexpr auto kSigns = std::to_array<Sign>({
     {"libtorch_hip", DeviceType::kHip},

@@ -9,7 +9,8 @@
 
 namespace plimsoll::readers::torch_snapshot {
 
-// The machine's tables: stack, memo, containers, bounds. pickle_run.cc executes the opcodes.
+// This file implements the machine's tables: stack, memo, containers, bounds. pickle_run.cc
+// executes the opcodes.
 
 // --- errors ------------------------------------------------------------------------------------
 
@@ -254,7 +255,7 @@ Result<std::size_t> PickleMachine::pop_mark() {
   return first;
 }
 
-// Finalizes items that are put into a container: those not filled by now are empty.
+// Finalizes items that are put into a container: an item not filled by then stays empty.
 void PickleMachine::settle(std::span<Value> items) {
   for (Value& item : items) {
     if (is_fresh(item.tag)) {

@@ -1,4 +1,4 @@
-// The keys and string values of a snapshot that are used here, by the string's row: one array
+// The keys and string values of a snapshot that the reader uses, by the string's row: one array
 // lookup instead of a text comparison. Schema: torch/csrc/cuda/Module.cpp and memory_snapshot.cpp;
 // docs of torch.cuda.memory._snapshot.
 #pragma once

@@ -266,7 +266,7 @@ model::StringId SnapshotRecords::string_of(const Fields& fields, Key key) {
   return {};
 }
 
-// Programs may attach any object, and PyTorch may add other types: only text is used.
+// Programs may attach any object, and PyTorch may add other types; only text is used.
 model::StringId SnapshotRecords::text_if_any(const Fields& fields, Key key, const char* name) {
   const Value* value = fields.find(key);
   if (value == nullptr || value->tag == Tag::kNone) return {};

@@ -114,7 +114,7 @@ Status SnapshotWalk::walk(const Value& root) {
     walk_settings(*settings, "", 0);
   }
   if (const Value* flags = fields.find(Key::kTraceOverflowed)) mark_overflowed(*flags);
-  // Not torch's: programs add it to the dict before they write it.
+  // The key is not torch's: programs add it to the dict before they write it.
   const Value* rank = fields.find(Key::kRank);
   if (rank != nullptr && rank->is_unsigned() && rank->bits < kMostRanks) {
     builder_.set_rank(static_cast<std::int64_t>(rank->bits));
@@ -152,7 +152,8 @@ void SnapshotWalk::walk_devices(const Value& list) {
       devices_.push_back(*device);
       continue;
     }
-    // Two traces of one device would be mixed up: the names of the whole list are not used.
+    // If two traces name one device, their events would be mixed, so the whole list of names is
+    // ignored.
     if (device) records_.bad_value("snapshot.plimsoll_devices");
     devices_.clear();
     return;

@@ -1,5 +1,5 @@
-// Snapshots of each layout, in pieces of each size, and pickles that PyTorch never writes. The
-// pickles of full snapshots are the fuzzer's seeds, created by Python.
+// Tests the reader with snapshots of each layout, in pieces of each size, and with pickles that
+// PyTorch never writes. The pickles of full snapshots are the fuzzer's seeds, created by Python.
 #include "readers/torch_snapshot/torch_snapshot_reader.h"
 
 #include <fstream>

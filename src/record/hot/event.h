@@ -1,6 +1,6 @@
-// One event in a thread's ring: 48 bytes, written by the hook and read by the drain, without
-// pointers. The block details of caching allocators do not fit: they use a second slot, which is
-// published together with the first.
+// One event in a thread's ring: 48 bytes without pointers, written by a hook and read by the drain.
+// Details of caching allocators' blocks do not fit: they take a second slot, which is published
+// together with the first.
 #pragma once
 
 #include <bit>
@@ -20,7 +20,7 @@ enum class Kind : std::uint8_t {
   kMark,
   kFreeRequested,
   kDeviceFigure,
-  // With details in the next slot:
+  // Kinds with details in the next slot:
   kAllocBlock,
   kAdoptBlock,
   kSegment,
@@ -63,7 +63,7 @@ struct EventDetails {
   std::uint8_t action = 0;  // segment
   std::uint8_t unused[11] = {};
 };
-// Reinterpret a slot of the ring as one or the other.
+// Reinterprets a slot as details, or details as a slot.
 inline EventDetails details_of(const Event& slot) { return std::bit_cast<EventDetails>(slot); }
 inline Event slot_of(const EventDetails& details) { return std::bit_cast<Event>(details); }
 

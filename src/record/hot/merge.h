@@ -1,5 +1,5 @@
-// Merges the events of many rings by time. Each source is the events of one ring, already in order;
-// in a run of events from one source, each costs a single comparison with the next-best source.
+// Merges the events of many rings by time. A source is the events of one ring, which are in order
+// already. In a run of events from one source, each costs a single comparison with the next source.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,15 @@ struct Source {
 };
 
 // Calls `apply(event, details, ticks, state)` for every event up to the horizon, and frees its
-// slots. `details` is the slot after the event, if the event has any. Within one tick the order is
-// that of the sources. If `apply` throws, the events passed to it may or may not have been removed
-// from the rings.
+// slots. `details` is the slot after the event, which has its details if there are any. Events with
+// equal ticks keep the order of the sources. If `apply` throws, the events passed to it may or may
+// not have been removed from the rings.
 template <typename Apply>
 void merge(std::vector<Source>& sources, std::uint64_t horizon, Apply&& apply) {
   constexpr std::uint64_t kReleaseEvery = 4096;
   const auto is_later = [](const Source& a, const Source& b) { return a.ticks > b.ticks; };
-  // Whether there is a next event; if so, sets the source's time to it.
+  // Sets the source's time to that of its next event. Returns whether there is one up to the
+  // horizon.
   const auto look = [horizon](Source& source) {
     if (source.at == source.end) return false;
     source.ticks = full_ticks(source.state->ring.at(source.at).ticks(), horizon);

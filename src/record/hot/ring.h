@@ -1,9 +1,13 @@
-// A ring of events with one writer thread and one reader, the drain. Neither waits for the other:
-// an event that finds the ring full is dropped and counted. Memory is touched only as slots are
-// used.
+// The ring buffer that carries the events of one thread from its hooks to the drain.
 //
-// The last part is reserved for events other than allocations. A dropped allocation is missing
-// until it is freed; a dropped free would make its memory look live forever.
+// - One writer, one reader: only the owning thread claims and publishes slots; only the drain
+//   reads and releases them, under the recorder's state lock.
+// - No waiting: neither side takes a lock. An event that does not fit is dropped and counted.
+// - In order and whole: the drain sees events in the order of publishing. An event with details
+//   takes two slots, which are published together.
+// - The last eighth is reserved for events other than allocations. A dropped allocation is missing
+//   until it is freed; a dropped free would make its memory look live forever.
+// - The caller owns the slots. Memory is touched only as slots are used.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +27,7 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // `slots` are `capacity` zeroed events, a power of two. Not while a thread uses the ring.
+  // Uses `capacity` zeroed slots, a power of two. No thread may use the ring during this call.
   void attach(Event* slots, std::uint64_t capacity) {
     slots_ = slots;
     mask_ = capacity - 1;
@@ -32,7 +36,7 @@ class Ring {
     quarter_ = capacity / 4;
     restart();
   }
-  // Resets it to the first slot. Not while a thread uses the ring.
+  // Makes the ring empty, starting at the first slot. No thread may use the ring during this call.
   void restart() {
     head_.store(0, std::memory_order_relaxed);
     tail_.store(0, std::memory_order_relaxed);
@@ -44,7 +48,8 @@ class Ring {
 
   // ---- the writing thread ----
 
-  // Reserves `slots` slots and returns the first, or null: then the event is dropped and counted.
+  // Reserves adjacent slots and returns the first. Returns null if they do not fit; the event is
+  // then counted as dropped.
   Event* claim(Need need, std::uint64_t slots = 1) {
     const std::uint64_t last = head_.load(std::memory_order_relaxed) + slots - 1;
     const std::uint64_t limit = need == Need::kAlloc ? alloc_limit_ : capacity_;
@@ -58,8 +63,8 @@ class Ring {
     sure_until_ = std::min(seen_tail_ + alloc_limit_, (last + 1) | (quarter_ - 1));
     return &slots_[(last - slots + 1) & mask_];
   }
-  // The fast path: the slot for the next event, without reading the drain's position; or null: then
-  // use claim() and publish() instead. Follow with publish_one().
+  // The fast path: returns the slot for the next event without reading the drain's position, or
+  // null. After null, call claim() and publish(); otherwise publish_one().
   Event* try_claim() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     return head < sure_until_ ? &slots_[head & mask_] : nullptr;
@@ -70,8 +75,8 @@ class Ring {
   }
   // The slot after the claimed one, if it was reserved.
   Event* second() { return &slots_[(head_.load(std::memory_order_relaxed) + 1) & mask_]; }
-  // Publishes the claimed slots. Returns true now and then while the ring is at least half full:
-  // the caller should wake the drain.
+  // Publishes the claimed slots. Returns true now and then while the ring is at least half full;
+  // the caller should then wake the drain.
   bool publish(std::uint64_t slots = 1) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed) + slots;
     head_.store(head, std::memory_order_release);  // pairs with head() of the drain
@@ -98,7 +103,7 @@ class Ring {
   std::uint64_t sure_until_ = 0;  // slots before it are free and do not cross the end of a quarter
   std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> dropped_{0};
-  // on its own cache line, because the drain writes it
+  // On a separate cache line, because the drain writes it.
   alignas(64) std::atomic<std::uint64_t> tail_{0};
 };
 

@@ -81,7 +81,7 @@ TEST(Ring, without_memory_drops_everything) {
   EXPECT_EQ(ring.dropped(), 1u);
 }
 
-// Like the hooks: with the fast path if possible. Returns false if the event was dropped.
+// Writes an event like the hooks, with the fast path if possible. Returns false if it was dropped.
 bool put(Ring& ring, std::uint64_t value, Ring::Need need, int& asked) {
   Event* event = ring.try_claim();
   const bool is_immediate = event != nullptr;

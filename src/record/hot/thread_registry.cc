@@ -55,8 +55,8 @@ bool is_gone(std::int32_t system_id) noexcept {
 #endif
 }
 
-// For threads created when no memory is available. All further threads share the last one: their
-// events are dropped, but their contexts mix.
+// For threads created when no memory is available. If there are more of these, they share the last
+// one: their events are dropped anyway, but their contexts mix.
 constinit std::array<ThreadState, 32> g_last_resorts;
 constinit std::atomic<std::size_t> g_last_resorts_taken{0};
 thread_local ThreadState* t_last_resort [[gnu::tls_model("initial-exec")]] = nullptr;

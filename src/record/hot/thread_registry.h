@@ -21,7 +21,7 @@ namespace plimsoll::record {
 inline constexpr std::uint64_t kRingEvents = 65'536;
 inline constexpr std::size_t kMaxRings = 4'096;
 
-// The hooks' state; our plimsoll_context* pointers point to its first member.
+// The state that the hooks need for a thread. A plimsoll_context* points to its first member.
 struct alignas(64) ThreadState {
   plimsoll_context context{};
   Ring ring;
@@ -53,16 +53,16 @@ class ThreadRegistry {
     return reinterpret_cast<ThreadState*>(context);
   }
 
-  // Counts an event of a thread without a ring of its own, which no ring has counted.
+  // Counts an event of a thread without a ring, which no ring has counted.
   void count_lost() noexcept { lost_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
-  // Appends every state whose ring may contain events; called by the drain.
+  // Appends every state whose ring may contain events. Called by the drain.
   void list(std::vector<ThreadState*>& states);
   // Removes threads that have exited and whose rings are empty. The drain calls it occasionally.
   void sweep() noexcept;
 
-  // Around fork. The child has only the calling thread.
+  // Called around fork(). The child has only the calling thread.
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
   void forget_other_threads() noexcept;  // between lock() and unlock()

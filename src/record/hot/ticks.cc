@@ -12,14 +12,14 @@ namespace plimsoll::record {
 namespace {
 
 #if defined(__x86_64__)
-// The counter runs at a constant speed in every power state of the processor.
+// Whether the counter runs at a constant speed in every power state of the processor.
 bool tsc_is_invariant() noexcept {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 8)) != 0;
 }
 
-// Linux checks whether the counters of all processors agree; if they do not, it uses another clock
-// source.
+// Whether Linux distrusts the counter: it checks whether the counters of all processors agree and,
+// if not, uses another clock source.
 bool kernel_distrusts_tsc() noexcept {
   std::FILE* file =
       std::fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");

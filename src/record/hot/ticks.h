@@ -41,7 +41,7 @@ inline std::uint64_t read_ticks(TickSource source) noexcept {
   return clock_ns();
 }
 
-// What a TickClock reads: the counter, the monotonic clock and the wall clock.
+// The clocks that a TickClock reads: the counter, the monotonic clock and the wall clock.
 struct TickReaders {
   std::uint64_t (*ticks)() noexcept;
   std::uint64_t (*clock_ns)() noexcept;
@@ -52,7 +52,7 @@ struct TickReaders {
 
 class TickClock {
  public:
-  // Tests pass fake readers.
+  // Tests pass fake readers to the second constructor.
   explicit TickClock(TickSource source) noexcept : TickClock(source, TickReaders::of(source)) {}
   TickClock(TickSource source, const TickReaders& readers) noexcept;
 

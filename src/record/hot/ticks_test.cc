@@ -11,7 +11,7 @@
 namespace plimsoll::record {
 namespace {
 
-// A fake machine: its time passes only when a clock is read or the test says so.
+// A fake machine, whose time passes only when a clock is read or the test advances it.
 struct Machine {
   static constexpr std::uint64_t kTicksPerNs = 3;
 
@@ -122,7 +122,7 @@ class EachSource : public testing::TestWithParam<TickSource> {
   }
 };
 
-// Compares two real clocks, which a preempted thread reads at different times.
+// Compares two real clocks, which a preempted thread may read at different times.
 TEST_P(EachSource, slow_follows_the_wall_clock) {
   TickClock clock(GetParam());
   for (int i = 0; i < 20; ++i) {

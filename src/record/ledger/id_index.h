@@ -1,5 +1,5 @@
-// Finds the id of a value by its hash: open addressing over ids, while the owner stores and
-// compares the values. Ids begin at 1.
+// Finds the id of a value by its hash. An open-addressing table of ids; the owner stores the values
+// and compares them. Ids begin at 1.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace plimsoll::record {
 
 class IdIndex {
  public:
-  // The id for which `is_same(id)` is true, or 0.
+  // Returns the id for which `is_same(id)` is true, or 0.
   template <typename IsSame>
   std::uint32_t find(std::uint64_t hash, IsSame&& is_same) const {
     if (slots_.empty()) return 0;
@@ -20,7 +20,7 @@ class IdIndex {
       if (slot.hash == hash && is_same(slot.id)) return slot.id;
     }
   }
-  // Makes room for one more; may throw std::bad_alloc, with no effect.
+  // Makes room for one more id. May throw std::bad_alloc, with no effect.
   void reserve_one() {
     if ((used_ + 1) * 3 <= slots_.size() * 2) return;
     std::vector<Slot> old(slots_.empty() ? 64 : slots_.size() * 2);
@@ -29,7 +29,7 @@ class IdIndex {
       if (slot.id != 0) put(slot);
     }
   }
-  // Call after reserve_one(); then it never fails.
+  // Never fails after reserve_one().
   void insert(std::uint64_t hash, std::uint32_t id) noexcept {
     put({hash, id});
     ++used_;

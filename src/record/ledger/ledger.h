@@ -1,5 +1,5 @@
 // The ledger interprets the events of all threads, in order: which allocation a free ends, what is
-// live, what was temporary. It passes the events of the file to each receiver.
+// live, what was temporary. It passes the resulting events to each receiver.
 //
 // The rules. An allocation at a live address ends the older one (a free was missed). A free of an
 // unknown address is reported as such. Adopting a live allocation only tags it; tagging one that is
@@ -7,7 +7,7 @@
 // in_op. A retroactive phase applies to everything that the thread's running operator allocated.
 //
 // For a caching allocator, sizes are block sizes. A freed block that waits for a stream is active
-// but not live; a free without an earlier request ends both.
+// but not live. A free without an earlier free request ends both states.
 //
 // One thread at a time. Functions may throw std::bad_alloc; after that the ledger is unusable.
 #pragma once
@@ -125,7 +125,7 @@ class Ledger {
   const SiteTable& sites() const { return sites_; }
   std::uint64_t replaced() const { return replaced_; }
   std::uint64_t unmatched() const { return unmatched_; }
-  // The roles of all tensors so far, by id - 1. The owner keeps them up to date.
+  // The roles of all tensors so far, by id - 1. The recorder keeps them up to date.
   std::vector<std::uint8_t>& roles() { return roles_; }
 
   // The last failed request on the device, or null.

@@ -1,8 +1,8 @@
-// The peaks of live bytes, by role, and of reserved bytes in each of several time spans, which may
+// The peaks of live bytes, by role, and of reserved bytes in each of several time spans. Spans may
 // overlap arbitrarily.
 //
-// An allocation's role may become known after the peak (a gradient, once it is accumulated): then
-// the peaks that include it are updated.
+// The role of an allocation may become known only after the peak, as that of a gradient once it is
+// accumulated. The peaks that include the allocation are then updated.
 //
 // Processing an event takes the same time however many spans run: spans are ordered by beginning,
 // and each stores the peak from its own beginning to that of the next one, so the peak of a span is
@@ -79,7 +79,7 @@ class PeakSpans {
     }
     return next_id_++;
   }
-  // 0 if the span is unknown.
+  // Returns zeros if the span is unknown.
   DevicePeaks peaks(std::uint64_t id, std::uint8_t device) const {
     DevicePeaks peaks;
     for (auto span = find(id); span != spans_.end(); ++span) peaks.raise((*span->peaks)[device]);

@@ -24,7 +24,7 @@ struct Range {
   std::uint64_t end() const { return address + size_bytes; }
 };
 
-// Whole segments; for expandable ones, runs of adjacent pages.
+// The reserved ranges: whole segments and, of expandable ones, runs of adjacent pages.
 std::vector<Range> ranges_of(const Ledger& ledger, std::uint8_t device) {
   std::vector<Range> ranges;
   ledger.segments().for_each([&](const format::Segment& segment) {

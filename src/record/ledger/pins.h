@@ -1,6 +1,6 @@
-// Which reserved memory of a device a failed request could not use, and which blocks prevent its
-// return to the driver: the rule of analysis/pinning.h, applied to the ledger's current state. Used
-// for reports while the program still runs, without the engine.
+// Finds the reserved memory of a device that a failed request could not use, and the blocks that
+// prevent its return to the driver. Applies the rule of analysis/pinning.h to the ledger's current
+// state, for reports while the program runs, without the engine.
 //
 // Computed only when memory has run out; sorts the device's blocks.
 #pragma once
@@ -19,7 +19,7 @@ struct Pins {
   std::vector<plimsoll_pin> rows;  // one per site, most pinned bytes first
 };
 
-// For the last failed request on the device; empty without one. May throw std::bad_alloc.
+// For the last failed request on the device; empty if none has failed. May throw std::bad_alloc.
 Pins find_pins(const Ledger& ledger, std::uint8_t device);
 
 }  // namespace plimsoll::record

@@ -20,7 +20,7 @@ class ProbeTable {
 
   std::size_t size() const { return size_; }
 
-  // The row with this key, or null; valid until the next insert or erase.
+  // Returns the row with this key, or null. Valid until the next insert or erase.
   Row* find(const Key& key) {
     if (rows_.empty()) return nullptr;
     for (std::size_t i = home(key);; i = next(i)) {
@@ -35,7 +35,7 @@ class ProbeTable {
     place(row);
     ++size_;
   }
-  // `row` is a result of find().
+  // `row` must be a result of find().
   void erase(const Row* row) {
     --size_;
     auto hole = static_cast<std::size_t>(row - rows_.data());

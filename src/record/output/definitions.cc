@@ -41,7 +41,7 @@ std::uint32_t Definitions::refuse() noexcept {
   return 0;
 }
 
-// Requires the lock, like the next function.
+// The caller must hold the lock, also for the next function.
 std::uint32_t Definitions::name_beyond() {
   refuse();
   if (beyond_.name == 0) {
@@ -201,7 +201,7 @@ std::uint32_t Definitions::tensor(const format::Tensor& tensor) noexcept try {
   return refuse();
 }
 
-// Returns 0 if there are already `most`.
+// Returns 0 if there are already `most` tensors.
 std::uint32_t Definitions::find_or_add(const format::Tensor& tensor, std::size_t most) {
   const std::uint64_t hash =
       base::hash_mix(base::hash_u64(std::uint64_t{tensor.name} << 32 | tensor.dtype),

@@ -1,9 +1,9 @@
 // The values of ids: names, stacks, tensors and devices, each interned once for the life of the
-// process; and facts that hold until they change: allocator settings and notices. Any thread may
-// add; the drain copies new values into the files. Nothing is evicted, because hooks store ids for
-// the life of the process; the tables are bounded. Beyond its limits a table returns a placeholder
-// name or stack, or a tensor with only the role; if memory is unavailable it returns 0. Both cases
-// are counted.
+// process; and facts that apply until they change: allocator settings and notices. Any thread may
+// add values; the drain copies new ones into the files. Nothing is evicted, because hooks store ids
+// for the life of the process. The tables are bounded: beyond its limits a table returns a
+// placeholder name or stack, or a tensor with only the role; without memory it returns 0. Both
+// cases are counted.
 #pragma once
 
 #include <atomic>
@@ -61,30 +61,30 @@ class Definitions {
   struct Beyond {
     std::uint32_t name = 0;
     std::uint32_t stack = 0;
-    std::uint32_t tensor = 0;  // and for all tensors after it
+    std::uint32_t tensor = 0;  // tensors from this id on are beyond the limits
   };
   Beyond beyond() noexcept;
   bool is_beyond(std::uint32_t tensor) noexcept;
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
-  // Everything added since the cursor.
+  // Writes everything added since the cursor, and advances it.
   void write_new(DefinitionCursor& cursor, format::Encoder& encoder) noexcept;
   // Appends the roles of the tensors after the first `roles.size()`.
   void copy_roles(std::vector<std::uint8_t>& roles);
 
-  // Valid forever; "" for an unknown id.
+  // Returns the text of a name, valid forever; "" for an unknown id.
   std::string_view text(std::uint32_t name) noexcept;
-  // Visits all tensors so far, by id - 1, under the lock.
+  // Passes all tensors so far, in order of id from 1, to `visit`, under the lock.
   template <typename Visit>
   void visit_tensors(Visit&& visit) {
     const std::lock_guard lock(mutex_);
     visit(std::span<const format::Tensor>(tensors_));
   }
   format::Device device_of(std::uint8_t id) noexcept;
-  // Returns the number of frames of a stack, 0 for an unknown id, and copies the first ones.
+  // Copies the first frames of a stack and returns its number of frames, 0 for an unknown id.
   std::size_t copy_frames(std::uint32_t stack, std::span<format::Frame> frames) noexcept;
 
-  // Around fork.
+  // Called around fork().
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
 
@@ -95,7 +95,7 @@ class Definitions {
     bool is_defined = false;
   };
 
-  // The current value, and the fact count when it was reported.
+  // The current value, and the number of facts when it was reported.
   template <typename Fact>
   struct Reported {
     Fact fact;

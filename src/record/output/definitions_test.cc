@@ -128,7 +128,7 @@ TEST(Definitions, beyond_its_limits_returns_a_placeholder_and_counts) {
   limits.tensors = 1;
   Definitions definitions(limits);
   EXPECT_EQ(definitions.name("abcdefgh"), definitions.name("abcdeXYZ"));  // truncated
-  EXPECT_EQ(definitions.name("abcd\xC3\xA4"), definitions.name("abcd"));  // not within a character
+  EXPECT_EQ(definitions.name("abcd\xC3\xA4"), definitions.name("abcd"));  // no half characters
   EXPECT_EQ(definitions.beyond().name, 0u);
   const std::uint32_t beyond = definitions.name("third");
   EXPECT_EQ(definitions.name("fourth"), beyond);

@@ -36,10 +36,11 @@ std::string absolute(const std::string& path) {
   return error ? path : whole;
 }
 
-// Any other error means that the file system does not support locks.
+// Whether another process has locked the file. Any other error means that the file system does not
+// support locks.
 bool is_taken(int lock_error) { return lock_error == EWOULDBLOCK; }
 
-// A file without a name is linked to its name through this folder.
+// Whether an unnamed file can be given its name, which needs this folder.
 bool can_publish() { return access("/proc/self/fd", X_OK) == 0; }
 
 bool make_folder_of(const std::string& path) {
@@ -96,8 +97,8 @@ int FileSink::take(Earlier earlier) {
   for (int i = 0; i < kMostTries; ++i) {
     int error = file_.create(place_.c_str());
     if (error == ENOENT && make_folder_of(place_)) error = file_.create(place_.c_str());
-    // Another process may have found the file empty and locked it between the two calls, and may
-    // have ended since.
+    // Another process may have found the file empty and locked it between the two calls; it may
+    // also have ended since.
     if (error == 0) {
       is_made_ = !is_taken(file_.lock()) && file_.size_bytes() == 0;
       return is_made_ ? 0 : EEXIST;
@@ -115,7 +116,7 @@ int FileSink::take_existing(Earlier earlier) {
   if (lstat(place_.c_str(), &status) != 0) return errno;
   if (S_ISDIR(status.st_mode)) return EISDIR;
   if (!S_ISREG(status.st_mode)) {
-    // A link takes the name, even if it is dangling. A numbered name makes no sense under /dev.
+    // A link takes the name, even if it is dangling. Under /dev, a numbered name makes no sense.
     if (S_ISLNK(status.st_mode) && (stat(place_.c_str(), &status) != 0 || S_ISREG(status.st_mode)))
       return place_.starts_with("/dev/") ? ELOOP : EEXIST;
     return file_.open(place_.c_str());

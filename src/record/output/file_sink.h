@@ -14,7 +14,8 @@
 
 namespace plimsoll::record {
 
-// Whether to keep an existing trace with the wanted name. One that is being written is always kept.
+// Whether to keep an existing trace with the wanted name. A trace that is being written is always
+// kept.
 enum class Earlier : std::uint8_t { kKeep, kReplace };
 
 class FileSink {
@@ -22,8 +23,9 @@ class FileSink {
   // Creates the file. An existing file is used only if it is empty and regular, or a pipe or
   // device. Returns 0 or the errno. May throw std::bad_alloc.
   int open(const std::string& wanted, Earlier earlier);
-  // Like open(), but keeps any file of that name. The file appears with the first appended bytes,
-  // so that a process killed earlier leaves no empty one; if unsupported, it appears immediately.
+  // Like open(), but always keeps an existing file. The file appears with the first appended bytes,
+  // so that a process that is killed earlier leaves no empty one. Where the file system does not
+  // support this, it appears immediately.
   int open_unnamed(const std::string& wanted);
   // Removes the file that open() created, if the recording could not begin.
   void remove() noexcept;
@@ -36,9 +38,9 @@ class FileSink {
     return file_.overwrite(offset, bytes);
   }
 
-  // Replaces the whole content, in pieces. Until end_replacement() the old content stays in place
-  // and grows by what is appended, which is then appended to the new content too. Returns 0 or the
-  // errno; ECANCELED if the file no longer has its name.
+  // Replaces the whole content, in pieces. Until end_replacement() the old content stays in place;
+  // append() adds to it and, at the end, to the new content. Returns 0 or the errno; ECANCELED if
+  // the file no longer has its name.
   int begin_replacement() noexcept;
   int extend_replacement(std::span<const std::byte> bytes) noexcept {
     return replacement_.write(bytes);
@@ -46,7 +48,7 @@ class FileSink {
   int end_replacement() noexcept;
   void drop_replacement() noexcept;
 
-  // As the caller passed it, with the number added.
+  // The path that the caller passed, with a number if the name was taken.
   const std::string& path() const noexcept { return path_; }
   bool is_open() const noexcept { return file_.is_open(); }
   bool is_regular() const noexcept { return file_.is_regular(); }

@@ -123,7 +123,7 @@ void KeptBlocks::evict_front() {
   blocks_.pop_front();
 }
 
-// One kind of state in the base: exactly one pointer is set.
+// A state in the base at one point in time: exactly one pointer is set.
 struct KeptBlocks::TimePoint {
   std::int64_t time_ns = 0;
   const format::Segment* segment = nullptr;
@@ -131,7 +131,7 @@ struct KeptBlocks::TimePoint {
   const BaseRow* given_back = nullptr;
 };
 
-// In order of birth, so that times ascend; allocations are also in order of serial.
+// The states in order of time; allocations are then also in order of serial.
 std::vector<KeptBlocks::TimePoint> KeptBlocks::points(std::span<const BaseRow> rows) const {
   std::vector<TimePoint> all;
   base_segments_.for_each([&](const format::Segment& segment) {

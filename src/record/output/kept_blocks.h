@@ -1,5 +1,5 @@
-// The newest blocks of a trace, in memory. When a block is evicted, the allocations that it leaves
-// live are added to a base state, so that the later events stay exact.
+// The newest blocks of a trace, in memory. When a block is evicted, a base state takes over the
+// allocations that are still live at its end, so that the later events remain exact.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +31,10 @@ class KeptBlocks {
   // Evicted allocations, frees, segments and failed requests, as reports count them.
   std::uint64_t evicted_events() const { return evicted_events_; }
   std::int64_t evicted_until_ns() const { return evicted_until_ns_; }
-  // Whether assemble() leaves out anything that was added.
+  // Whether anything that was added is missing in the result of assemble().
   bool has_forgotten() const { return evicted_ > 0 || has_replaced_attachment_; }
 
-  // The trace as it would be in a file, allocated with malloc; null if memory is unavailable.
+  // Returns the trace as a file would have it, allocated with malloc; null if memory runs out.
   std::byte* assemble(const format::FileState& state, std::size_t& size_bytes) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace plimsoll::record {
 namespace {
 
-// between two state records after a failure of the sink
+// The time between two state records after a failure of the sink.
 constexpr std::uint64_t kFailedStateNs = 1'000'000'000;
 // A file of the newest events grows to twice the retained size, plus this, before it is rewritten.
 // The rewrite is done piece by piece, so that new events need not wait for all of it.
@@ -192,7 +192,8 @@ void Recording::write_state(std::mutex& state_mutex, Due due) noexcept {
   file_.overwrite(format::kFileStateOffset, format::encode_file_state(state));
 }
 
-// Prints the failure: nothing may query the state, for example when a disk fills up overnight.
+// Prints the failure, because the program may never query the state, as when a disk fills up
+// overnight.
 void Recording::report_failure() noexcept try {
   if (!has_failed() || !std::exchange(reports_failure_, false)) return;
   const std::int64_t after_ns = std::max<std::int64_t>(0, sent_.until_ns - started_ns_);

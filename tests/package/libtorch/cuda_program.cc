@@ -18,7 +18,7 @@
 
 #include "plimsoll/libtorch/memory_tracer.h"
 
-// Of the device in the tests' fake memory.
+// The interface of the tests' fake device.
 extern "C" {
 void fake_initialize();
 std::uint64_t fake_allocated(int device);

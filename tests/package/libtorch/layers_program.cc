@@ -55,7 +55,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-// The results are available before and after the end of the recording; the later ones are written.
+// Results can be written before and after the end of the recording; this overwrites earlier ones.
 void write_results(plimsoll::MemoryTracer& tracer, const std::string& folder) {
   const std::size_t before = tracer.events().size();
   tracer.stop();

@@ -1,4 +1,4 @@
-"""Chromium, headless and offline. A page may load nothing, log nothing and open no dialog."""
+"""Chromium, headless and offline. A page must not load anything, log anything or open a dialog."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def browser() -> Iterator[Any]:
 
 @dataclass
 class OpenedPage:
-    """A page, and what it did that no page may do."""
+    """A page, and its forbidden actions."""
 
     page: Any
     requests: list[str] = field(default_factory=list)  # except the file itself
@@ -94,7 +94,7 @@ def watch(opened: OpenedPage, address: str) -> None:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., OpenedPage]]:
-    """Open a file; at the end of the test, fail if the page did what no page may do.
+    """Opens a file; at the end of the test, fails if the page did something forbidden.
 
     `expect_problems=True` is for tests of this fixture: they examine `problems()` themselves.
     """
@@ -139,7 +139,7 @@ AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(
 
 @pytest.fixture(scope="session")
 def axe() -> Callable[[OpenedPage], list[str]]:
-    """What axe-core finds in a page: one line for each violation, with its elements."""
+    """The violations that axe-core finds in a page, one line each, with the elements."""
 
     def violations(opened: OpenedPage) -> list[str]:
         opened.page.evaluate(f"() => {{ {AXE} }}")

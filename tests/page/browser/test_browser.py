@@ -1,4 +1,4 @@
-"""The fixtures of these tests notice what a page may not do."""
+"""The fixtures of these tests detect everything that a page must not do."""
 
 from __future__ import annotations
 

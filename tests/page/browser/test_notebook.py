@@ -13,7 +13,7 @@ from nbconvert.preprocessors import ExecutePreprocessor
 from tests.page.contract import parsed
 
 MOST_BYTES = 60_000
-# What JupyterLab keeps of the output of a notebook that is not trusted, and GitHub too.
+# The tags that JupyterLab (for untrusted notebooks) and GitHub keep in an output.
 TAGS = {"div", "p", "b", "ul", "li", "img", "table", "thead", "tbody", "tr", "th", "td", "wbr"}
 
 RECORD = """
@@ -49,7 +49,7 @@ def notebook(recording, tmp_path_factory) -> Any:
 
 
 def html_of(notebook: Any, cell: int) -> str:
-    """What a cell shows, without what the first use of torch's adapter prints."""
+    """The output of a cell, without the lines that the first use of torch's adapter prints."""
     (shown,) = (
         output["data"]["text/html"]
         for output in notebook.cells[cell].outputs

@@ -44,7 +44,7 @@ def test_bytes_in_tables_and_chart_are_those_of_the_report(open_page, page, name
     made = page(name)
     assert made.path.stat().st_size < MOST_BYTES
     opened = open_page(made.path)
-    if name == "ranks":  # the page shows the rank that differs, the report is of the first
+    if name == "ranks":  # the page shows the rank that differs, but the report is of rank 0
         return
     articles = opened.page.locator("article").element_handles()
     for article in articles:
@@ -52,13 +52,13 @@ def test_bytes_in_tables_and_chart_are_those_of_the_report(open_page, page, name
         columns = article.evaluate(COLUMNS)
         if columns and made.point(device)["unexplained_bytes"] >= 0:
             assert max(columns) == held(made.device(device))["peak_bytes"]
-        elif columns:  # events and blocks contradict each other: the live set
+        elif columns:  # contradictory events and blocks: the live set
             assert max(columns) == made.point(device)["live_bytes"]
         tables = article.evaluate(ROWS)
         for table in set(TABLES) & set(tables):
             expected = {key[:300]: size for key, size in made.rows(device, table).items()}
             shown = tables[table]
-            older = max(0, made.point(device)["unexplained_bytes"])  # a row of its own
+            older = max(0, made.point(device)["unexplained_bytes"])  # in a separate row
             assert sum(size for _, size in shown) == made.point(device)["live_bytes"] + older
             for key, size in shown:
                 assert expected.get(key[:300], size) == size, key
@@ -179,7 +179,7 @@ def test_the_failure_and_the_peak_are_selected_exactly(open_page, page, rows_at,
     check("oom")
     opened.page.keyboard.press("Home")
     opened.page.keyboard.press("End")
-    for _ in range(4):  # the failure is among the points that the arrows visit
+    for _ in range(4):  # the arrow keys also visit the failure
         if "ran out of memory" in article.locator(".point").inner_text():
             break
         opened.page.keyboard.press("ArrowLeft")
@@ -331,7 +331,7 @@ def test_hostile_names_are_text(open_page, page, name):
 
 
 def test_a_frame_without_an_origin_shows_the_page(open_page, page, tmp_path):
-    """As notebooks and viewers of CI artifacts show it."""
+    """In a sandboxed frame, as notebooks and viewers of CI artifacts show pages."""
     framed = tmp_path / "framed.html"
     content = page("cpu_training").text.replace("&", "&amp;").replace('"', "&quot;")
     framed.write_text(

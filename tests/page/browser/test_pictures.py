@@ -1,4 +1,4 @@
-"""The pictures of README and docs/pictures.md, each made from the demo's recordings.
+"""The pictures in README and docs/pictures.md, each made from one of the recordings below.
 
 They are compared by size and content, not by pixel: fonts differ between machines. With
 PLIMSOLL_BLESS=1 they are written to docs/images.
@@ -16,7 +16,7 @@ from tests.page.recordings import ROOT
 
 IMAGES = ROOT / "docs/images"
 PAGE = ROOT / "docs/pictures.md"
-MOST_BYTES = 250_000  # of a picture
+MOST_BYTES = 250_000  # size limit of a picture
 
 # Name of the picture: the recording of recordings.py, and the arguments of plimsoll plot.
 PLOTS = {

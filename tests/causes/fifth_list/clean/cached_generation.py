@@ -1,4 +1,4 @@
-"""A recurrent-free language model that generates with a key-value cache in inference_mode."""
+"""A language model without recurrence that generates with a key-value cache in inference_mode."""
 
 import torch
 from torch import nn

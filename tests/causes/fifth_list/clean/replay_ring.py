@@ -1,4 +1,4 @@
-"""DQN whose replay memory is one tensor of bytes, made before the first step."""
+"""DQN whose replay memory is one tensor of bytes, allocated before the first step."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A continuous normalizing flow; the exact divergence takes one double backward a dimension."""
+"""A continuous normalizing flow; the exact divergence takes one double backward per dimension."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Differentially private training; gradients of all samples of the batch exist at one time."""
+"""Differentially private training; the gradients of all samples in a batch exist simultaneously."""
 
 import torch
 from torch import nn

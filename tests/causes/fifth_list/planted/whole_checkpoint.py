@@ -1,4 +1,4 @@
-"""Checkpointing in one piece: backward recomputes the whole encoder and holds all of it."""
+"""Checkpointing in one piece: backward recomputes the whole encoder and keeps all of it."""
 
 import torch
 from torch import nn

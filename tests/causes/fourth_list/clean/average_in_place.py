@@ -1,4 +1,4 @@
-"""An exponential average of the weights, started after a warm-up and swapped in for evaluation."""
+"""An exponential average of the weights, begun after a warm-up and swapped in for evaluation."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""SAC-like control: the replay buffer fills for the first half and then drops its oldest."""
+"""SAC-like control: the replay buffer fills in the first half, then drops its oldest entries."""
 
 import random
 from collections import deque

@@ -1,4 +1,4 @@
-"""A VQ-like autoencoder; its discriminator and the second optimizer are made at two thirds."""
+"""A VQ-like autoencoder; the discriminator and its optimizer are created after two thirds."""
 
 import torch
 from torch import nn

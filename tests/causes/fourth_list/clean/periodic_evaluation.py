@@ -1,4 +1,4 @@
-"""Evaluates every few steps and gathers its outputs on the way; they are gone afterwards."""
+"""Evaluates every few steps; the outputs that it collects are freed afterwards."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A decoder whose rotary tables are extended when a longer sequence comes: at the start mostly."""
+"""A decoder whose rotary tables are extended for longer sequences, mostly at the start."""
 
 import torch
 from torch import nn

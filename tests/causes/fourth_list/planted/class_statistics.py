@@ -1,4 +1,4 @@
-"""A pre-activation ResNet; each block gathers what enters it for a histogram of the activations."""
+"""A pre-activation ResNet; each block collects its inputs for a histogram of the activations."""
 
 from typing import ClassVar
 

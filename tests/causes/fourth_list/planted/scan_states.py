@@ -1,4 +1,4 @@
-"""A selective state space model (Mamba-like) in plain PyTorch: all states of the scan at once."""
+"""A selective state space model (Mamba-like) in plain PyTorch that keeps all states of the scan."""
 
 import torch
 from torch import nn

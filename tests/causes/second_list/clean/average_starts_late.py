@@ -1,4 +1,4 @@
-"""Stochastic weight averaging of the last quarter: the average is made at step 30 of 40."""
+"""Stochastic weight averaging of the last quarter: the average is created at step 30 of 40."""
 
 import torch
 from torch import nn

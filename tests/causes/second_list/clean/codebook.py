@@ -1,4 +1,4 @@
-"""Vector quantization: the codebook is averaged in place, dead codes are set anew."""
+"""Vector quantization: the codebook is averaged in place, and dead codes are reset."""
 
 import torch
 from torch import nn

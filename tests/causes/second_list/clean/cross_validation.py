@@ -1,4 +1,4 @@
-"""Six folds, each with a model and an optimizer of its own; of a fold only its score remains."""
+"""Six folds, each with its own model and optimizer; only the score of a fold is kept."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Denoising of video: the last twenty outputs are kept for a running median, older ones go."""
+"""Denoising of video: the last twenty outputs are kept for a running median, and no others."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Retrieval: after each epoch all embeddings are gathered, ranked in chunks, and forgotten."""
+"""Retrieval: after each epoch all embeddings are gathered, ranked in chunks, and dropped."""
 
 import torch
 from torch import nn

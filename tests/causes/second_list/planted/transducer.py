@@ -1,4 +1,4 @@
-"""A transducer for speech: every frame meets every word piece in the joiner."""
+"""A transducer for speech: the joiner combines every frame with every word piece."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A language model that attends to what earlier segments left behind."""
+"""A language model that attends to the states of earlier segments."""
 
 import torch
 from torch import nn

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 class GridWorld:
-    """Find the goal on a grid; what is seen is the whole grid with a channel for each thing."""
+    """Find the goal on a grid; the observation is the whole grid with a channel per object."""
 
     def __init__(self, side=12, limit=40):
         self.side, self.limit = side, limit

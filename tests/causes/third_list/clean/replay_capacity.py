@@ -15,7 +15,7 @@ class Pendulum:
         return self.observe()
 
     def observe(self):
-        """A strip of 512 receptors around the joint, as a retina sees the pole."""
+        """The pole as a retina sees it: a strip of 512 receptors around the joint."""
         axis = torch.linspace(-math.pi, math.pi, 512)
         return torch.cat([torch.exp(-8 * (axis - self.angle) ** 2), torch.tensor([self.speed])])
 

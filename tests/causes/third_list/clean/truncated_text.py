@@ -1,4 +1,4 @@
-"""A character model with a stateful GRU; the state goes from chunk to chunk, detached."""
+"""A character model with a stateful GRU; the state is carried from chunk to chunk, detached."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A byte-level language model with linear attention biases; documents come in their own lengths."""
+"""A byte-level language model with linear attention biases; documents have different lengths."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""A neural cellular automaton that grows a pattern; training goes on from a pool of states."""
+"""A neural cellular automaton that grows a pattern; training continues from a pool of states."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Keyword spotting with a small Conformer; training stops early when validation gets no better."""
+"""Keyword spotting with a small Conformer; training stops early if validation does not improve."""
 
 import logging
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class Catch:
-    """A ball falls; the paddle below has to be where it lands."""
+    """A ball falls, and the paddle below must be where it lands."""
 
     def __init__(self, side=42):
         self.side = side

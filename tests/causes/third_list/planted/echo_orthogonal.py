@@ -37,7 +37,7 @@ class EchoState(nn.Module):
 
 
 def lorenz(count, length=30, step=0.02):
-    """Trajectories of the Lorenz system, of which the parameter rho is to be found."""
+    """Trajectories of the Lorenz system; the task is to find the parameter rho."""
     labels = torch.randint(4, (count,))
     rho = 14.0 + 8.0 * labels
     state = torch.randn(count, 3) + torch.tensor([1.0, 1.0, 20.0])

@@ -47,7 +47,7 @@ class FeatureNet(nn.Module):
 
 
 class FrechetDistance(nn.Module):
-    """Compares means and variances of the features of real and made pictures."""
+    """Compares means and variances of the features of real and generated pictures."""
 
     def __init__(self, network):
         super().__init__()

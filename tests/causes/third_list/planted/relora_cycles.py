@@ -1,4 +1,4 @@
-"""ReLoRA: low-rank adapters are merged into the weights and begun again, cycle after cycle."""
+"""ReLoRA: low-rank adapters are merged into the weights and restarted, cycle after cycle."""
 
 import torch
 from torch import nn

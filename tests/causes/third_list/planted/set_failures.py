@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Clouds(Dataset):
-    """Mixtures of Gaussians; the number of components is to be found. Some sensors fail."""
+    """Mixtures of Gaussians; the task is to find the number of components. Some sensors fail."""
 
     def __init__(self, count=240, points=192):
         generator = torch.Generator().manual_seed(3)
