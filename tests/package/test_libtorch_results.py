@@ -89,7 +89,7 @@ def test_a_file_gives_the_figures_that_python_reads(libtorch_programs, tmp_path)
         assert stats["calls"] == calls["calls"]
         assert stats["live_bytes"] == own["bytes"]
         assert {name: stats[name] for name in own if name in stats} == {
-            name: bytes for name, bytes in own.items() if name in stats
+            name: size for name, size in own.items() if name in stats
         }
 
 
