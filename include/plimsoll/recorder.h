@@ -345,12 +345,12 @@ inline void step() noexcept {
 }  // namespace plimsoll
 
 #define PLIMSOLL_SCOPE_CONCAT_(a, b) a##b
-#define PLIMSOLL_SCOPE_NAME_(kind, line) PLIMSOLL_SCOPE_CONCAT_(kind, line)
+#define PLIMSOLL_SCOPE_NAME_(kind, number) PLIMSOLL_SCOPE_CONCAT_(kind, number)
 
 // Until the end of the block, this thread is in the forward of this layer. The name is a literal;
 // it is appended to the names of the enclosing layers.
 #define PLIMSOLL_LAYER(name) \
-  const ::plimsoll::LayerScope PLIMSOLL_SCOPE_NAME_(plimsoll_layer_, __LINE__) { "" name }
+  const ::plimsoll::LayerScope PLIMSOLL_SCOPE_NAME_(plimsoll_layer_, __COUNTER__) { "" name }
 // Until the end of the block, the program is in this region.
 #define PLIMSOLL_REGION(name) \
-  const ::plimsoll::RegionScope PLIMSOLL_SCOPE_NAME_(plimsoll_region_, __LINE__) { name }
+  const ::plimsoll::RegionScope PLIMSOLL_SCOPE_NAME_(plimsoll_region_, __COUNTER__) { name }

@@ -103,8 +103,6 @@ class MemoryEvents(Sequence[MemoryEvent]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"<{len(self):,} memory events>"
 

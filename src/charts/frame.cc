@@ -1,6 +1,7 @@
 #include "charts/frame.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/units.h"
 #include "page/escape.h"

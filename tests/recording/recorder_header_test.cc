@@ -63,6 +63,20 @@ TEST(RecorderHeader, layers_nest_into_paths_and_end_with_their_blocks) {
               ElementsAre("/0", "Net/1", "Net.fc1/1", "Net.fc2.act/1", "Net/1", "/0"));
 }
 
+// A macro is one line to the compiler.
+#define TWO_LAYERS       \
+  PLIMSOLL_LAYER("a");   \
+  PLIMSOLL_LAYER("b");   \
+  PLIMSOLL_REGION("r1"); \
+  PLIMSOLL_REGION("r2")
+
+TEST(RecorderHeader, several_scopes_can_be_on_one_line) {
+  const Recording recording = in_memory();
+  TWO_LAYERS;
+  allocate(1);
+  EXPECT_THAT(places(recording), ElementsAre("a.b/1"));
+}
+
 TEST(RecorderHeader, one_name_inside_two_layers_is_two_layers) {
   const Recording recording = in_memory();
   const auto block = [](std::uint64_t address) {

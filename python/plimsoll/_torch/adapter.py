@@ -232,7 +232,7 @@ def _compiled_now(
         entry.fail(adapter.name, str(error))
         return None, str(error)
     what = "adapter" if adapter is CPU else "CUDA adapter"
-    duration = f"once, about {adapter.seconds} seconds"
+    duration = f"once, about {adapter.seconds} seconds; `plimsoll prepare` does it beforehand"
     say(f"compiling the {what} for torch {torch.__version__} ({duration})")
     log = Path(entry.path) / "log.txt"
     try:
