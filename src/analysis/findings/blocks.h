@@ -31,6 +31,9 @@ std::string blocks_text(const LayerRows& blocks, Measure measure);
 // Of these layers, those that do not run through torch.utils.checkpoint already.
 LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks);
 
+// Without those whose activations one operator makes (Dropout, a convolution): a checkpoint would
+// recompute it for little more than its mask.
+LayerRows without_single_operators(Peak& peak, const LayerRows& blocks);
 // Of these layers, those in a list of layers ("Net.blocks.3"): packages checkpoint these.
 LayerRows in_lists(const LayerRows& blocks);
 
