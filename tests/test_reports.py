@@ -90,3 +90,11 @@ def test_a_process_that_grows_outside_its_tensors(report_of_program):
     first = report_of_program("19-onednn-variable-shapes")["findings"][0]
     assert first["id"] == "memory_outside_tensors"
     assert "memray" in first["next_step"]
+
+
+@pytest.mark.slow
+def test_an_inference_that_is_compiled_is_right(report_of_program):
+    report = report_of_program("23-compile-nested-disable")
+    assert report["findings"] == []
+    (device,) = report["devices"]
+    assert device["requested_allocated"]["peak_bytes"] == pytest.approx(4.1 * MIB, rel=0.01)

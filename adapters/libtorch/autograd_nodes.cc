@@ -43,7 +43,9 @@ void tag_accumulated_gradient(ThreadState& thread) {
   const AccumulateGrad* accumulate = as_accumulate(*node);
   if (accumulate != nullptr && accumulate->variable.defined()) {
     parameters().note_accumulated();
-    parameters().tag_gradient(thread, accumulate->variable);
+    if (!parameters().tag_gradient(thread, accumulate->variable)) {
+      parameters().tag_gathered_gradient(thread, accumulate->variable);
+    }
   }
 }
 

@@ -19,6 +19,7 @@ Parameters::Entry* Parameters::find_entry(const at::Tensor& tensor) {
 
 void Parameters::add(const at::Tensor& tensor, Parameter parameter) {
   const std::lock_guard lock(mutex_);
+  add_sharded(tensor, parameter.name);
   if (Entry* known = find_entry(tensor)) {
     known->parameter = std::move(parameter);
     return;
@@ -49,18 +50,39 @@ std::string Parameters::name_text(const at::Tensor& tensor) {
   return parameter.text;
 }
 
-void Parameters::tag_gradient(ThreadState& thread, const at::Tensor& tensor) {
+bool Parameters::tag_gradient(ThreadState& thread, const at::Tensor& tensor) {
   const at::Tensor& gradient = tensor.unsafeGetTensorImpl()->grad();
-  if (!gradient.defined()) return;
+  if (!gradient.defined()) return true;
   std::uint32_t name = 0;
   {
     const std::lock_guard lock(mutex_);
     Entry* known = find_entry(tensor);
-    if (known == nullptr || is_same_storage(known->gradient, gradient)) return;
+    if (known == nullptr) return false;
+    if (is_same_storage(known->gradient, gradient)) return true;
     known->gradient = weak_storage(gradient);
     name = known->parameter.name;
   }
   tag_tensor(thread, gradient, PLIMSOLL_ROLE_GRADIENT, name);
+  return true;
+}
+
+void Parameters::add_sharded(const at::Tensor& tensor, std::uint32_t name) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!impl->is_python_dispatch() || impl->has_symbolic_sizes_strides()) return;
+  const auto [known, is_new] = sharded_.try_emplace(sizes_of(tensor).vec(), name);
+  if (!is_new && known->second != name) known->second = 0;
+}
+
+void Parameters::tag_gathered_gradient(ThreadState& thread, const at::Tensor& tensor) {
+  std::uint32_t name = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (sharded_.empty() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return;
+    const auto known = sharded_.find(sizes_of(tensor).vec());
+    if (known == sharded_.end()) return;
+    name = known->second;
+  }
+  tag_tensor(thread, tensor.unsafeGetTensorImpl()->grad(), PLIMSOLL_ROLE_GRADIENT, name);
 }
 
 const c10::StorageImpl* Parameters::gradient_of(const TensorIdentity& tensor) {
@@ -78,6 +100,7 @@ void Parameters::forget_dead() {
 void Parameters::clear() {
   const std::lock_guard lock(mutex_);
   entries_.clear();
+  sharded_.clear();
 }
 
 }  // namespace plimsoll::libtorch

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "tensor_identity.h"
 #include "thread_state.h"
@@ -28,8 +30,11 @@ class Parameters {
   bool find(const at::Tensor& tensor, Parameter& parameter);
   std::uint32_t layer_of(const at::Tensor& tensor);
   std::string name_text(const at::Tensor& tensor);  // empty if it is unknown
-  // Tags the .grad of a known parameter, unless its current storage is already tagged.
-  void tag_gradient(ThreadState& thread, const at::Tensor& tensor);
+  // Tags the .grad of a known parameter, unless its current storage is already tagged. Returns
+  // false if the parameter is unknown.
+  bool tag_gradient(ThreadState& thread, const at::Tensor& tensor);
+  // Tags the .grad of a gathered parameter, by its name if no other has the same sizes.
+  void tag_gathered_gradient(ThreadState& thread, const at::Tensor& tensor);
   // Whether a backward has written gradients since take_accumulated() was last called.
   void note_accumulated() { has_accumulated_.store(true, std::memory_order_relaxed); }
   bool take_accumulated() {
@@ -51,8 +56,12 @@ class Parameters {
   };
   // Returns null if the tensor is unknown. The caller must hold the lock.
   Entry* find_entry(const at::Tensor& tensor);
+  // A sharded parameter (a DTensor). FSDP2 gathers it into another tensor of the same sizes, which
+  // no module may have when its gradient is accumulated. Call with the lock.
+  void add_sharded(const at::Tensor& tensor, std::uint32_t name);
   std::mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, Entry> entries_;
+  std::map<std::vector<std::int64_t>, std::uint32_t> sharded_;  // names; 0: several
   std::atomic<bool> has_accumulated_ = false;
 };
 

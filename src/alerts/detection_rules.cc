@@ -125,10 +125,10 @@ void Rules::explain_fill(MemoryAlert& alert, const DeviceHistory& history) const
     alert.evidence.push_back("The largest activation, " + sample::bytes_text(largest->size_bytes) +
                              ", is created by " + largest->layer + ", which uses " +
                              sample::bytes_text(std::max(layer, largest->size_bytes)));
-    alert.next_step += std::string(in_float32 > 0 ? "; or" : "") + " checkpoint " + largest->layer +
-                       " (torch.utils.checkpoint)";
+    alert.next_step += std::string(in_float32 > 0 ? "; or" : "") + " in training, checkpoint " +
+                       largest->layer + " (torch.utils.checkpoint)";
     if (in_float32 == 0)
-      alert.next_step = "Checkpoint " + largest->layer + " (torch.utils.checkpoint)";
+      alert.next_step = "In training, checkpoint " + largest->layer + " (torch.utils.checkpoint)";
   }
   if (history.fit) {
     advise_batch(alert, *history.fit);

@@ -274,7 +274,7 @@ TEST(Detection, advises_what_to_shrink_on_a_nearly_full_device) {
   EXPECT_EQ(findings[0].severity, FindingSeverity::kCritical);
   EXPECT_EQ(findings[1].saving_bytes, 512 * kMb);
   EXPECT_EQ(findings[1].next_step,
-            "Use mixed precision for these activations; or checkpoint unet.down.0 "
+            "Use mixed precision for these activations; or in training, checkpoint unet.down.0 "
             "(torch.utils.checkpoint); halving the batch saves about 2.0 GiB of activations");
 }
 

@@ -17,6 +17,7 @@ import torch
 from tests.causes import (
     controls,
     cycles,
+    evidence,
     forward_only,
     forward_only_controls,
     growing_models,
@@ -47,6 +48,7 @@ REGISTERED = (
     second_order,
     small_evaluations,
     cycles,
+    evidence,
 )
 CLEAN = {
     *controls.NAMES,

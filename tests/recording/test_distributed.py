@@ -11,6 +11,8 @@ import torch
 import torch.distributed as dist
 from tests.recording import sharded_program
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import plimsoll
@@ -60,6 +62,25 @@ def test_buckets_of_ddp_are_communication_or_the_gradients_themselves(tmp_path, 
         assert parameters <= most["communication"] <= 3 * parameters + 1024
     assert most["optimizer_scratch"] >= 256 * 256 * 4
     assert most["other"] < 1024
+
+
+@pytest.mark.usefixtures("gloo")
+def test_gradients_that_fsdp_has_not_reduced_are_gradients(tmp_path):
+    # The layers themselves are sharded: no module ends its call with gathered parameters.
+    mesh = init_device_mesh("cpu", (1,))
+    model = nn.Sequential(*[nn.Linear(256, 256, bias=False) for _ in range(4)])
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    with plimsoll.record(tmp_path / "run.plim"):
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        for _ in range(3):
+            model(torch.randn(8, 256)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    most = most_by_category(tmp_path / "run.plim")
+    assert most["activation_gradient"] < 256 * 256 * 4
+    assert most["gradient"] >= 4 * 256 * 256 * 4
 
 
 def test_shards_and_gathered_parameters_of_fsdp_are_parameters(tmp_path):

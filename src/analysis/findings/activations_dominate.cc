@@ -25,6 +25,8 @@ constexpr double kLeastInBlocks = 0.2;
 constexpr double kLeastSaving = 0.02;
 // A function that is not a forward is worth a checkpoint if it allocates this share.
 constexpr double kShareOfFunction = 0.5;
+// A forward without a graph needs its activations. They are of note once they are large.
+constexpr std::uint64_t kLeastOfForwardOnly = kLeastHabitBytes;
 
 // Returns true if the recording shows what was saved when backward began.
 bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
@@ -88,6 +90,7 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   } else {
     call.reset();
   }
+  blocks = without_single_operators(peak, blocks);
   if (blocks.size() < 2) return;
   const std::uint64_t held = sum_of(blocks, measure);
   // Checkpoints do not free what is allocated outside the layers.
@@ -201,7 +204,8 @@ void explain_activations(Peak& peak, Explanations& out) {
   const std::uint64_t gradients = is_alone || is_working ? 0 : both.bytes - activations.bytes;
   Explanation& explanation = is_alone ? activations : is_working ? working : both;
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfActivations, peak.bytes())) return;
+  const std::uint64_t least = peak.may_train() ? kLeastPeakBytes : kLeastOfForwardOnly;
+  if (bytes < least || !is_at_least(bytes, kShareOfActivations, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "activations_dominate";
   finding.title = (is_working      ? "Activations and temporaries of forward are "
@@ -225,6 +229,11 @@ void explain_activations(Peak& peak, Explanations& out) {
         (inside.empty() ? "" : ", of which " + inside + " creates " + bytes_text(of_inside)) + ".");
   }
   finding.next_step = smaller_batch(peak, explanation);
+  if (!peak.may_train()) {
+    finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
+    out.push_back(std::move(explanation));
+    return;
+  }
   const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");

@@ -171,6 +171,26 @@ LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks) {
   return left;
 }
 
+LayerRows without_single_operators(Peak& peak, const LayerRows& blocks) {
+  BlockOf block_of(peak, blocks);
+  using Operator = std::pair<model::StringId, model::StringId>;  // layer, name
+  std::map<std::uint32_t, std::set<Operator>> operators;         // by block
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (peak.category(allocation) != model::kActivation) return;
+    const model::Site& site = peak.site(allocation);
+    operators[block_of(allocation)].emplace(site.layer, site.op);
+  });
+  LayerRows left = blocks;
+  std::erase_if(left, [&](const LayerRow* block) {
+    const std::set<Operator>& made = operators[peak.layers().named(block->layer).value];
+    if (made.size() != 1) return false;
+    const auto& [layer, op] = *made.begin();
+    // Another layer's: one inside the block, whose forward may have failed.
+    return op != model::StringId{} && peak.trace().strings[layer] == block->layer;
+  });
+  return left;
+}
+
 LayerRows in_lists(const LayerRows& blocks) {
   LayerRows listed = blocks;
   std::erase_if(listed, [](const LayerRow* block) {

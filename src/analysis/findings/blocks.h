@@ -31,6 +31,9 @@ std::string blocks_text(const LayerRows& blocks, Measure measure);
 // Omits the layers that already run through torch.utils.checkpoint.
 LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks);
 
+// Omits the layers whose activations one operator makes (Dropout, a convolution): a checkpoint
+// would recompute it and save little.
+LayerRows without_single_operators(Peak& peak, const LayerRows& blocks);
 // Of these layers, those in a list of layers ("Net.blocks.3"), which are the ones that packages
 // checkpoint.
 LayerRows in_lists(const LayerRows& blocks);

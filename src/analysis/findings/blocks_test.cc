@@ -92,6 +92,25 @@ TEST(Blocks, a_layer_that_runs_through_checkpoint_is_not_advised_again) {
   EXPECT_EQ(found[0].saving_bytes, 0u);
 }
 
+TEST(Blocks, a_layer_of_one_operator_is_not_advised) {
+  for (const char* second : {"aten::dropout", "aten::relu"}) {
+    Case c = deep_model(4);
+    for (int i = 0; i < 24; ++i) {
+      for (const char* op : {"aten::dropout", second}) {
+        c.maker.alloc_reported(100 + static_cast<std::uint64_t>(i), 1000,
+                               {.layer = "Net.blocks." + std::to_string(i),
+                                .category = "activation",
+                                .phase = Phase::kForward,
+                                .op = op});
+      }
+    }
+    const auto found = c.run(explain_activations);
+    ASSERT_THAT(found, SizeIs(1));
+    const bool is_single = std::string_view(second) == "aten::dropout";
+    EXPECT_EQ(found[0].next_step == "Use a smaller batch.", is_single);
+  }
+}
+
 TEST(Blocks, the_advice_is_what_the_models_package_has) {
   const auto advice = [](const char* file, const char* function) {
     Case c = deep_model(4);

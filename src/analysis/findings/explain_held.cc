@@ -11,6 +11,8 @@
 
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
+#include "analysis/findings/unowned.h"
+#include "base/path_text.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
@@ -18,6 +20,12 @@ namespace {
 
 constexpr double kRetainedShareOfPeak = 0.15;
 constexpr double kRetainedWeight = 1.6;
+// A checkpoint that stays after it was loaded is a mistake: above Adam's state, which is twice as
+// large.
+constexpr double kLoadedWeight = 2.5;
+constexpr double kShareOfLoaded = 0.5;
+// A copy that is trained on its own is a model like the first: a fact.
+constexpr double kTrainedWeight = 1.0;
 // A copy contains almost all parameters; a smaller set is not one.
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
@@ -64,17 +72,48 @@ std::map<std::string_view, Model> models_of(const Peak& peak) {
   return models;
 }
 
+// What a copy of the model brings in addition to its parameters and buffers.
+struct Belongings {
+  std::set<std::string_view> models;  // names of the copies
+  std::uint64_t gradients = 0;
+  std::uint64_t optimizer_state = 0;
+
+  bool have(const Peak& peak, const PeakAllocation& allocation) const {
+    const std::string_view category = peak.category(allocation);
+    if (category != model::kGradient && category != model::kOptimizerState) return false;
+    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
+    return models.contains(model_name_of(name).name);
+  }
+};
+
+void add_belongings(const Peak& peak, Explanation& explanation, Belongings& belongings) {
+  if (belongings.models.empty()) return;
+  // A mistake of their own, which explain_unowned reports.
+  const std::vector<std::uint32_t> unowned = unowned_gradients(peak).parts;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!belongings.have(peak, allocation)) continue;
+    if (std::ranges::binary_search(unowned, part)) continue;
+    explanation.add(peak, part);
+    (peak.category(allocation) == model::kGradient ? belongings.gradients
+                                                   : belongings.optimizer_state) +=
+        allocation.size_bytes;
+  }
+}
+
 // Adds models of the same class with the same parameters, except the first by name, which has the
 // most gradients.
 void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
-               Explanation& explanation, std::vector<std::string>& names) {
+               Explanation& explanation, std::vector<std::string>& names, Belongings& belongings) {
   for (const auto& [name, model] : models) {
     const std::string_view kind = model_name_of(name).kind;
     const auto first = models.find(kind);
     if (name == kind || first == models.end() || first->second.sizes != model.sizes) continue;
     for (const std::uint32_t part : model.parts) explanation.add(peak, part);
     names.emplace_back(name);
+    belongings.models.insert(name);
   }
+  add_belongings(peak, explanation, belongings);
 }
 
 // The bytes of the tensors, converted to the model's dtype; 0 if they are not copies of the model.
@@ -150,6 +189,33 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
   }
 }
 
+// Of the copies, what torch.load or safetensors has read from a file.
+struct Loaded {
+  std::uint64_t bytes = 0;
+  std::string line;  // that loaded the most
+};
+
+Loaded loaded_of(const Peak& peak, const Explanation& explanation) {
+  constexpr std::array<std::string_view, 2> kFiles = {"torch/serialization.py",
+                                                      "safetensors/torch.py"};
+  Loaded loaded;
+  std::vector<std::uint32_t> parts;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const auto frames = peak.trace().stacks.frames(allocation.stack);
+    const bool is_read = std::ranges::any_of(frames, [&](model::FrameId id) {
+      const std::string_view file = peak.trace().strings[peak.trace().stacks.frame(id).file];
+      return std::ranges::any_of(
+          kFiles, [&](std::string_view name) { return base::ends_with_path(file, name); });
+    });
+    if (!is_read) continue;
+    loaded.bytes += allocation.size_bytes;
+    parts.push_back(part);
+  }
+  loaded.line = line_of_most(peak, parts).first;
+  return loaded;
+}
+
 // How much the peak falls if at most two tensors of this line and size are live: each is made only
 // after the second to last one before it has died.
 std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
@@ -190,7 +256,8 @@ void explain_copies(Peak& peak, Explanations& out) {
   const auto models = models_of(peak);
   Explanation explanation;
   std::vector<std::string> names;
-  add_twins(peak, models, explanation, names);
+  Belongings belongings;
+  add_twins(peak, models, explanation, names, belongings);
   const std::size_t twins = names.size();
   add_snapshots(peak, models, explanation, names);
   const bool has_snapshots = names.size() > twins;
@@ -199,8 +266,12 @@ void explain_copies(Peak& peak, Explanations& out) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  const Loaded loaded = loaded_of(peak, explanation);
+  const bool is_loaded = is_at_least(loaded.bytes, kShareOfLoaded, explanation.bytes);
   report::Finding& finding = explanation.finding;
-  explanation.weight = kRetainedWeight;
+  explanation.weight = is_loaded                        ? kLoadedWeight
+                       : belongings.optimizer_state > 0 ? kTrainedWeight
+                                                        : kRetainedWeight;
   finding.id = "model_copies";
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
@@ -211,16 +282,34 @@ void explain_copies(Peak& peak, Explanations& out) {
         "too.");
   }
   finding.evidence.push_back(bytes_text(of_line) + " of them are created at " + line + ".");
+  if (belongings.gradients + belongings.optimizer_state > 0) {
+    finding.evidence.push_back("With them come " + bytes_text(belongings.gradients) +
+                               " of gradients and " + bytes_text(belongings.optimizer_state) +
+                               " of optimizer state.");
+  }
   finding.next_step =
       "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "
       "snapshot, an average of the weights) to another device or to a file.";
+  if (belongings.gradients > 0 && belongings.optimizer_state == 0) {
+    finding.next_step =
+        "Call requires_grad_(False) on a copy that is not trained. " + finding.next_step;
+  }
+  if (is_loaded) {
+    finding.evidence.push_back(bytes_text(loaded.bytes) + " of them were loaded from a file at " +
+                               loaded.line + ", and are still live.");
+    finding.next_step =
+        "Free what " + loaded.line +
+        " loads when load_state_dict() has copied it: del it, or load it inside a function. Load "
+        "each file once.";
+  }
   const std::set<std::uint32_t> rows = [&] {
     std::set<std::uint32_t> lifetimes;
     for (const std::uint32_t part : explanation.parts) lifetimes.insert(peak.live()[part].lifetime);
     return lifetimes;
   }();
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-    return rows.contains(allocation.lifetime) ? allocation.born : allocation.died;
+    const bool is_of_copy = rows.contains(allocation.lifetime) || belongings.have(peak, allocation);
+    return is_of_copy ? allocation.born : allocation.died;
   });
   if (finding.saving_bytes > 0) {
     finding.next_step +=

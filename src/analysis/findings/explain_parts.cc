@@ -41,6 +41,9 @@ constexpr double kMostOfLayers = 0.6;
 constexpr double kWholePeak = 0.8;
 constexpr double kWeightOfWholePeak = 2.0;
 
+constexpr std::string_view kEachThroughCheckpoint =
+    ", each through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)";
+
 bool is_of_training(std::string_view category) {
   return category == model::kActivation || category == model::kActivationGradient ||
          category == model::kTemporaryCategory;
@@ -164,10 +167,10 @@ Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_l
     finding.evidence.push_back("These are for the loss, of the size of the logits that " + logits +
                                " makes.");
     finding.next_step = "Compute " + logits + " and the loss at " + line +
-                        " in chunks of the positions, each through "
-                        "torch.utils.checkpoint.checkpoint(…, use_reentrant=False), or with a "
-                        "fused linear cross entropy: the logits of all positions are then never "
-                        "stored together.";
+                        " in chunks of the positions" +
+                        (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
+                        ", or with a fused linear cross entropy: the logits of all positions are "
+                        "then never stored together.";
   }
   return explanation;
 }
@@ -231,6 +234,7 @@ void explain_line(Peak& peak, Explanations& out) {
     // The purpose of memory from before the recording is unknown.
     if (allocation.size_bytes < least || allocation.born == model::kNone) continue;
     if (is_of_model(peak.category(allocation))) continue;
+    if (peak.is_of_torch_optimizer(allocation)) continue;  // explain_optimizer has the advice
     places[Place{.line = peak.line(allocation).value}].add(peak, part);
     if (const Place place = function_of(peak, allocation); place.function != 0) {
       places[place].add(peak, part);
@@ -330,8 +334,8 @@ void explain_layer(Peak& peak, Explanations& out) {
   }
   finding.next_step = "Make " + (is_at_line ? "the tensors of " + line : path) +
                       " smaller, or run " + (is_at_line ? path : std::string("it")) +
-                      " in chunks of the batch, each through "
-                      "torch.utils.checkpoint.checkpoint(…, use_reentrant=False).";
+                      " in chunks of the batch" +
+                      (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") + ".";
   out.push_back(std::move(explanation));
 }
 

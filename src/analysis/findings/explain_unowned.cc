@@ -12,6 +12,7 @@
 #include "analysis/findings/owners.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
+#include "analysis/findings/unowned.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
@@ -53,17 +54,17 @@ std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
 
 }  // namespace
 
-void explain_unowned(Peak& peak, Explanations& out) {
+Unowned unowned_gradients(const Peak& peak) {
   const std::size_t backwards = peak.backward_begins().size();
-  if (backwards < kUnownedFewestBackwards) return;
+  if (backwards < kUnownedFewestBackwards) return {};
   const auto gradients = gradients_of(peak);
-  const auto cleared = std::ranges::count_if(gradients, [&](const auto& each) {
-    return is_at_least(each.second.made, kShareOfBackwards, backwards);
-  });
-  if (cleared == 0) return;
-  Explanation explanation;
-  std::map<std::string_view, std::uint64_t> bytes;
-  std::size_t fewest = backwards;
+  Unowned unowned;
+  unowned.fewest_backwards = backwards;
+  unowned.cleared =
+      static_cast<std::size_t>(std::ranges::count_if(gradients, [&](const auto& each) {
+        return is_at_least(each.second.made, kShareOfBackwards, backwards);
+      }));
+  if (unowned.cleared == 0) return {};
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.category(allocation) != model::kGradient) continue;
@@ -75,9 +76,20 @@ void explain_unowned(Peak& peak, Explanations& out) {
         !is_at_least(lived + 1, kShareOfBackwards, backwards)) {
       continue;
     }
+    unowned.parts.push_back(part);
+    unowned.fewest_backwards = std::min(unowned.fewest_backwards, lived);
+  }
+  return unowned;
+}
+
+void explain_unowned(Peak& peak, Explanations& out) {
+  const Unowned unowned = unowned_gradients(peak);
+  Explanation explanation;
+  std::map<std::string_view, std::uint64_t> bytes;
+  for (const std::uint32_t part : unowned.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
     explanation.add(peak, part);
-    bytes[name] += allocation.size_bytes;
-    fewest = std::min(fewest, lived);
+    bytes[peak.trace().strings[peak.tensor(allocation).name]] += allocation.size_bytes;
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kUnownedShareOfPeak, peak.bytes())) return;
@@ -91,11 +103,10 @@ void explain_unowned(Peak& peak, Explanations& out) {
   finding.evidence.push_back(bytes_text(owner.bytes) + " of them belong to " +
                              counted(owner.tensors, "parameter") +
                              (owner.path.empty() ? "" : " of " + owner.path) + ".");
-  finding.evidence.push_back("Each is made once and lives through " +
-                             counted(fewest, "later backward") +
-                             " or more, while the gradients of " +
-                             counted(static_cast<std::uint64_t>(cleared), "other parameter") +
-                             " are freed and made again. No optimizer has state for them.");
+  finding.evidence.push_back(
+      "Each is made once and lives through " + counted(unowned.fewest_backwards, "later backward") +
+      " or more, while the gradients of " + counted(unowned.cleared, "other parameter") +
+      " are freed and made again. No optimizer has state for them.");
   std::set<std::uint32_t> rows;
   for (const std::uint32_t part : explanation.parts) rows.insert(peak.live()[part].lifetime);
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {

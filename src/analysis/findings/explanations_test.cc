@@ -12,6 +12,7 @@ using model::Phase;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr auto kSaved = LifetimeFlags::kSavedForBackward;
@@ -288,6 +289,51 @@ TEST(Explanations, a_second_model_of_the_same_shapes_is_a_copy) {
   EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
 }
 
+TEST(Explanations, a_copy_counts_with_its_gradients_and_state) {
+  for (const bool is_trained : {false, true}) {
+    Case c;
+    std::uint64_t address = 0;
+    for (const std::string root : {"Net", "Net#2"}) {
+      const auto weight = c.maker.tensor(root + ".w");
+      const auto state = c.maker.tensor(root + ".w.exp_avg");
+      c.maker.alloc_reported(++address, 10 * kMib, {.category = "parameter", .tensor = weight});
+      c.maker.alloc_reported(++address, 10 * kMib,
+                             {.category = "gradient", .phase = Phase::kBackward, .tensor = weight});
+      if (!is_trained) continue;
+      c.maker.alloc_reported(
+          ++address, 20 * kMib,
+          {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = state});
+    }
+    const auto found = c.run(explain_copies);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].saving_bytes, (is_trained ? 40 : 20) * kMib);
+    EXPECT_THAT(found[0].evidence, Contains(HasSubstr("With them come 10.0 MiB of gradients")));
+    EXPECT_EQ(found[0].next_step.starts_with("Call requires_grad_(False)"), !is_trained);
+  }
+}
+
+TEST(Explanations, a_checkpoint_that_stays_comes_before_the_state_of_the_optimizer) {
+  Case c;
+  const auto loaded = c.maker.stack(
+      {{"/x/site-packages/torch/serialization.py", 1500, "load"}, {"/u/train.py", 14, "main"}});
+  std::uint64_t address = 0;
+  for (const std::string name : {"Net.a", "Net.b", "Net.c"}) {
+    const auto weight = c.maker.tensor(name);
+    const auto state = c.maker.tensor(name + ".exp_avg");
+    c.maker.alloc_reported(++address, 10 * kMib, {.category = "parameter", .tensor = weight});
+    c.maker.alloc_reported(++address, 10 * kMib,
+                           {.category = "other", .op = "aten::empty", .stack = loaded});
+    c.maker.alloc_reported(
+        ++address, 20 * kMib,
+        {.category = "optimizer_state", .phase = Phase::kOptimizer, .tensor = state});
+  }
+  const auto found = c.run(what_fills_the_peak);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].id, "model_copies");
+  EXPECT_THAT(found[0].next_step, HasSubstr("Free what /u/train.py:14 (main) loads"));
+  EXPECT_EQ(found[1].id, "optimizer_state_dominates");
+}
+
 TEST(Explanations, tensors_that_no_forward_uses_are_not_batches) {
   Case c;
   const auto stack = c.maker.stack({{"data.py", 5, "load"}});
@@ -355,7 +401,9 @@ TEST(Explanations, temporaries_of_a_foreach_optimizer_are_its_scratch) {
   Case c;
   c.maker.alloc_reported(1, 30 * kMib, {.category = "parameter"});
   for (std::uint64_t i = 0; i < 6; ++i) {
-    c.maker.alloc_reported(2 + i, 5 * kMib, {.category = "other", .phase = Phase::kOptimizer});
+    c.maker.alloc_reported(
+        2 + i, 5 * kMib,
+        {.category = "other", .phase = Phase::kOptimizer, .op = "aten::_foreach_sqrt"});
   }
   c.peak_phase = "optimizer";
   const auto found = c.run(explain_optimizer);
@@ -363,6 +411,37 @@ TEST(Explanations, temporaries_of_a_foreach_optimizer_are_its_scratch) {
   EXPECT_EQ(found[0].id, "optimizer_scratch");
   EXPECT_THAT(found[0].next_step, HasSubstr("foreach=False"));
   EXPECT_EQ(found[0].saving_bytes, 15 * kMib) << "one parameter at a time needs three of its size";
+}
+
+// The update of one parameter, by an optimizer of torch.optim or by the program's own.
+Case update_of_one(bool is_of_torch) {
+  Case c;
+  const auto stack =
+      c.maker.stack({{is_of_torch ? "/x/site-packages/torch/optim/rprop.py" : "/u/damped.py", 250,
+                      is_of_torch ? "_single_tensor_rprop" : "Damped.step"},
+                     {"/x/site-packages/torch/optim/optimizer.py", 530, "wrapper"},
+                     {"/u/train.py", 9, "main"}});
+  c.maker.alloc_reported(1, 30 * kMib, {.category = "parameter"});
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    c.maker.alloc_reported(2 + i, 10 * kMib,
+                           {.category = "optimizer_scratch",
+                            .phase = Phase::kOptimizer,
+                            .op = "aten::sign",
+                            .stack = stack});
+  }
+  c.peak_phase = "optimizer";
+  return c;
+}
+
+TEST(Explanations, an_optimizer_without_foreach_is_not_told_to_do_without_it) {
+  for (const bool is_of_torch : {true, false}) {
+    const auto found = update_of_one(is_of_torch).run(explain_optimizer);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_THAT(found[0].next_step, Not(HasSubstr("foreach")));
+    EXPECT_THAT(found[0].next_step, HasSubstr(is_of_torch ? "fused=True" : "/u/damped.py:250"));
+    EXPECT_EQ(found[0].saving_bytes, 0u);
+    EXPECT_THAT(update_of_one(is_of_torch).run(explain_line), SizeIs(is_of_torch ? 0 : 1));
+  }
 }
 
 TEST(Explanations, a_peak_that_no_training_step_reaches_is_reported_with_the_excess) {

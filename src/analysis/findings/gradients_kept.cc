@@ -1,5 +1,6 @@
 // gradients_kept: the gradients of one step are still allocated while the next one's forward runs.
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
+#include "analysis/findings/unowned.h"
 #include "model/categories.h"
 #include "model/steps.h"
 
@@ -22,12 +24,13 @@ constexpr std::size_t kKeptGradientsFewestBackwards = 4;
 
 // The smallest number of gradient bytes live at the beginning of any backward but the first. It is
 // 0 with gradient accumulation, because each round begins without gradients.
-std::uint64_t least_kept(const Peak& peak) {
+std::uint64_t least_kept(const Peak& peak, const std::set<std::uint32_t>& unowned) {
   const model::Trace& trace = peak.trace();
   const auto& begins = peak.backward_begins();
   if (begins.size() < kKeptGradientsFewestBackwards) return 0;
   const auto bytes = held_at(begins, trace, peak.device().trace, [&](std::size_t row) {
-    return trace.strings[trace.category(peak.device().trace, row)] == model::kGradient;
+    return trace.strings[trace.category(peak.device().trace, row)] == model::kGradient &&
+           !unowned.contains(static_cast<std::uint32_t>(row));
   });
   return *std::min_element(bytes.begin() + 1, bytes.end());
 }
@@ -46,7 +49,11 @@ std::uint32_t last_step(const Peak& peak) {
 void explain_gradients(Peak& peak, Explanations& out) {
   if (peak.point().phase == "optimizer") return;
   const auto& begins = peak.backward_begins();
-  const std::uint64_t kept = least_kept(peak);
+  std::set<std::uint32_t> unowned;  // lifetimes; explain_unowned reports them
+  for (const std::uint32_t part : unowned_gradients(peak).parts) {
+    unowned.insert(peak.live()[part].lifetime);
+  }
+  const std::uint64_t kept = least_kept(peak, unowned);
   const auto next = std::ranges::upper_bound(begins, peak.event());
   const bool is_in_backward = peak.point().phase == "backward" && next != begins.begin();
   // The optimizer has already used these gradients: no backward adds to them intentionally.
@@ -57,6 +64,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.category(allocation) != model::kGradient) continue;
+    if (unowned.contains(allocation.lifetime)) continue;
     if (allocation.born < before) explanation.add(peak, part);
   }
   const std::uint64_t bytes = explanation.bytes;
@@ -74,6 +82,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
           : "They are live at the peak, in forward, after the optimizer step that used them.");
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
     if (peak.category(allocation) != model::kGradient) return allocation.died;
+    if (unowned.contains(allocation.lifetime)) return allocation.died;
     return peak.death_after_step(allocation);
   });
   // Without marked steps it is unknown how long the gradients are needed: this is an upper bound.

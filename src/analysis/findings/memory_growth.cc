@@ -11,6 +11,7 @@
 #include "base/growth_rule.h"
 #include "base/path_text.h"
 #include "base/units.h"
+#include "model/categories.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
 
@@ -20,6 +21,8 @@ namespace {
 // If growth accounts for this share of the live memory at the end, the run will run out of memory.
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kGrowthLinesNamed = 4;
+// Of the graphs that grow: tensors of backward. Those of a plain backward are freed with its graph.
+constexpr double kShareOfBackwardGraph = 0.1;
 
 using GrowthRows = std::vector<report::GrowthRow>;
 
@@ -139,6 +142,24 @@ bool is_in_autograd_function(const Facts& facts, const std::string& line) {
   return false;
 }
 
+// What a step leaves behind of a backward's graph, if its forward's graph grows as well; else 0.
+double rate_of_backward_graph(const Facts& facts, const DeviceFacts& device) {
+  double forward = 0, backward = 0;
+  for (const report::GrowthRow& row : facts.report.tables.growth_by_category) {
+    if (row.device != device.report.device || !row.is_certain) continue;
+    if (row.key == model::kActivation) forward = row.bytes_per_step;
+    if (row.key == model::kActivationGradient) backward = row.bytes_per_step;
+  }
+  return forward > 0 && backward >= kShareOfBackwardGraph * (forward + backward) ? backward : 0;
+}
+
+std::string create_graph_text(const report::GrowthRow& first) {
+  return "Pass create_graph=True only if you differentiate through the gradient. A .grad with a "
+         "graph is never freed with its parameter: set it to None after use (zero_grad(), also for "
+         "copies of the model), or call torch.autograd.grad instead of backward. Of what " +
+         first.key + " collects, keep only .detach().";
+}
+
 std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows) {
   const report::GrowthRow& first = rows.front();
   Retained retained = retained_in(growing_category(facts.report.tables, device.report.device));
@@ -154,7 +175,9 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
            "Otherwise: " +
            text;
   }
-  return text;
+  const bool is_of_backward =
+      retained == Retained::kGraphs && rate_of_backward_graph(facts, device) > 0;
+  return is_of_backward ? create_graph_text(first) : text;
 }
 
 // The saving if the program bounds the tensor's length. While torch.cat runs, its result and the
@@ -206,6 +229,11 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
     add_kind("category", tables.growth_by_category, device.report.device, finding);
   }
   add_kind("layer", tables.growth_by_layer, device.report.device, finding);
+  if (const double rate = rate_of_backward_graph(facts, device); rate > 0) {
+    finding.evidence.push_back(rate_text(rate) +
+                               " are tensors that backward makes: create_graph=True keeps them, "
+                               "and the graph behind them.");
+  }
   finding.evidence.push_back(steps_text(first));
   finding.next_step =
       first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)

@@ -212,7 +212,12 @@ void explain_state(const Peak& peak, Explanations& out) {
       " it over your devices (FSDP, ZeRO), or use an optimizer with less state (Adafactor, SGD).";
   if (state.float32_bytes > 0) {
     finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
-    finding.saving_bytes = state.float32_bytes / 4 * 3;
+    // Where the peak is without any state limits the saving.
+    const std::uint64_t most = peak.saving([&](const PeakAllocation& allocation) {
+      const bool is_state = peak.category(allocation) == model::kOptimizerState;
+      return is_state ? allocation.born : allocation.died;
+    });
+    finding.saving_bytes = std::min(state.float32_bytes / 4 * 3, most);
     finding.next_step = "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao): that saves " +
                         bytes_text(finding.saving_bytes) +
                         ". Or shard it over your devices (FSDP, ZeRO).";
@@ -235,6 +240,34 @@ bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
          !is_of_lbfgs(peak.trace(), allocation.stack);  // it has no foreach implementation
 }
 
+bool is_of_foreach(const Peak& peak, const PeakAllocation& allocation) {
+  const auto& strings = peak.trace().strings;
+  if (strings[peak.site(allocation).op].starts_with("aten::_foreach_")) return true;
+  const auto frames = peak.trace().stacks.frames(allocation.stack);
+  return std::ranges::any_of(frames, [&](model::FrameId id) {
+    return strings[peak.trace().stacks.frame(id).function].starts_with("_multi_tensor_");
+  });
+}
+
+// For an optimizer that updates one parameter after the other, or is the program's own.
+void advise_update(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
+  const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  finding.evidence.push_back(counted(explanation.parts.size(), "temporary tensor") +
+                             " are live simultaneously: " + parts_text(peak, explanation.parts) +
+                             ".");
+  const PeakAllocation& first = peak.live()[explanation.parts.front()];
+  if (peak.is_of_torch_optimizer(first) || !is_named(line)) {
+    finding.next_step =
+        "The update of one parameter needs them: pass fused=True to the optimizer if there is a "
+        "fused kernel, or split the largest parameter.";
+    return;
+  }
+  finding.evidence.push_back(bytes_text(of_line) + " of them are made at " + line + ".");
+  finding.next_step = "Compute the update at " + line +
+                      " in place (mul_, add_, out=), one parameter at a time, and delete each "
+                      "temporary (del) after its last use.";
+}
+
 void explain_scratch(const Peak& peak, Explanations& out) {
   Explanation explanation;
   std::uint64_t largest = 0;
@@ -252,6 +285,14 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   finding.id = "optimizer_scratch";
   finding.title = "What the optimizer allocates within its step is " + share_text(peak, bytes) +
                   ": " + bytes_text(bytes) + " of " + bytes_text(peak.bytes());
+  const bool is_foreach = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
+    return is_of_foreach(peak, peak.live()[part]);
+  });
+  if (!is_foreach) {
+    advise_update(peak, explanation, finding);
+    out.push_back(std::move(explanation));
+    return;
+  }
   finding.evidence.push_back(
       counted(explanation.parts.size(), "temporary tensor") +
       " are live simultaneously: the foreach implementation updates all parameters together.");

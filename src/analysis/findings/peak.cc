@@ -10,6 +10,7 @@
 #include "analysis/backwards.h"
 #include "analysis/findings/backward_ends.h"
 #include "analysis/findings/live.h"
+#include "analysis/findings/text.h"
 #include "base/growth_rule.h"
 #include "base/path_text.h"
 #include "model/categories.h"
@@ -25,6 +26,8 @@ using model::kNone;
 constexpr double kMostUnexplained = 0.05;
 
 constexpr std::size_t kFollowersAsked = 8;
+
+constexpr double kShareOfGraph = 0.5;
 
 // Whether a backward uses the forward around the peak. The forward may begin with tensors that it
 // does not keep, so the calls after the peak decide: an evaluation makes the same calls as the
@@ -77,6 +80,38 @@ bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
   return true;
 }
 
+// Whether a graph may wait for a backward when the recording ends: half of what forwards made is
+// then still live. What a forward without a graph makes is freed, except for its outputs.
+bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  std::uint64_t made = 0, live = 0;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::string_view category = facts.trace.strings[facts.trace.category(device.trace, row)];
+    if (category != model::kActivation) continue;
+    const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row);
+    made += size;
+    if (model::death(lifetimes, row, model::held(device.trace)) == kNone) live += size;
+  }
+  return made > 0 && is_at_least(live, kShareOfGraph, made);
+}
+
+// A forward that ran out of memory may be the first one of a training.
+bool may_train(const Facts& facts, const DeviceFacts& device) {
+  const model::Trace& trace = facts.trace;
+  if (trace.has_inferred_roles) return true;
+  for (std::size_t row = 0; row < trace.marks.size(); ++row) {
+    if (trace.marks[row].kind == model::MarkKind::kBackwardBegin) return true;
+  }
+  for (std::uint32_t id = 0; id < trace.sites.size(); ++id) {
+    const model::Phase phase = trace.sites[model::SiteId{id}].phase;
+    if (phase == model::Phase::kBackward || phase == model::Phase::kOptimizer) return true;
+  }
+  const auto has_failed = [](const report::DeviceReport& each) {
+    return !each.oom_details.empty();
+  };
+  return std::ranges::any_of(facts.report.devices, has_failed) || may_await_backward(facts, device);
+}
+
 std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t device) {
   std::unordered_set<std::string> lines;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
@@ -127,6 +162,7 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       begins_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
       ends_(findings::backward_ends(facts.trace, device.trace)),
       steps_(marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
+      may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
   const auto held = model::held(device.trace);
@@ -152,6 +188,18 @@ bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
     const model::Frame& frame = trace().stacks.frame(id);
     return base::ends_with_path(trace().strings[frame.file], "torch/optim/optimizer.py");
   });
+}
+
+bool Peak::is_of_torch_optimizer(const PeakAllocation& allocation) const {
+  if (!is_of_optimizer(allocation) || !has_line(allocation)) return false;
+  const model::FrameId line = facts_->lines.frame(allocation.stack);
+  for (const model::FrameId id : trace().stacks.frames(allocation.stack)) {
+    if (id == line) return false;
+    const std::string_view file = trace().strings[trace().stacks.frame(id).file];
+    const bool is_base = base::ends_with_path(file, "torch/optim/optimizer.py");
+    if (!is_base && file.find("torch/optim/") != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 bool Peak::meets_backward(const PeakAllocation& allocation) const {

@@ -70,6 +70,8 @@ class Peak {
   }
   // Whether it was allocated inside an optimizer's step.
   bool is_of_optimizer(const PeakAllocation& allocation) const;
+  // Whether an optimizer of torch.optim makes it, and not one of the program.
+  bool is_of_torch_optimizer(const PeakAllocation& allocation) const;
   model::Layers& layers() { return layers_; }
   model::LayerId layer(const PeakAllocation& allocation) {
     return layers_.of(device_->trace, allocation.lifetime);
@@ -80,6 +82,9 @@ class Peak {
   const std::vector<std::uint32_t>& backward_ends() const { return ends_; }
   // Whether a backward begins while the allocation is live.
   bool meets_backward(const PeakAllocation& allocation) const;
+  // False if no backward ran and none can follow: advice for training does not apply. Snapshots do
+  // not show it.
+  bool may_train() const { return may_train_; }
   // Whether the peak lies in a backward, or in a forward whose activations a backward uses.
   bool is_in_training() const { return is_in_training_; }
 
@@ -117,6 +122,7 @@ class Peak {
   std::uint32_t event_ = 0;
   std::vector<PeakAllocation> live_;
   std::vector<std::uint32_t> begins_, ends_, steps_;
+  bool may_train_ = true;
   bool is_in_training_ = false;
   model::Layers layers_;
 };

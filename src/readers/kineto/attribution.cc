@@ -4,6 +4,7 @@
 #include <charconv>
 #include <tuple>
 
+#include "model/user_line.h"
 #include "readers/kineto/diagnostics.h"
 
 namespace plimsoll::readers::kineto {
@@ -30,6 +31,10 @@ PythonName parse_python_name(std::string_view text) {
   return {{}, text, 0};  // "<built-in method linear>": no Python line
 }
 
+bool is_start_of_profiler(std::string_view name) {
+  return name.ends_with(": _start_trace") && name.starts_with("torch/autograd/profiler.py(");
+}
+
 // Dispatched operators are named "library::name", or are nodes of the autograd graph.
 bool is_dispatched(std::string_view name) {
   return name.find("::") != std::string_view::npos ||
@@ -51,6 +56,7 @@ Attribution::Attribution(const Recording& recording, model::TraceBuilder& builde
 
 Result<std::vector<Place>> Attribution::run(base::Progress& progress) {
   find_python_threads();
+  find_beginning();
   find_forward_operators();
   std::vector<TimePoint> points;
   for (std::uint32_t row = 0; row < recording_.events.size(); ++row) {
@@ -102,6 +108,17 @@ void Attribution::find_python_threads() {
   if (candidates.size() == 1) only_python_thread_ = candidates.front();
 }
 
+// torch.profiler adds the calls that are open when it begins, the last of them its own.
+void Attribution::find_beginning() {
+  const Span* first = nullptr;
+  for (const Span& span : recording_.spans) {
+    if (span.kind != SpanKind::kPython || !is_start_of_profiler(recording_.names[span.name]))
+      continue;
+    if (first == nullptr || span.begin_ns < first->begin_ns) first = &span;
+  }
+  if (first != nullptr) profiling_begins_ns_ = first->begin_ns;
+}
+
 void Attribution::find_forward_operators() {
   const auto& spans = recording_.spans;
   for (std::uint32_t row = 0; row < spans.size(); ++row) {
@@ -147,7 +164,7 @@ void Attribution::place_own(const TimePoint& point, const Enclosing& enclosing) 
   if (forward != nullptr && !has_python_in_node) {
     add_operator_frames(enclosing);
     borrow(point, forward);
-  } else if (!add_frames(enclosing) && !has_python_[point.thread.index()] &&
+  } else if (!add_frames(enclosing, place.op) && !has_python_[point.thread.index()] &&
              only_python_thread_ != ThreadId{}) {
     borrow(point, nullptr);
   } else if (!frames_.empty()) {
@@ -171,14 +188,16 @@ void Attribution::place_loan(const TimePoint& point, const Enclosing& enclosing)
   Place& place = places_[loan.event];
   const auto own = loan_frames_.begin() + loan.first_frame;
   frames_.assign(own, own + loan.frame_count);
-  const bool found = add_python_frames(enclosing);
+  const model::StringId of_forward = operator_of(enclosing);
+  const bool found =
+      add_python_frames(enclosing, of_forward == model::StringId{} ? place.op : of_forward);
   if (loan.is_forward) place.layer = layer_of(enclosing);  // the node's own thread has no layer
   if (found) diagnostics_.add(loan.is_forward ? kChargedToForward : kPythonOfOtherThread);
   if (!frames_.empty()) place.stack = builder_.stacks().intern_stack(frames_);
 }
 
 // Python calls and operators, merged by their start times.
-bool Attribution::add_frames(const Enclosing& enclosing) {
+bool Attribution::add_frames(const Enclosing& enclosing, model::StringId op) {
   const auto& spans = recording_.spans;
   std::size_t python = enclosing.python.size();
   std::size_t operators = enclosing.operators.size();
@@ -194,16 +213,43 @@ bool Attribution::add_frames(const Enclosing& enclosing) {
         spans[is_operator ? enclosing.operators[--operators] : enclosing.python[--python]];
     if (span.kind == SpanKind::kModule) continue;
     found_python = found_python || span.kind == SpanKind::kPython;
-    frames_.push_back(frame_of(span.name));
+    add_python_frame(span, op);
   }
-  return found_python || add_python_frames(enclosing);
+  return found_python || add_python_frames(enclosing, op);
 }
 
-bool Attribution::add_python_frames(const Enclosing& enclosing) {
+// A call that was open when profiling began has no line. The operator distinguishes what its
+// innermost function makes.
+void Attribution::add_python_frame(const Span& span, model::StringId op) {
+  const model::FrameId id = frame_of(span.name);
+  if (!was_open(span)) return frames_.push_back(id);
+  const model::StackTable& stacks = builder_.stacks();
+  const auto is_of_program = [&](model::FrameId each) {
+    const auto origin = model::origin_of(builder_.strings()[stacks.frame(each).file]);
+    return origin == model::FrameOrigin::kUser || origin == model::FrameOrigin::kLibrary;
+  };
+  const bool is_innermost = is_of_program(id) && std::ranges::none_of(frames_, is_of_program);
+  if (is_innermost) diagnostics_.add(kOpenFunctions);
+  const model::StringId named = is_innermost ? op : model::StringId{};
+  const auto [open, is_new] = open_frames_.try_emplace({span.name.index(), named.index()});
+  if (is_new) {
+    model::Frame frame = stacks.frame(id);
+    frame.line = model::kUnknownLine;
+    if (named != model::StringId{}) {
+      const std::string function(builder_.strings()[frame.function]);
+      frame.function =
+          builder_.strings().intern(function + ": " + std::string(builder_.strings()[named]));
+    }
+    open->second = builder_.stacks().intern_frame(frame);
+  }
+  frames_.push_back(open->second);
+}
+
+bool Attribution::add_python_frames(const Enclosing& enclosing, model::StringId op) {
   const std::size_t before = frames_.size();
   for (auto row = enclosing.python.rbegin(); row != enclosing.python.rend(); ++row) {
     const Span& span = recording_.spans[*row];
-    if (span.kind == SpanKind::kPython) frames_.push_back(frame_of(span.name));
+    if (span.kind == SpanKind::kPython) add_python_frame(span, op);
   }
   if (frames_.size() > before) return true;
   for (auto row = enclosing.operators.rbegin(); row != enclosing.operators.rend(); ++row) {

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/diagnostics.h"
@@ -40,6 +43,11 @@ class Attribution {
   };
 
   void find_python_threads();
+  void find_beginning();
+  // Whether the call was open when profiling began: its line is the one that ran then.
+  bool was_open(const Span& span) const {
+    return span.kind == SpanKind::kPython && span.begin_ns <= profiling_begins_ns_;
+  }
   void find_forward_operators();
   // Calls place(time, enclosing) for each point in time, within the limits.
   template <typename PlaceOne>
@@ -51,10 +59,11 @@ class Attribution {
   const Span* forward_of(const Span& backward) const;
 
   // These append to frames_, innermost first, and return whether there were any Python frames.
-  bool add_frames(const Enclosing& enclosing);
-  bool add_python_frames(const Enclosing& enclosing);
+  bool add_frames(const Enclosing& enclosing, model::StringId op);
+  bool add_python_frames(const Enclosing& enclosing, model::StringId op);
   void add_operator_frames(const Enclosing& enclosing);
   void add_call_stack(NameId call_stack);
+  void add_python_frame(const Span& span, model::StringId op);
   model::FrameId frame_of(NameId name);
   model::FrameId frame_of(std::string_view text);
   model::StringId operator_of(const Enclosing& enclosing);
@@ -65,12 +74,14 @@ class Attribution {
   base::Diagnostics& diagnostics_;
   std::uint64_t memory_limit_;
   SpanIndex index_;
-  std::vector<bool> has_python_;        // by thread
+  std::vector<bool> has_python_;  // by thread
+  std::int64_t profiling_begins_ns_ = std::numeric_limits<std::int64_t>::min();
   ThreadId only_python_thread_;         // 0: there is none, or there are several
   std::vector<std::uint32_t> forward_;  // span rows of forward operators by (sequence, begin)
   std::vector<Place> places_;
   std::vector<model::FrameId> frame_ids_;  // by name; 0: not created yet
   std::vector<bool> frame_is_made_;
+  std::map<std::pair<std::size_t, std::size_t>, model::FrameId> open_frames_;  // by name, operator
   std::vector<model::FrameId> frames_;
   std::vector<model::FrameId> loan_frames_;
   std::vector<Loan> loans_;

@@ -58,6 +58,10 @@ inline constexpr base::DiagnosticKind kFunctionLines{
     "function_lines", base::Severity::kInfo,
     "torch.profiler records the line where a Python function begins, not the line that was "
     "running: each allocation is attributed to its function. A memory snapshot has the line."};
+inline constexpr base::DiagnosticKind kOpenFunctions{
+    "open_functions", base::Severity::kInfo,
+    "A Python function that was running when profiling began has no line: for it, torch.profiler "
+    "records the line that started the profiler. Its operators are named instead."};
 inline constexpr base::DiagnosticKind kChargedToForward{
     "charged_to_forward", base::Severity::kInfo,
     "Allocations of the backward pass have the Python stack and the module of the forward operator "

@@ -57,7 +57,10 @@ std::string describe(const model::Trace& trace) {
       for (const model::FrameId id : trace.stacks.frames(event.stack)) {
         const model::Frame& frame = trace.stacks.frame(id);
         out << " | " << trace.strings[frame.file];
-        if (frame.line != 0) out << ":" << frame.line << " ";
+        if (frame.line == model::kUnknownLine)
+          out << ":? ";
+        else if (frame.line != 0)
+          out << ":" << frame.line << " ";
         out << trace.strings[frame.function];
       }
       if (event.op != model::StringId{}) out << " op=" << trace.strings[event.op];
@@ -111,6 +114,26 @@ TEST(KinetoReader, an_allocation_has_its_enclosing_stack_operator_and_module) {
             " op=aten::linear layer=Net_0.Linear_3\n"
             "  free_requested 512 @200000\n"
             "  free_completed 512 @200000\n");
+}
+
+TEST(KinetoReader, a_function_open_when_profiling_began_has_no_line_but_the_operator) {
+  const std::string step = trace_of(
+      span("python_function", "train.py(30): <module>", 0, 100) + "," +
+      span("python_function", "train.py(15): train", 1, 98) + "," +
+      span("python_function", "torch/profiler/profiler.py(1227): step", 2, 3) + "," +
+      span("python_function", "torch/autograd/profiler.py(414): _start_trace", 3, 1) + "," +
+      span("cpu_op", "aten::linear", 12, 20) + "," + cuda("14.125", 512, 100, 1536, 4096) + "," +
+      span("python_function", "model.py(4): loss", 40, 20) + "," +
+      span("cpu_op", "aten::mean", 42, 10) + "," + cuda("45", 512, 612, 2048, 4096));
+  const Outcome outcome = read(step);
+  EXPECT_EQ(
+      describe(outcome),
+      "cuda:0\n"
+      "  alloc 512 @14125 | aten::linear | train.py:? train: aten::linear | train.py:? <module>"
+      " op=aten::linear\n"
+      "  alloc 512 @45000 | aten::mean | model.py:4 loss | train.py:? train | train.py:? <module>"
+      " op=aten::mean\n");
+  EXPECT_EQ(outcome.count(kOpenFunctions), 1u);
 }
 
 TEST(KinetoReader, any_chunking_gives_the_same_trace) {

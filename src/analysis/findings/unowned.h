@@ -1,0 +1,20 @@
+// Gradients that no optimizer clears.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+
+namespace plimsoll::analysis::findings {
+
+struct Unowned {
+  std::vector<std::uint32_t> parts;  // rows of Peak::live()
+  std::size_t fewest_backwards = 0;  // that one of them lives through
+  std::size_t cleared = 0;           // parameters whose gradients are freed and made again
+};
+
+Unowned unowned_gradients(const Peak& peak);
+
+}  // namespace plimsoll::analysis::findings
