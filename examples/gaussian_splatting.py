@@ -341,12 +341,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("-s", "--scene_path", type=Path, help="binary PPM picture to fit (a built-in one)")
-    add(
-        "-c",
-        "--checkpoint_path",
-        type=Path,
-        help="a checkpoint, or a folder of them, to start from",
-    )
+    add("-c", "--checkpoint_path", type=Path,
+        help="a checkpoint, or a folder of them, to start from")  # fmt: skip
     add("-i", "--iterations", "--steps", type=int, default=300, help="optimizer steps (300)")
     add("-r", "--regularization", choices=("none", "density"), default="none")
     add("--high_poly", type=boolean, nargs="?", const=True, default=False,
@@ -381,10 +377,12 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.size % TILE:
         parser.error(f"--size {args.size} is no multiple of {TILE}")
+    for path in (args.scene_path, args.checkpoint_path):
+        if path is not None and not path.exists():
+            parser.error(f"{path}: there is no such file")
     if args.output_dir is None:
-        args.output_dir = Path("output") / (
-            "ship" if args.scene_path is None else args.scene_path.stem
-        )
+        name = "ship" if args.scene_path is None else args.scene_path.stem
+        args.output_dir = Path("output") / name
     return args
 
 

@@ -244,6 +244,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.width % args.heads:
         parser.error(f"--width {args.width} is no multiple of --heads {args.heads}")
+    if not args.text.is_file():
+        parser.error(f"{args.text}: there is no such file")
     return args
 
 

@@ -92,6 +92,10 @@ struct HostMemory {
   std::optional<std::uint64_t> total_bytes;  // of the same
   // CPU time of this process since the previous sample; 100 is one core.
   std::optional<double> cpu_percent;
+  // Workers of a DataLoader or of multiprocessing, and the memory that only they have: what they
+  // share with this process is part of rss_bytes.
+  std::uint64_t worker_count = 0;
+  std::optional<std::uint64_t> workers_bytes;  // absent without workers
 };
 
 struct MemorySample {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,8 +24,13 @@ namespace plimsoll {
 using ProgressCallback =
     std::function<bool(std::string_view stage, std::uint64_t done, std::uint64_t total)>;
 
+// Pseudonyms of names, each with the text that it replaces.
+using NameMap = std::map<std::string, std::string>;
+
 struct OpenOptions {
   ProgressCallback progress;
+  // Not null: replaces paths, names and the command line by pseudonyms, and stores them here.
+  NameMap* pseudonyms = nullptr;
 };
 
 // What to analyze. Asking never changes what was read from the file.

@@ -80,6 +80,7 @@ void Detector::remember(const MemorySample& sample) {
   for (const DeviceMemory& device : sample.devices) remember_device(sample, device);
   host_ = sample.host;
   if (host_.rss_bytes) host_rss_.add(iteration_, signed_bytes(*host_.rss_bytes));
+  if (host_.workers_bytes) workers_.add(iteration_, signed_bytes(*host_.workers_bytes));
   if (!sample.loss) return;
   losses_.push_back(*sample.loss);
   if (losses_.size() > kLosses) losses_.pop_front();
@@ -156,6 +157,7 @@ std::vector<MemoryAlert> Detector::observe(const MemorySample& sample, const Sur
     }
   }
   lasting.host_growth(host_rss_, cpu());
+  if (host_.workers_bytes) lasting.worker_growth(workers_);
 
   std::vector<MemoryAlert> alerts = crossed_thresholds(sample);
   std::ranges::sort(of_now, is_more_severe);
@@ -201,6 +203,7 @@ std::vector<MemoryAlert> Detector::findings() const {
     rules.growth(device, history);
   }
   rules.host_growth(host_rss_, cpu());
+  rules.worker_growth(workers_);
   for (const auto& [key, suspicion] : worst_) found.push_back(suspicion);
   std::ranges::sort(found, is_more_severe);
   std::vector<MemoryAlert> alerts;

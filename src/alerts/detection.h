@@ -142,6 +142,7 @@ class Detector {
   std::int64_t iteration_ = 0;
   std::map<std::string, DeviceHistory> devices_;
   Series host_rss_;
+  Series workers_;
   HostMemory host_;
   std::deque<double> losses_;  // the newest ones
   JumpCounts jumps_;

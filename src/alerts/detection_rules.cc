@@ -166,7 +166,10 @@ void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) c
                 sample::bytes_text(*host.total_bytes) + " in use (" +
                 sample::percent_text(percent) + ")";
   if (host.rss_bytes) {
-    alert.evidence.push_back("This process has " + sample::bytes_text(*host.rss_bytes) + " of it");
+    alert.evidence.push_back(
+        "This process has " + sample::bytes_text(*host.rss_bytes) + " of it" +
+        (host.workers_bytes ? ", and its workers alone " + sample::bytes_text(*host.workers_bytes)
+                            : std::string()));
   }
   alert.next_step =
       "Run plimsoll top to see the rest: DataLoader workers, shared memory, other processes";

@@ -48,6 +48,7 @@ struct Rules {
   void growth(const std::string& device, const DeviceHistory& history,
               const Survivors& survivors) const;
   void host_growth(const Series& rss, const DeviceHistory* cpu) const;
+  void worker_growth(const Series& workers) const;
 
   // Conditions of the newest sample only.
   void fragmentation(const std::string& device, const DeviceHistory& history) const;

@@ -183,6 +183,26 @@ TEST(Detection, reports_the_host_only_if_tensors_do_not_explain_it) {
   EXPECT_EQ(tensors[0].subject, "input");
 }
 
+TEST(Detection, reports_workers_that_grow_and_not_those_that_are_restarted) {
+  const auto found = [](const std::function<std::uint64_t(std::uint64_t)>& of_workers) {
+    return run(60,
+               [&](MemorySample& sample, DeviceMemory&, std::uint64_t i) {
+                 sample.host.total_bytes.reset();
+                 sample.host.worker_count = 4;
+                 sample.host.workers_bytes = of_workers(i);
+               })
+        .detector.findings();
+  };
+  const auto leak = found([](std::uint64_t i) { return 400 * kMb + i * 4 * kMb; });
+  ASSERT_THAT(ids(leak), ElementsAre("memory_growth"));
+  EXPECT_EQ(leak[0].device, "host");
+  EXPECT_EQ(leak[0].subject, "workers");
+  EXPECT_THAT(leak[0].title, HasSubstr("Memory of workers on host keeps growing: 176.0 MiB more"));
+  EXPECT_THAT(leak[0].title, HasSubstr(", 409.6 KiB per iteration"));
+  EXPECT_THAT(found([](std::uint64_t i) { return 400 * kMb + (i % 15) * 20 * kMb; }), IsEmpty());
+  EXPECT_THAT(found([](std::uint64_t i) { return 40 * kMb + i * kMb; }), IsEmpty());  // < 64 MiB
+}
+
 TEST(Detection, finds_growing_peaks_without_retained_memory) {
   const auto found = [](std::uint64_t of_live) {
     return run(60,

@@ -17,7 +17,7 @@ struct GrowthWords {
   const char* next_step;
 };
 
-constexpr std::array<GrowthWords, 11> kGrowthWords = {{
+constexpr std::array<GrowthWords, 12> kGrowthWords = {{
     {"activation", "activations_stay", "activations",
      "Something retains the graphs of earlier iterations: append loss.item() or x.detach() to "
      "lists and running sums, not the tensors themselves"},
@@ -44,6 +44,10 @@ constexpr std::array<GrowthWords, 11> kGrowthWords = {{
      "Each iteration needs more than the ones before: look for inputs that get longer, batches "
      "that "
      "get larger, or work that grows with the model (densification)"},
+    {"workers", "memory_growth", "memory of workers",
+     "Each worker retains what its dataset caches, and copies the pages of Python objects that it "
+     "reads: bound the caches of the dataset, keep its data in arrays or tensors instead of lists "
+     "of Python objects, or leave out persistent_workers=True"},
     {"", "memory_growth", "memory",
      "Log with profile_tensors on to see which category grows, or record with plimsoll run to see "
      "which line"},
@@ -197,7 +201,8 @@ MemoryAlert& Rules::suspect_growth(const std::string& device, const std::string&
   alert.title = capital(what) + " on " + device + " keep growing: " + sample::bytes_text(grown) +
                 " more " + span_text(trend, options.step) + ", " +
                 sample::bytes_text(trend.per_iteration) + " per " + options.step;
-  const bool is_singular = category.empty() || category == "optimizer_state";
+  const bool is_singular =
+      category.empty() || category == "optimizer_state" || category == "workers";
   if (is_singular) alert.title.replace(alert.title.find("keep"), 4, "keeps");
   alert.next_step = words.next_step;
   alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
@@ -281,6 +286,13 @@ void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
   alert.next_step =
       "Look for what is retained outside tensors: lists of batches, histories of results, caches "
       "of the data loader";
+}
+
+// No sum of tensors explains it: a sample has the tensors of its own process only.
+void Rules::worker_growth(const Series& workers) const {
+  const auto trend = rising(workers, workers);
+  if (!trend || trend->grown() < static_cast<std::int64_t>(options.least_reserved_bytes)) return;
+  grown("host", DeviceHistory{}, "workers", *trend);
 }
 
 }  // namespace plimsoll::alerts

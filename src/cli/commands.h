@@ -11,6 +11,7 @@ Command run_command();
 Command analyze_command();
 Command report_command();
 Command export_command();
+Command decode_command();
 Command plot_command();
 Command dump_command();
 Command top_command();

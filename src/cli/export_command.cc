@@ -9,6 +9,7 @@
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
+#include "cli/name_file.h"
 #include "cli/output_file.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
@@ -63,43 +64,67 @@ Status say_written(const std::string& path, const OutputFile& output, const std:
   return print(path + " (" + base::bytes_text(output.size_bytes()) + ")" + more + "\n");
 }
 
-Status write_redacted(const Arguments& arguments) {
-  for (const char* const option : {"--to", "--at", "--device"}) {
-    if (!arguments.has(option)) continue;
-    return make_error(ErrorCode::kInvalidArgument,
-                      std::string("--redact writes the whole recording: leave out ") + option);
-  }
-  PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, ".redacted.plim"));
+// "run.redacted.plim" -> "run.redacted.plim.names"; for standard output, named after the input.
+std::string names_path(const Arguments& arguments, const std::string& path) {
+  return (path == "-" ? stem(arguments.value("FILE")) + ".redacted" : path) + ".names";
+}
+
+// What is written, and the file of the names that only the sender keeps. Nothing is written if
+// either exists.
+struct RedactedOutput {
+  std::string path;
+  std::string names;
+  OutputFile output;
+  OutputFile names_output;
+};
+
+Result<RedactedOutput> open_redacted(const Arguments& arguments, const std::string& suffix) {
+  PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, ".redacted" + suffix));
+  const std::string names = names_path(arguments, path);
+  PLIMSOLL_TRY(check_not_an_input(names, {arguments.value("FILE")}));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
+  const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
+  PLIMSOLL_TRY_ASSIGN(OutputFile names_output,
+                      OutputFile::create(names, existing, "-o", Readable::kByOwner));
+  return RedactedOutput{path, names, std::move(output), std::move(names_output)};
+}
+
+Status finish_names(RedactedOutput& redacted, const NameMap& names) {
+  redacted.names_output.write(names_text(names));
+  PLIMSOLL_TRY(redacted.names_output.finish());
+  const std::string kept = redacted.names + ": " + base::format_count(names.size()) +
+                           " pseudonyms with their names; keep it (plimsoll decode)\n";
+  return redacted.path == "-" ? Status() : print(kept);
+}
+
+Status write_redacted_recording(const Arguments& arguments) {
+  for (const char* const option : {"--at", "--device"}) {
+    if (!arguments.has(option)) continue;
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        std::string("--redact without --to writes the whole recording: leave out ") + option);
+  }
+  PLIMSOLL_TRY_ASSIGN(RedactedOutput redacted, open_redacted(arguments, ".plim"));
   const auto done = engine::redact(arguments.value("FILE"), [&](std::string_view bytes) {
-    return !is_interrupted() && output.write(bytes);
+    return !is_interrupted() && redacted.output.write(bytes);
   });
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   if (!done) return done.error();
-  if (!output.reader_has_gone()) PLIMSOLL_TRY(output.finish());
-  std::string more = ": " + base::format_count(done->names) + " names replaced";
+  if (!redacted.output.reader_has_gone()) PLIMSOLL_TRY(redacted.output.finish());
+  std::string more;
   if (done->attachments > 0) {
     more += ", " + base::format_count(done->attachments) + " attached snapshots left out";
   }
   if (done->damaged_blocks > 0) {
     more += ", " + base::format_count(done->damaged_blocks) + " damaged blocks left out";
   }
-  return say_written(path, output, more);
+  PLIMSOLL_TRY(say_written(redacted.path, redacted.output, more));
+  return finish_names(redacted, done->names);
 }
 
-Status run(const Arguments& arguments) {
-  if (arguments.has("--redact")) return write_redacted(arguments);
-  if (!arguments.has("--to")) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "plimsoll export needs --to FORMAT, or --redact (plimsoll export --help)");
-  }
-  const std::vector<ExportFormat> formats = Session::export_formats();
-  const auto format = std::ranges::find(formats, arguments.value("--to"), &ExportFormat::name);
-  if (format == formats.end()) {  // --to is one of the choices, so this build has no formats
-    return make_error(ErrorCode::kInvalidArgument, "this build has no export formats");
-  }
-  PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, format->suffix));
-  PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
+// The path and the output, opened before the recording is read.
+Status write_format(const Arguments& arguments, const ExportFormat& format, OutputFile& output,
+                    NameMap* pseudonyms) {
   const std::string input = arguments.value("FILE");
   ProgressBar bar(input);
   Question question;
@@ -109,9 +134,44 @@ Status run(const Arguments& arguments) {
                                         std::uint64_t total) {
     return bar.advance(stage, done, total);
   };
-  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(input, {progress}));
-  PLIMSOLL_TRY(write_export(session, format->name, output, question, progress));
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(input, {progress, pseudonyms}));
+  PLIMSOLL_TRY(write_export(session, format.name, output, question, progress));
   bar.clear();
+  return {};
+}
+
+Status write_redacted_format(const Arguments& arguments, const ExportFormat& format) {
+  PLIMSOLL_TRY_ASSIGN(RedactedOutput redacted, open_redacted(arguments, format.suffix));
+  NameMap names;
+  PLIMSOLL_TRY(write_format(arguments, format, redacted.output, &names));
+  PLIMSOLL_TRY(say_written(redacted.path, redacted.output, ""));
+  return finish_names(redacted, names);
+}
+
+Result<ExportFormat> chosen_format(const std::string& name) {
+  const std::vector<ExportFormat> formats = Session::export_formats();
+  const auto format = std::ranges::find(formats, name, &ExportFormat::name);
+  if (format == formats.end()) {  // --to is checked as a choice, so there are no formats at all
+    return make_error(ErrorCode::kInvalidArgument, "this build has no export formats");
+  }
+  return *format;
+}
+
+Status run(const Arguments& arguments) {
+  const bool has_format = arguments.has("--to");
+  if (arguments.has("--redact") && !has_format) {
+    PLIMSOLL_TRY_ASSIGN(const bool is_native, engine::is_native(arguments.value("FILE")));
+    if (is_native) return write_redacted_recording(arguments);
+  } else if (!has_format) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "plimsoll export needs --to FORMAT, or --redact (plimsoll export --help)");
+  }
+  PLIMSOLL_TRY_ASSIGN(const ExportFormat format,
+                      chosen_format(arguments.value("--to", "snapshot")));
+  if (arguments.has("--redact")) return write_redacted_format(arguments, format);
+  PLIMSOLL_TRY_ASSIGN(const std::string path, export_path(arguments, format.suffix));
+  PLIMSOLL_TRY_ASSIGN(OutputFile output, open_output(arguments, path));
+  PLIMSOLL_TRY(write_format(arguments, format, output, nullptr));
   return say_written(path, output, "");
 }
 
@@ -135,9 +195,12 @@ Command export_command() {
        "Output file; - is standard output. Default: the recording's name with the format's suffix, "
        "in the current folder. The file appears when it is complete."},
       {"--redact", "", "",
-       "Write a native recording with pseudonyms instead of paths, names and the command line, for "
-       "sharing. Sizes, times and addresses are kept, so a report has the same findings and "
-       "bytes."},
+       "Write pseudonyms instead of paths, names and the command line, for sharing. Sizes, times "
+       "and "
+       "addresses are kept, so a report has the same findings and bytes. Without --to, a Plimsoll "
+       "recording stays one, and any other becomes a snapshot. The names are in OUTPUT.names, "
+       "which "
+       "only you can read and which you keep: plimsoll decode puts them into a reply."},
       {"--force", "", "", "Replace the output if it exists."},
       {"--at", "", "POINT", "Point in time, for formats that show one; as in plimsoll report."},
       {"--device", "", "DEVICE",
@@ -148,6 +211,7 @@ Command export_command() {
       {"examples",
        {{"plimsoll export snapshot.pickle --to speedscope", "for https://www.speedscope.app"},
         {"plimsoll export run.plim --redact", "run.redacted.plim, for a bug report"},
+        {"plimsoll export snapshot.pickle --redact --to json", "the report without names"},
         {"plimsoll export run.pickle --to collapsed -o - | flamegraph.pl", "through a pipe"}}}};
   for (const ExportFormat& format : Session::export_formats()) {
     command.sections.front().rows.emplace_back(format.name, format.description);

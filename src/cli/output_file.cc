@@ -45,7 +45,7 @@ Status check_not_an_input(const std::string& output, const std::vector<std::stri
 }
 
 Result<OutputFile> OutputFile::create(const std::string& path, Existing existing,
-                                      const char* option) {
+                                      const char* option, Readable readable) {
   if (path == "-") return OutputFile("standard output", "", stdout);
   struct stat info{};
   const bool exists = ::stat(path.c_str(), &info) == 0;
@@ -75,7 +75,8 @@ Result<OutputFile> OutputFile::create(const std::string& path, Existing existing
   }
   const std::string place = exists ? resolved(path) : path;
   const std::string temporary = place + ".plimsoll-" + std::to_string(::getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                                readable == Readable::kByOwner ? 0600 : 0666);
   if (descriptor < 0) return cannot_write(path, errno);
   return OutputFile(place, temporary, ::fdopen(descriptor, "wb"));
 }

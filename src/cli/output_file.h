@@ -13,12 +13,14 @@
 namespace plimsoll::cli {
 
 enum class Existing : std::uint8_t { kRefuse, kReplace };
+enum class Readable : std::uint8_t { kByUmask, kByOwner };
 
 class OutputFile {
  public:
   // `option` names the path in messages.
   static Result<OutputFile> create(const std::string& path, Existing existing,
-                                   const char* option = "-o");
+                                   const char* option = "-o",
+                                   Readable readable = Readable::kByUmask);
 
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;

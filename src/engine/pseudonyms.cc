@@ -61,6 +61,24 @@ bool is_torch_node(std::string_view op) {
 
 }  // namespace
 
+std::string Pseudonyms::of(std::string_view text, unsigned uses) {
+  const auto has = [uses](NameUse use) { return (uses & static_cast<unsigned>(use)) != 0; };
+  if (has(NameUse::kFile)) return path(text);
+  if (has(NameUse::kText)) return whole(text);
+  if (has(NameUse::kAnnotation)) return annotation(text);
+  if (has(NameUse::kIdentifier)) return identifiers(text);
+  if (has(NameUse::kOperator)) return op(text);
+  return uses == 0 ? whole(text) : std::string(text);
+}
+
+NameMap Pseudonyms::given() const {
+  NameMap names;
+  for (const auto& [kind, of_kind] : given_) {
+    for (const auto& [text, name] : of_kind) names.emplace(name, text);
+  }
+  return names;
+}
+
 std::string Pseudonyms::numbered(const char* kind, std::string_view text) {
   auto& names = given_[kind];
   const auto found = names.find(text);
@@ -162,6 +180,13 @@ std::string Pseudonyms::op(std::string_view text) {
 
 std::string Pseudonyms::whole(std::string_view text) {
   return std::ranges::any_of(text, is_letter) ? numbered("name", text) : std::string(text);
+}
+
+std::string Pseudonyms::annotation(std::string_view text) {
+  if (text.starts_with("ProfilerStep#")) return std::string(text);
+  const std::size_t mark = text.find('#');
+  if (!text.starts_with("Optimizer.") || mark == std::string_view::npos) return whole(text);
+  return std::string(text.substr(0, mark + 1)) + identifiers(text.substr(mark + 1));
 }
 
 }  // namespace plimsoll::engine

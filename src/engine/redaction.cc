@@ -28,16 +28,6 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kRedactionPieceBytes = 1 << 18;
 
-// The uses of a name, as bits.
-enum Use : unsigned {
-  kPublic = 1u << 0u,  // dtypes, shapes, settings
-  kTorchFunction = 1u << 1u,
-  kOperator = 1u << 2u,
-  kIdentifier = 1u << 3u,  // functions, layers, tensors
-  kText = 1u << 4u,        // regions, processes, notices, pools
-  kFile = 1u << 5u,
-};
-
 // The values of these metadata keys do not identify who made the recording.
 constexpr std::array<std::string_view, 11> kPublicKeys = {
     "plimsoll", "adapter",    "mode",       "pid",         "python",     "torch",
@@ -65,18 +55,16 @@ class Names : public format::NoRecords {
   std::uint64_t attachments() const { return attachments_; }
 
   // The pseudonym of each name, or the name itself if it is kept.
-  std::map<std::uint32_t, std::string> replaced() {
+  std::map<std::uint32_t, std::string> replaced(Pseudonyms& pseudonyms) {
     for (const auto& [file, function] : frames_) {
-      use(file, kFile);
+      use(file, NameUse::kFile);
       const bool is_torch = model::origin_of(text_of(file)) == model::FrameOrigin::kTorch;
-      use(function, is_torch ? kTorchFunction : kIdentifier);
+      use(function, is_torch ? NameUse::kPublic : NameUse::kIdentifier);
     }
-    Pseudonyms pseudonyms;
     std::map<std::uint32_t, std::string> names;
-    for (const auto& [id, text] : texts_) names[id] = replace(text, uses_[id], pseudonyms);
+    for (const auto& [id, text] : texts_) names[id] = pseudonyms.of(text, uses_[id]);
     return names;
   }
-  const std::map<std::uint32_t, std::string>& texts() const { return texts_; }
 
  private:
   template <typename Record>
@@ -86,58 +74,50 @@ class Names : public format::NoRecords {
     });
     use_value(record);
   }
-  static Use use_of(format::wire::NameUse use) {
+  static NameUse use_of(format::wire::NameUse use) {
     switch (use) {
       case format::wire::NameUse::kPublic:
-        return kPublic;
+        return NameUse::kPublic;
       case format::wire::NameUse::kOperator:
-        return kOperator;
+        return NameUse::kOperator;
       case format::wire::NameUse::kIdentifier:
-        return kIdentifier;
+        return NameUse::kIdentifier;
       case format::wire::NameUse::kText:
         break;
     }
-    return kText;
+    return NameUse::kText;
   }
 
   // Handles values that are names only if another field of the record says so.
   template <typename Record>
   void use_value(const Record&) {}
   void use_value(const format::Setting& setting) {
-    if (setting.type == format::kTextSetting) use(setting.value, kPublic);
+    if (setting.type == format::kTextSetting) use(setting.value, NameUse::kPublic);
   }
   void use_value(const format::Mark& mark) {
     switch (mark.kind) {
       case PLIMSOLL_MARK_REGION_BEGIN:
       case PLIMSOLL_MARK_REGION_END:
-        return use(mark.value, kText);
+        return use(mark.value, NameUse::kText);
       case PLIMSOLL_MARK_LAYER_BEGIN:
       case PLIMSOLL_MARK_LAYER_END:
       case PLIMSOLL_MARK_LAYER:
-        return use(mark.value, kIdentifier);
+        return use(mark.value, NameUse::kIdentifier);
       case PLIMSOLL_MARK_OPERATOR:
-        return use(mark.value, kOperator);
+        return use(mark.value, NameUse::kOperator);
       default:
         return;
     }
   }
 
-  void use(std::uint64_t id, Use how) {
-    if (id != 0 && id <= UINT32_MAX) uses_[static_cast<std::uint32_t>(id)] |= how;
+  void use(std::uint64_t id, NameUse how) {
+    if (id == 0 || id > UINT32_MAX) return;
+    uses_[static_cast<std::uint32_t>(id)] |= static_cast<unsigned>(how);
   }
   std::string_view text_of(std::uint32_t id) const {
     const auto found = texts_.find(id);
     return found == texts_.end() ? std::string_view() : found->second;
   }
-  // The most private use decides.
-  static std::string replace(const std::string& text, unsigned uses, Pseudonyms& pseudonyms) {
-    if ((uses & kFile) != 0) return pseudonyms.path(text);
-    if ((uses & kText) != 0) return pseudonyms.whole(text);
-    if ((uses & kIdentifier) != 0) return pseudonyms.identifiers(text);
-    if ((uses & kOperator) != 0) return pseudonyms.op(text);
-    return uses == 0 ? pseudonyms.whole(text) : text;
-  }
-
   std::map<std::uint32_t, std::string> texts_;
   std::map<std::uint32_t, unsigned> uses_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> frames_;  // file, function
@@ -249,6 +229,17 @@ Error not_to_redact(const std::string& path, const std::string& why) {
 
 }  // namespace
 
+Result<bool> is_native(const std::string& path) {
+  format::NoRecords nothing;
+  format::Decoder<format::NoRecords> decoder(nothing);
+  PLIMSOLL_TRY(read_all(path, [&](std::span<const std::byte> piece) {
+    decoder.push(piece);
+    return decoder.kind() == format::BlockStream::Kind::kUnknown;
+  }));
+  return decoder.kind() != format::BlockStream::Kind::kNoTrace &&
+         decoder.kind() != format::BlockStream::Kind::kUnknown;
+}
+
 Result<Redaction> redact(const std::string& path,
                          const std::function<bool(std::string_view)>& write) {
   Names names;
@@ -259,19 +250,16 @@ Result<Redaction> redact(const std::string& path,
   }));
   decoder.finish();
   if (decoder.kind() != format::BlockStream::Kind::kTrace) {
-    return not_to_redact(
-        path,
-        "only recordings of plimsoll can be redacted, and this is none. Its totals "
-        "over time have no names in them: plimsoll export FILE --to timeline-csv");
+    return not_to_redact(path, "it is no recording of plimsoll: redact it with --to FORMAT");
   }
   if (decoder.unknown_records() + decoder.damage().unknown_kinds > 0) {
     return not_to_redact(path, "it was written by a later Plimsoll, which is needed to redact it");
   }
-  auto replaced = names.replaced();
+  Pseudonyms pseudonyms;
+  auto replaced = names.replaced(pseudonyms);
   Redaction done;
+  done.names = pseudonyms.given();
   done.damaged_blocks = decoder.damage().blocks;
-  for (const auto& [id, text] : names.texts()) done.names += text == replaced.at(id) ? 0 : 1;
-
   done.attachments = names.attachments();
 
   Writer writer(write, std::move(replaced));

@@ -8,14 +8,18 @@
 #include <string_view>
 
 #include "plimsoll/result.h"
+#include "plimsoll/session.h"
 
 namespace plimsoll::engine {
 
 struct Redaction {
-  std::uint64_t names = 0;           // replaced
+  NameMap names;                     // the replaced texts
   std::uint64_t attachments = 0;     // other tools' records, omitted entirely
   std::uint64_t damaged_blocks = 0;  // omitted
 };
+
+// Whether the file is a native recording, which redact() accepts.
+Result<bool> is_native(const std::string& path);
 
 // Reads a native recording and passes its redacted bytes to `write`, which returns false when it
 // accepts no more. The text of paths, functions, layers, tensors, regions, processes and the

@@ -13,6 +13,7 @@
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "engine/tables.h"
+#include "engine/trace_redaction.h"
 #include "exporters/terminal/report.h"
 
 namespace plimsoll {
@@ -116,8 +117,10 @@ Result<Session> Session::open_with(Load&& load, const std::string& name,
                                    const OpenOptions& options) {
   CallbackProgress progress(options.progress);
   PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, load(progress));
-  report::Source source = describe_source(name, loaded);
   try {
+    if (options.pseudonyms != nullptr) *options.pseudonyms = engine::redact(loaded);
+    report::Source source = describe_source(name, loaded);
+    if (options.pseudonyms != nullptr) source.path = "redacted";
     return Session(std::make_shared<const State>(std::move(loaded.trace), std::move(source)));
   } catch (const std::bad_alloc&) {
     return make_error(ErrorCode::kLimit, name + ": not enough memory to analyze it");

@@ -155,6 +155,7 @@ void Comparer::add_figures() {
   add_shares("category", &DeviceSummary::categories);
   add_shares("dtype", &DeviceSummary::dtypes);
   add_figure("host", "process_bytes", "max", kMost);
+  add_figure("host", "workers_bytes", "max", kMost);
   add_figure("training", "loss", "end", kEnd);
 }
 

@@ -55,7 +55,8 @@ struct Figure {
         Field{"name", &Figure::name,
               "Name of the sample's field, or non_pytorch_bytes (used but not reserved by "
               "PyTorch), fragmentation_percent, tensors, tensor_bytes, large_tensors, "
-              "large_tensor_bytes; for the host process_bytes, used_bytes, cpu_percent; or loss."},
+              "large_tensor_bytes; for the host process_bytes, workers_bytes, used_bytes, "
+              "cpu_percent; or loss."},
         Field{"start", &Figure::start, "Value in the first sample that has it."},
         Field{"end", &Figure::end, "Value in the last sample that has it."},
         Field{"min", &Figure::least, "Smallest value."},

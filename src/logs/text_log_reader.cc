@@ -134,7 +134,17 @@ bool take_bar(std::string_view value, std::optional<DeviceBar>& reported) {
   return true;
 }
 
-// "process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%"
+// "400.0 MB in 4"
+bool take_workers(std::string_view value, HostMemory& host) {
+  const std::size_t in = value.find(" in ");
+  if (in == std::string_view::npos) return false;
+  const auto count = count_in(value.substr(in + 4));
+  host.workers_bytes = mb_in(value.substr(0, in));
+  host.worker_count = count.value_or(0);
+  return count && host.workers_bytes;
+}
+
+// "process 3000.0 MB, workers 400.0 MB in 4, used 8000.0 MB of 32000.0 MB, cpu 150.0%"
 bool take_host(std::string_view value, HostMemory& host) {
   for (const std::string_view part : split(value, ", ")) {
     const std::size_t space = part.find(' ');
@@ -143,6 +153,7 @@ bool take_host(std::string_view value, HostMemory& host) {
     const std::string_view figure = part.substr(space + 1);
     bool is_read = false;
     if (what == "process") is_read = (host.rss_bytes = mb_in(figure)).has_value();
+    if (what == "workers") is_read = take_workers(figure, host);
     if (what == "used") is_read = take_used(figure, host.used_bytes, host.total_bytes);
     if (what == "cpu") is_read = (host.cpu_percent = percent_in(figure)).has_value();
     if (!is_read) return false;

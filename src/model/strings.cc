@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/hash.h"
 
@@ -37,6 +38,16 @@ StringId StringTable::intern(std::string_view text) {
   views_.push_back(kept);
   ids_.emplace(kept, id);
   return StringId{id};
+}
+
+void StringTable::replace(const std::vector<std::string>& texts) {
+  StringTable replaced;
+  for (std::uint32_t row = 1; row < texts.size(); ++row) {
+    const std::string_view kept = replaced.keep(texts[row]);
+    replaced.views_.push_back(kept);
+    replaced.ids_.emplace(kept, row);
+  }
+  *this = std::move(replaced);
 }
 
 std::size_t StringTable::memory_bytes() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,8 @@ class StringTable {
   StringId intern(std::string_view text);
   std::string_view operator[](StringId id) const { return views_[id.index()]; }
   std::size_t size() const { return views_.size(); }
+  // Gives every id another text, by row. Equal texts are allowed; intern() then returns the first.
+  void replace(const std::vector<std::string>& texts);
   std::size_t memory_bytes() const;
 
  private:

@@ -20,6 +20,7 @@
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 #include "probes/host_memory.h"
+#include "probes/worker_memory.h"
 #include "sample/live_rows.h"
 #include "sample/names.h"
 #include "sample/quantities.h"
@@ -270,6 +271,9 @@ struct SampleTaker {
     sample.large_tensor_bytes = options.large_tensor_bytes;
     sample.host = probes::read_host_memory();
     sample.host.cpu_percent = processor_percent();
+    const probes::WorkerMemory workers = probes::read_own_worker_memory();
+    sample.host.worker_count = workers.count;
+    if (workers.count > 0) sample.host.workers_bytes = workers.private_bytes;
 
     // Reused between samples: fresh memory costs more than filling it.
     auto& rows = base::PerThread<std::vector<plimsoll_live>, SampleTaker>::get();

@@ -58,40 +58,55 @@ std::optional<ProcessEntry> read_stat(int pid, const std::string& root) {
   return entry;
 }
 
+std::optional<std::uint64_t> private_bytes_in(const std::string& rollup) {
+  return sum(bytes_after(rollup, "Private_Clean:"), bytes_after(rollup, "Private_Dirty:"));
+}
+
 void read_pss(ProcessMemory& reported, const std::string& folder) {
   const auto text = read_system_file(folder + "/smaps_rollup");
   if (!text) return;
   reported.pss_bytes = bytes_after(*text, "Pss:");
-  reported.private_bytes =
-      sum(bytes_after(*text, "Private_Clean:"), bytes_after(*text, "Private_Dirty:"));
+  reported.private_bytes = private_bytes_in(*text);
   reported.shared_bytes =
       sum(bytes_after(*text, "Shared_Clean:"), bytes_after(*text, "Shared_Dirty:"));
 }
 
-ChildKind kind_of(const ProcessMemory& child, const std::string& command,
+ChildKind kind_of(const std::string& name, const std::string& command,
                   const std::string& parent_command) {
-  if (child.name == "pt_data_worker") return ChildKind::kDataLoaderWorker;
+  if (name == "pt_data_worker") return ChildKind::kDataLoaderWorker;
   if (command.find("multiprocessing.") != std::string::npos) return ChildKind::kSpawned;
   const bool is_fork = !command.empty() && command == parent_command;
   return is_fork ? ChildKind::kForked : ChildKind::kProgram;
 }
 
-std::vector<int> descendants(int pid, const std::string& root) {
+// Of each thread; nullopt if the kernel does not list children (CONFIG_PROC_CHILDREN).
+std::optional<std::vector<int>> children_of_threads(int pid, const std::string& root) {
+  const std::string tasks = folder_of(pid, root) + "/task";
+  DIR* folder = ::opendir(tasks.c_str());
+  if (folder == nullptr) return std::nullopt;
+  std::vector<int> children;
+  bool is_listed = false;
+  while (const dirent* entry = ::readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    const auto text = read_system_file(tasks + "/" + entry->d_name + "/children");
+    is_listed = is_listed || text.has_value();
+    std::string_view rest = text ? std::string_view(*text) : std::string_view();
+    while (!rest.empty()) {
+      const std::string_view word = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+      if (const auto child = to_number(word)) children.push_back(static_cast<int>(*child));
+    }
+  }
+  ::closedir(folder);
+  return is_listed ? std::optional(std::move(children)) : std::nullopt;
+}
+
+std::multimap<int, int> children_of_all(const std::string& root) {
   std::multimap<int, int> children;
   for (const ProcessEntry& entry : list_processes(root)) {
     children.emplace(entry.parent_pid, entry.pid);
   }
-  std::set<int> found;
-  std::vector<int> waiting = {pid};
-  while (!waiting.empty()) {
-    const auto [from, to] = children.equal_range(waiting.back());
-    waiting.pop_back();
-    for (auto at = from; at != to && found.size() < kMostChildren; ++at) {
-      if (at->second == pid || !found.insert(at->second).second) continue;
-      waiting.push_back(at->second);
-    }
-  }
-  return {found.begin(), found.end()};
+  return children;
 }
 
 }  // namespace
@@ -124,6 +139,31 @@ std::vector<ProcessEntry> list_processes(const std::string& root) {
   ::closedir(folder);
   std::ranges::sort(found, {}, &ProcessEntry::pid);
   return found;
+}
+
+std::vector<int> descendants(int pid, const std::string& root) {
+  const bool are_listed = children_of_threads(pid, root).has_value();
+  const std::multimap<int, int> all =
+      are_listed ? std::multimap<int, int>() : children_of_all(root);
+  const auto children_of = [&](int parent) {
+    if (are_listed) return children_of_threads(parent, root).value_or(std::vector<int>());
+    std::vector<int> children;
+    const auto [from, to] = all.equal_range(parent);
+    for (auto at = from; at != to; ++at) children.push_back(at->second);
+    return children;
+  };
+  std::set<int> found;
+  std::vector<int> waiting = {pid};
+  while (!waiting.empty()) {
+    const int parent = waiting.back();
+    waiting.pop_back();
+    for (const int child : children_of(parent)) {
+      if (found.size() == kMostChildren) break;
+      if (child == pid || !found.insert(child).second) continue;
+      waiting.push_back(child);
+    }
+  }
+  return {found.begin(), found.end()};
 }
 
 std::uint64_t own_pid_namespace() {
@@ -182,6 +222,23 @@ std::optional<ProcessMemory> read_process_memory(int pid, Depth depth, const std
   return reported;
 }
 
+std::optional<ChildKind> read_child_kind(int pid, const std::string& root) {
+  const auto stat = read_stat(pid, root);
+  if (!stat) return std::nullopt;
+  return kind_of(stat->name, read_command_line(pid, root),
+                 read_command_line(stat->parent_pid, root));
+}
+
+std::optional<std::uint64_t> read_private_bytes(int pid, const std::string& root) {
+  const auto text = read_system_file(folder_of(pid, root) + "/smaps_rollup");
+  return text ? private_bytes_in(*text) : std::nullopt;
+}
+
+bool has_pages(int pid, const std::string& root) {
+  const auto stat = read_stat(pid, root);
+  return stat && stat->rss_bytes > 0;
+}
+
 std::optional<ProcessFamily> read_process_family(int pid, Depth depth, const std::string& root) {
   auto parent = read_process_memory(pid, depth, root);
   if (!parent) return std::nullopt;
@@ -192,7 +249,7 @@ std::optional<ProcessFamily> read_process_family(int pid, Depth depth, const std
   for (const int child : descendants(pid, root)) {
     auto memory = read_process_memory(child, depth, root);
     if (!memory) continue;  // it has exited since
-    const ChildKind kind = kind_of(*memory, read_command_line(child, root),
+    const ChildKind kind = kind_of(memory->name, read_command_line(child, root),
                                    read_command_line(memory->parent_pid, root));
     family.rss_sum_bytes += memory->rss_bytes.value_or(0);
     family.pss_sum_bytes = sum(family.pss_sum_bytes, memory->pss_bytes);

@@ -49,6 +49,10 @@ struct ProcessEntry {
 };
 std::vector<ProcessEntry> list_processes(const std::string& root = {});  // by pid
 
+// All descendants, at most 1024, by pid. Asks the kernel for the children of each thread, or lists
+// all processes if it does not reveal them.
+std::vector<int> descendants(int pid, const std::string& root = {});
+
 // The inode of this process's pid namespace; 0: unknown.
 std::uint64_t own_pid_namespace();
 
@@ -71,6 +75,13 @@ enum class ChildKind : std::uint8_t {
 };
 const char* to_string(ChildKind kind);
 
+// nullopt if there is no such process.
+std::optional<ChildKind> read_child_kind(int pid, const std::string& root = {});
+
+// The private pages of a process alone; nullopt if Linux does not reveal them.
+std::optional<std::uint64_t> read_private_bytes(int pid, const std::string& root = {});
+bool has_pages(int pid, const std::string& root = {});
+
 struct ChildMemory {
   ChildKind kind = ChildKind::kProgram;
   ProcessMemory memory;
@@ -78,7 +89,7 @@ struct ChildMemory {
 
 struct ProcessFamily {
   ProcessMemory parent;
-  std::vector<ChildMemory> children;  // all descendants, at most 1024; by pid
+  std::vector<ChildMemory> children;  // the descendants, by pid
   std::uint64_t rss_sum_bytes = 0;    // counts shared pages once per process
   // The sum of PSS, which counts shared pages once; nullopt unless it is known for all processes.
   std::optional<std::uint64_t> pss_sum_bytes;

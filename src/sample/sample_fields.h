@@ -143,9 +143,14 @@ struct SampleFields<HostMemory> {
   static constexpr std::tuple kList{
       SampleField{
           "rss_bytes", &HostMemory::rss_bytes, {.tag = "ram_process", .figure = "process_bytes"}},
+      SampleField{"worker_count", &HostMemory::worker_count},
+      SampleField{"workers_bytes",
+                  &HostMemory::workers_bytes,
+                  {.tag = "ram_workers", .figure = "workers_bytes"}},
       SampleField{
           "used_bytes", &HostMemory::used_bytes, {.tag = "ram_used", .figure = "used_bytes"}},
-      SampleField{"total_bytes", &HostMemory::total_bytes}, kHostPercent,
+      SampleField{"total_bytes", &HostMemory::total_bytes},
+      kHostPercent,
       SampleField{"cpu_percent",
                   &HostMemory::cpu_percent,
                   {.tag = "cpu_percent", .figure = "cpu_percent"}}};

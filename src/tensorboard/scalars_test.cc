@@ -55,6 +55,7 @@ TEST(Scalars, use_the_familiar_tags) {
                                   {"Memory/vram_percent", 75},
                                   {"Memory/ram_process", 3000 / 1024.0},
                                   {"Memory/ram_process_bytes", 3000.0 * (1 << 20)},
+                                  {"Memory/ram_workers", 400 / 1024.0},
                                   {"Memory/ram_used", 8000 / 1024.0},
                                   {"Memory/ram_percent", 25},
                                   {"Memory/cpu_percent", 150},

@@ -210,6 +210,10 @@ void Snapshot::add_host(const HostMemory& host) {
     parts += (parts.empty() ? "" : ", ") + part;
   };
   if (host.rss_bytes) add("process " + sample::mb_text(*host.rss_bytes));
+  if (host.workers_bytes) {
+    add("workers " + sample::mb_text(*host.workers_bytes) + " in " +
+        std::to_string(host.worker_count));
+  }
   if (host.used_bytes) {
     add("used " + sample::mb_text(*host.used_bytes) +
         (host.total_bytes ? " of " + sample::mb_text(*host.total_bytes) : ""));

@@ -36,7 +36,7 @@ Large tensors: 2 in 1536.0 MB, each above 100.0 MB
   1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -
 CPU tensors: 3 in 30.000 MB
 CPU categories: input 20.000 MB in 2, other 10.000 MB in 1
-Host: process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%
+Host: process 3000.0 MB, workers 400.0 MB in 4, used 8000.0 MB of 32000.0 MB, cpu 150.0%
 
 )";
 

@@ -376,6 +376,9 @@ void Frame::run_host(const TopRun& run) {
     text += ", with " + std::to_string(family.children.size()) + " children (" +
             std::to_string(workers) + " workers) " + size_text(family.rss_sum_bytes);
   }
+  if (run.sample && run.sample->host.workers_bytes) {
+    text += ", private to workers " + size_text(run.sample->host.workers_bytes);
+  }
   if (family.pss_sum_bytes) {
     text += ", counting shared pages once " + size_text(family.pss_sum_bytes);
   }

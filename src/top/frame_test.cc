@@ -136,6 +136,7 @@ TopRun run() {
   family.rss_sum_bytes = 9 * kGib;
   family.pss_sum_bytes = 4 * kGib;
   made.family = family;
+  made.sample->host.workers_bytes = 600 * kMib;
   return made;
 }
 

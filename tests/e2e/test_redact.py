@@ -136,13 +136,71 @@ def test_names_stay_apart_and_readable(plimsoll, redacted):
     assert len(set(re.findall(r"name_\d+", text))) > 4
 
 
-def test_only_native_recordings_are_redacted(plimsoll, planted, tmp_path):
-    refused = plimsoll("export", planted, "--redact", cwd=tmp_path)
-    complains(refused, 3, "only recordings of", "--to timeline-csv")
-    assert list(tmp_path.iterdir()) == []
+def test_a_snapshot_is_redacted_as_a_snapshot_with_the_same_findings(plimsoll, recording, tmp_path):
+    snapshot = tmp_path / "run.pickle"
+    assert plimsoll("export", recording, "--to", "snapshot", "-o", snapshot).status == 0
+    assert set(secrets_in(snapshot.read_bytes().decode("latin-1"))) > {"zebra", "home"}
+    outcome = plimsoll("export", snapshot, "--redact", cwd=tmp_path)
+    assert outcome.status == 0, outcome
+    redacted = tmp_path / "run.redacted.pickle"
+    assert secrets_in(redacted.read_bytes().decode("latin-1")) == []
+    before, after = (
+        json.loads(plimsoll("report", "--json", path).out) for path in (snapshot, redacted)
+    )
+    assert before["findings"]
+    for key in ("id", "severity", "saving_bytes"):
+        assert [f[key] for f in after["findings"]] == [f[key] for f in before["findings"]]
+    assert after["devices"] == before["devices"]
+    for name, rows in before["tables"].items():
+        assert figures_of(after["tables"][name]) == figures_of(rows), name
+
+
+@pytest.mark.parametrize("form", ["json", "html", "speedscope", "collapsed", "notebook"])
+def test_no_secret_is_in_an_exported_report(plimsoll, recording, tmp_path, form):
+    out = tmp_path / "report"
+    outcome = plimsoll("export", recording, "--redact", "--to", form, "-o", out)
+    assert outcome.status == 0, outcome
+    found = secrets_in(out.read_text())
+    if form == "html":  # base64 has any four letters
+        found = [secret for secret in found if len(secret) > 5]
+    assert found == []
+
+
+def test_a_private_file_keeps_the_names_and_decodes_a_reply(
+    plimsoll, recording, redacted, tmp_path
+):
+    names = redacted.with_name("run.redacted.plim.names")
+    assert names.stat().st_mode & 0o777 == 0o600
+    lines = names.read_text().splitlines()
+    assert lines[0].startswith("# plimsoll names 1")
+    known = dict(line.split("\t", 1) for line in lines[1:])
+    assert {"ZebraNet", "MangoBlock", "otter_step", "walrus_stack"} <= set(known.values())
+    pseudonym = next(name for name, text in known.items() if text == "walrus_stack")
+    reply = tmp_path / "reply.txt"
+    reply.write_text(f"checkpoint {pseudonym}.0, not x{pseudonym}\n")
+    expected = f"checkpoint walrus_stack.0, not x{pseudonym}\n"
+    assert plimsoll("decode", names, reply).out == expected
+    text = plimsoll("report", redacted, "--by", "layer").out
+    assert "walrus_stack" not in text
+    (tmp_path / "report.txt").write_text(text)
+    assert "walrus_stack" in plimsoll("decode", names, tmp_path / "report.txt").out
+
+
+def test_nothing_is_replaced_without_force(plimsoll, recording, tmp_path):
+    words = ("export", recording, "--redact", "-o", tmp_path / "a.plim")
+    (tmp_path / "a.plim.names").write_text("mine")
+    complains(plimsoll(*words), 2, "a.plim.names exists", "--force")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.plim.names"]
+    assert plimsoll(*words, "--force").status == 0
+    assert (tmp_path / "a.plim.names").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_no_map_is_an_error(plimsoll, recording):
+    complains(plimsoll("decode", recording), 3, "is not a file of names")
+    complains(plimsoll("decode", recording.with_name("none")), 3, "cannot read")
 
 
 def test_usage_errors(plimsoll, recording):
     complains(plimsoll("export", recording), 2, "--to FORMAT", "--redact")
-    complains(plimsoll("export", recording, "--redact", "--to", "collapsed"), 2, "--to")
+    complains(plimsoll("export", recording, "--redact", "--at", "end"), 2, "leave out --at")
     complains(plimsoll("export", recording, "--redact", "-o", recording), 2, "the recording itself")

@@ -133,3 +133,24 @@ def test_impossible_flags_are_reported(name, arguments, says, capsys):
     with pytest.raises(SystemExit):
         load(name).main(arguments.split())
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("gaussian_splatting", "-s none.ppm --profile_tensors True"),
+        ("gaussian_splatting", "-c none.pt --profile_tensors True"),
+        ("language_model", "--text none.txt"),
+    ],
+)
+def test_a_wrong_path_is_one_line_and_leaves_no_file(
+    name, arguments, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        load(name).main(arguments.split())
+    assert caught.value.code == 2
+    path = arguments.split()[1]
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith(f"error: {path}: there is no such file")
+    assert list(tmp_path.iterdir()) == []

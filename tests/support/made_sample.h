@@ -68,7 +68,7 @@ inline MemorySample made_sample() {
   sample.iteration = 100;
   sample.loss = 0.014553;
   sample.large_tensor_bytes = 100 * kMb;
-  sample.host = {3000 * kMb, 8000 * kMb, 32'000 * kMb, 150.0};
+  sample.host = {3000 * kMb, 8000 * kMb, 32'000 * kMb, 150.0, 4, 400 * kMb};
   sample.devices = {made_cpu(), made_gpu()};
   return sample;
 }

@@ -1,0 +1,70 @@
+// plimsoll decode: puts the names back into a text about a redacted recording.
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/name_file.h"
+#include "cli/terminal.h"
+
+namespace plimsoll::cli {
+namespace {
+
+// "-" is standard input.
+Result<std::string> whole_text(const std::string& path) {
+  const bool is_input = path == "-";
+  std::FILE* const file = is_input ? stdin : std::fopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(errno));
+  }
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (const std::size_t size = std::fread(part.data(), 1, part.size(), file)) {
+    text.append(part.data(), size);
+  }
+  const int why = std::ferror(file) != 0 ? errno : 0;
+  if (!is_input) std::fclose(file);
+  if (why != 0) return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(why));
+  return text;
+}
+
+Status decode(const Arguments& arguments) {
+  const std::string path = arguments.value("NAMES");
+  PLIMSOLL_TRY_ASSIGN(const std::string names_file, whole_text(path));
+  PLIMSOLL_TRY_ASSIGN(const NameMap names, read_names(names_file, path));
+  PLIMSOLL_TRY_ASSIGN(const std::string text, whole_text(arguments.value("TEXT", "-")));
+  return print(decoded(text, names));
+}
+
+int run_decode(const Arguments& arguments) {
+  const Status status = decode(arguments);
+  return status ? kFine : complain(status.error());
+}
+
+}  // namespace
+
+Command decode_command() {
+  Command command;
+  command.name = "decode";
+  command.summary = "Put the names back into a text about a redacted recording";
+  command.description =
+      "Prints a text in which the pseudonyms of plimsoll export --redact (name_1, file_2, "
+      "folder_3) "
+      "are replaced by the names that they stand for. NAMES is the file that the export wrote next "
+      "to its output.";
+  command.positionals = {{"NAMES", "The file of the names: run.redacted.plim.names."},
+                         {"TEXT", "The text; - is standard input (default).", Count::kAtMostOne}};
+  command.sections = {
+      {"examples",
+       {{"plimsoll decode run.redacted.plim.names reply.txt", "an answer that names layers"},
+        {"plimsoll report run.redacted.plim | plimsoll decode run.redacted.plim.names",
+         "the report with its names"}}}};
+  command.run = run_decode;
+  return command;
+}
+
+}  // namespace plimsoll::cli
