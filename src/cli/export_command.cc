@@ -151,7 +151,7 @@ Status write_redacted_format(const Arguments& arguments, const ExportFormat& for
 Result<ExportFormat> chosen_format(const std::string& name) {
   const std::vector<ExportFormat> formats = Session::export_formats();
   const auto format = std::ranges::find(formats, name, &ExportFormat::name);
-  if (format == formats.end()) {  // --to is checked as a choice, so there are no formats at all
+  if (format == formats.end()) {  // --to is one of the choices, so this build has no formats
     return make_error(ErrorCode::kInvalidArgument, "this build has no export formats");
   }
   return *format;
