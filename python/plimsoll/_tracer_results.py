@@ -44,8 +44,8 @@ class LayerMemoryStats:
     optimizer_state_bytes: int
     activation_bytes: int
     saved_bytes: int
-    """Activations saved for backward, in the block in which the layer's peak was highest. Layers of a
-    mixture of experts may reach it in different blocks: their sum can exceed one backward's."""
+    """Activations saved for backward, in the block in which the layer's peak was highest. In a
+    mixture of experts, layers reach it in different blocks: the sum can exceed one backward's."""
     peak_bytes: int
     """Peak of the layer alone, without the layers inside it."""
 

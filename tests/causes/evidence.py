@@ -117,17 +117,18 @@ def gradients_with_graph(steps=24):
     """The .grad of each copy refers to its graph, and its graph to the copy."""
     model = nn.Sequential(nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 128))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
-    tasks = weakref.WeakSet()
+    leaked = []  # weak references, to free the memory for the next program
     for _ in range(steps):
         task, x = copy.deepcopy(model), torch.randn(256, 128)
-        tasks.add(task)
+        leaked += map(weakref.ref, task.parameters())
         functional.mse_loss(task(x), x).backward(create_graph=True)
         optimizer.zero_grad()
         for parameter, of_task in zip(model.parameters(), task.parameters(), strict=True):
             parameter.grad = of_task.grad.detach().clone()
         optimizer.step()
-    for task in list(tasks):
-        task.zero_grad()
+    for parameter in (each() for each in leaked):
+        if parameter is not None:
+            parameter.grad = None
 
 
 class Tables(nn.Module):

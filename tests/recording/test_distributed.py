@@ -83,6 +83,33 @@ def test_gradients_that_fsdp_has_not_reduced_are_gradients(tmp_path):
     assert most["gradient"] >= 4 * 256 * 256 * 4
 
 
+@pytest.mark.usefixtures("gloo")
+def test_modules_that_are_sharded_during_the_recording_have_layers_from_the_second_step(tmp_path):
+    mesh = init_device_mesh("cpu", (1,))
+    with plimsoll.record(tmp_path / "run.plim"):
+        model = nn.Sequential(*[nn.Linear(256, 256, bias=False) for _ in range(4)])
+        for module in (*model, model):  # each gets a class of its own
+            fully_shard(module, mesh=mesh)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        for _ in range(3):
+            model(torch.randn(8, 256)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    events = plimsoll.open(tmp_path / "run.plim").events.to_pydict()
+    second = len(events["layer"]) // 2
+    layers = {str(layer).partition(".")[2] for layer in events["layer"][second:]}
+    assert {"0", "1", "2", "3"} <= layers
+    made = [
+        category
+        for category, size in zip(
+            events["category"][second:], events["size_bytes"][second:], strict=True
+        )
+        if size >= 256 * 256 * 4
+    ]
+    assert "gradient" in made
+    assert "activation_gradient" not in made
+
+
 def test_shards_and_gathered_parameters_of_fsdp_are_parameters(tmp_path):
     path = tmp_path / "run.plim"
     ran = subprocess.run(

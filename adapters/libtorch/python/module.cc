@@ -50,7 +50,10 @@ void record_objects(ThreadState& thread, const HeapObjects& objects) {
   watch_new_classes();
   const bool has_gradients = may_read_gradients();
   for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
-  for (const Reference& each : objects.modules) modules().find_or_add(each.get());
+  for (const Reference& each : objects.modules) {
+    modules().find_or_add(each.get());
+    watch_calls_of(Py_TYPE(each.get()));  // fully_shard() gives a module a class of its own
+  }
   modules().name_all(thread);
   // Modules come first, so that a parameter has its name in its module, not one from an optimizer.
   if (!objects.optimizers.empty()) modules().tag_changed(thread);

@@ -101,14 +101,36 @@ void add_belongings(const Peak& peak, Explanation& explanation, Belongings& belo
   }
 }
 
-// Adds models of the same class with the same parameters, except the first by name, which has the
-// most gradients.
+// The bytes of gradients and optimizer state that the recording has for each model.
+std::map<std::string_view, std::uint64_t> trained_bytes(const Peak& peak) {
+  std::map<std::string_view, std::uint64_t> bytes;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const std::string_view category = peak.category(allocation);
+    if (category != model::kGradient && category != model::kOptimizerState) return;
+    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
+    bytes[model_name_of(name).name] += allocation.size_bytes;
+  });
+  return bytes;
+}
+
+// Adds models of the same class with the same parameters, except the one that is trained most.
 void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
                Explanation& explanation, std::vector<std::string>& names, Belongings& belongings) {
+  auto trained = trained_bytes(peak);
+  std::map<std::string_view, std::string_view> originals;  // by class
+  const auto is_like_first = [&](std::string_view kind, const Model& model) {
+    const auto first = models.find(kind);
+    return first != models.end() && first->second.sizes == model.sizes;
+  };
   for (const auto& [name, model] : models) {
     const std::string_view kind = model_name_of(name).kind;
-    const auto first = models.find(kind);
-    if (name == kind || first == models.end() || first->second.sizes != model.sizes) continue;
+    if (!is_like_first(kind, model)) continue;
+    const auto [original, is_new] = originals.try_emplace(kind, name);
+    if (trained[name] > trained[original->second]) original->second = name;
+  }
+  for (const auto& [name, model] : models) {
+    const std::string_view kind = model_name_of(name).kind;
+    if (!is_like_first(kind, model) || originals[kind] == name) continue;
     for (const std::uint32_t part : model.parts) explanation.add(peak, part);
     names.emplace_back(name);
     belongings.models.insert(name);

@@ -312,6 +312,22 @@ TEST(Explanations, a_copy_counts_with_its_gradients_and_state) {
   }
 }
 
+TEST(Explanations, the_model_that_is_trained_is_not_the_copy) {
+  Case c;
+  std::uint64_t address = 0;
+  for (const std::string root : {"Net", "Net#2"}) {
+    const auto weight = c.maker.tensor(root + ".w");
+    c.maker.alloc_reported(++address, 10 * kMib, {.category = "parameter", .tensor = weight});
+  }
+  const auto weight = c.maker.tensor("Net#2.w");
+  c.maker.alloc_reported(++address, 10 * kMib,
+                         {.category = "gradient", .phase = Phase::kBackward, .tensor = weight});
+  const auto found = c.run(explain_copies);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, Contains("They are Net."));
+  EXPECT_EQ(found[0].saving_bytes, 10 * kMib);
+}
+
 TEST(Explanations, a_checkpoint_that_stays_comes_before_the_state_of_the_optimizer) {
   Case c;
   const auto loaded = c.maker.stack(
