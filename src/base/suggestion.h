@@ -10,6 +10,10 @@ namespace plimsoll::base {
 // The known word closest to `word`; empty if none is close.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
+// The known word that `word` misspells, with at most two letters more, fewer or different; empty if
+// it is none, or one of them itself.
+std::string misspelt(std::string_view word, const std::vector<std::string>& known);
+
 // "; did you mean report?" or "", to append to a sentence.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
