@@ -24,7 +24,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "format": {"base"},
     "record": {
         "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
-        "plimsoll/last_failure_c.h", "plimsoll/quiet_writing_c.h",
+        "plimsoll/last_failure_c.h", "plimsoll/peak_c.h", "plimsoll/quiet_writing_c.h",
     },
     "model": {"base"},
     "readers": {"base", "model"},
@@ -65,7 +65,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "monitor": {
         "base", "sample", "probes", "alerts", "text_log", "tensorboard", "live", "nvtx",
         "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
-        "plimsoll/recorder_c.h", "plimsoll/tensor_breakdown.h", "plimsoll/training_monitor.h",
+        "plimsoll/recorder_c.h", "plimsoll/peak_c.h", "plimsoll/tensor_breakdown.h",
+        "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # only for tests, which use the scopes of a program
         "plimsoll/last_failure_c.h",  # the recorder's last step: part of its C interface
     },

@@ -57,8 +57,12 @@ struct DeviceMemory {
   std::uint64_t live_bytes = 0;
   std::uint64_t live_count = 0;
   std::vector<MemoryShare> categories;  // docs/recording.md, "Categories"; largest first
-  std::vector<MemoryShare> dtypes;      // "float32"; "unknown" if no tensor is known; largest first
-  std::vector<MemoryShare> layers;      // the owner, or else the creator; "" if none; largest first
+  std::vector<MemoryShare> dtypes;      // "float32"; "unknown" without a tensor; largest first
+  std::vector<MemoryShare> layers;      // of the owner, or else the creator; "" if none
+  // The parameters that no layer below the root module owns: attributes of the model, or named
+  // groups of an optimizer. Each with its gradient and its optimizer's state ("xyz/parameters",
+  // "xyz/gradients", "xyz/optimizer_state"); largest first.
+  std::vector<MemoryShare> components;
   // Tensors of at least the sample's large_tensor_bytes: their number and bytes, and the largest
   // ones.
   std::uint64_t large_count = 0;
@@ -70,14 +74,17 @@ struct DeviceMemory {
   std::optional<std::uint64_t> allocated_bytes;
   std::optional<std::uint64_t> reserved_bytes;
   std::optional<std::uint64_t> peak_bytes;
-  // What was live at the peak, by role: parameter, gradient, optimizer_state, buffer, input,
-  // workspace, and (rest) for everything else. The shares have no count and sum to peak_bytes.
-  // Empty if unknown.
+  // What was live at the peak: its phase ("backward"), its categories, largest first, and its
+  // largest tensors, including those freed since. The shares have no count and sum to peak_bytes.
+  // Empty: unknown.
+  std::string peak_phase;
   std::vector<MemoryShare> at_peak;
-  // Bytes that each iteration leaves behind, judged by the allocations of earlier iterations that
-  // are still live; 0 if there is no growth. Known after at least 20 samples (docs/monitoring.md,
-  // "Growth while it runs").
+  std::vector<LiveTensor> peak_tensors;
+  // Bytes that each iteration leaves behind, judged by the allocations of earlier ones that are
+  // still live, and the same by category, with the number of allocations; 0: none. Known after at
+  // least 20 samples (docs/monitoring.md, "Growth while it runs").
   std::optional<std::uint64_t> growth_bytes;
+  std::vector<MemoryShare> growing;
   // Figures of the device: bytes used by all processes, and total bytes.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;

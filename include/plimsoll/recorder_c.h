@@ -55,7 +55,10 @@ enum plimsoll_role {
   PLIMSOLL_ROLE_OPTIMIZER_STATE = 3,
   PLIMSOLL_ROLE_BUFFER = 4,
   PLIMSOLL_ROLE_INPUT = 5,
-  PLIMSOLL_ROLE_WORKSPACE = 6 /* no tensor: a library's own memory, with the library's name */
+  PLIMSOLL_ROLE_WORKSPACE = 6, /* no tensor: a library's own memory, with the library's name */
+  /* The result of an operator that autograd tracks. Counts only for adopted memory: for other
+   * memory, its phase decides. */
+  PLIMSOLL_ROLE_ACTIVATION = 7
 };
 
 enum plimsoll_mark {
@@ -346,9 +349,10 @@ typedef struct plimsoll_live {
   uint32_t dtype;
   uint32_t shape;
   uint8_t device;
-  uint8_t phase;      /* plimsoll_phase */
-  uint8_t role;       /* plimsoll_role */
-  uint8_t is_adopted; /* allocated before the recorder first saw it */
+  uint8_t phase;        /* plimsoll_phase */
+  uint8_t role;         /* plimsoll_role */
+  uint8_t is_adopted;   /* allocated before the recorder first saw it */
+  uint8_t is_temporary; /* of a plimsoll_peak: freed since in the operator that allocated it */
 } plimsoll_live;
 
 /* Copies at most `capacity` live allocations, in any order, and returns their total number, or 0 if
@@ -379,10 +383,6 @@ PLIMSOLL_EXPORT uint64_t plimsoll_recording_begin_span(plimsoll_recording* recor
  * of devices. For an unknown span, or 0, the peak is the current live bytes. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span,
                                                 plimsoll_usage* rows, size_t capacity);
-/* Copies the bytes that were live on a device at the peak of a span, by plimsoll_role as known now.
- * Returns 1 + the plimsoll_phase of the peak, or 0 and no roles if span or recording has ended. */
-PLIMSOLL_EXPORT int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span,
-                                                  uint8_t device, uint64_t roles[7]);
 PLIMSOLL_EXPORT void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span);
 
 /* Reports ranges to this listener from now on, or to none if it is null. The listener must never be

@@ -223,6 +223,9 @@ class MonitorOptions:
 def monitor_options_help() -> list[tuple[str, list[str], str, str, str]]:
     """Return (name, aliases, type, default, description) of each option."""
 
+def misspelt(word: str, known: Sequence[str]) -> str:
+    """Return the known word that `word` misspells, or an empty string."""
+
 class MemoryShare:
     """Live tensor memory of one category, dtype or layer."""
 
@@ -427,16 +430,34 @@ class DeviceMemory:
     def peak_bytes(self, arg: int | None, /) -> None: ...
 
     @property
+    def peak_phase(self) -> str: ...
+
+    @peak_phase.setter
+    def peak_phase(self, arg: str, /) -> None: ...
+
+    @property
     def at_peak(self) -> list[MemoryShare]: ...
 
     @at_peak.setter
     def at_peak(self, arg: Sequence[MemoryShare], /) -> None: ...
 
     @property
+    def peak_tensors(self) -> list[LiveTensor]: ...
+
+    @peak_tensors.setter
+    def peak_tensors(self, arg: Sequence[LiveTensor], /) -> None: ...
+
+    @property
     def growth_bytes(self) -> int | None: ...
 
     @growth_bytes.setter
     def growth_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def growing(self) -> list[MemoryShare]: ...
+
+    @growing.setter
+    def growing(self, arg: Sequence[MemoryShare], /) -> None: ...
 
     @property
     def used_bytes(self) -> int | None: ...
@@ -491,6 +512,12 @@ class DeviceMemory:
 
     @layers.setter
     def layers(self, arg: Sequence[MemoryShare], /) -> None: ...
+
+    @property
+    def components(self) -> list[MemoryShare]: ...
+
+    @components.setter
+    def components(self, arg: Sequence[MemoryShare], /) -> None: ...
 
     @property
     def large_count(self) -> int: ...

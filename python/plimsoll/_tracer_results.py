@@ -104,6 +104,9 @@ class MemoryEvents(Sequence[MemoryEvent]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
     def __repr__(self) -> str:
         return f"<{len(self):,} memory events>"
 

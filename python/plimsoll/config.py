@@ -16,6 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from plimsoll._monitoring.misplaced import OWN_BLOCK, Misplaced
 from plimsoll._monitoring.yaml_file import place_in_file, read_yaml
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
@@ -33,9 +34,7 @@ Source: TypeAlias = (
     "MonitorOptions | Mapping[str, Any] | argparse.Namespace | str | os.PathLike[str] | None"
 )
 
-OWN_BLOCK = "plimsoll"
-
-_SHORT = reprlib.Repr()  # limits how much of a file is shown
+_SHORT = reprlib.Repr()  # limit for the content of a file
 _SHORT.maxlevel = 2
 
 # The flags of `add_arguments`, with the option that each sets.
@@ -226,6 +225,7 @@ def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
         for name, value in config.items():
             yield _Setting(name, value, place_in_file(config, name, place))
         return
+    Misplaced(_foreign_names(), names).refuse(config, place)
     yield from _foreign(config, place)
     for key, value in config.items():
         if isinstance(value, Mapping) and key != OWN_BLOCK:

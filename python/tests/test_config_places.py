@@ -34,6 +34,17 @@ WRONG = [  # the same places as in src/config/monitor_config_test.cc
     ("verbose_batches: x\n", ":1:1: verbose_batches is 'x'"),
     ("a: &a\n  interval: -1\nplimsoll:\n  <<: *a\n", ":2:3: plimsoll: interval is "),
     ("lr: 1\nplimsoll: [1]\n", ":2:1: plimsoll is ['1']; it must hold options"),
+    (
+        "lr: 1\nprofile_tensor: true\n",
+        ":2:1: no option 'profile_tensor': did you mean 'profile_ten",
+    ),
+    ("t:\n  enable_memory_monitorng: 1\n", ":2:3: t: no option 'enable_memory_monitorng': did you"),
+    (
+        "trainer:\n  trainer_params:\n    enable_memory_monitoring: true\n",
+        ":3:5: trainer.trainer_params.enable_memory_monitoring has no effect so deep in the"
+        " configuration: move it to the top level, or begin its Hydra file with '# @package"
+        " _global_'",
+    ),
 ]
 
 

@@ -45,7 +45,9 @@ std::vector<MemoryShare> fixed_at_peak(const DeviceMemory& memory) {
   // peak it was part of the rest.
   const std::uint64_t held = sample::bytes_of_name(memory.categories, "other") +
                              sample::bytes_of_name(memory.categories, "unknown");
-  const std::uint64_t rest = sample::bytes_of_name(memory.at_peak, std::string(sample::kRest));
+  const std::uint64_t rest = sample::bytes_of_name(memory.at_peak, "other") +
+                             sample::bytes_of_name(memory.at_peak, "unknown") +
+                             sample::bytes_of_name(memory.at_peak, std::string(sample::kRest));
   if (std::min(held, rest) > 0) fixed.push_back({"other", std::min(held, rest), 0});
   return fixed;
 }
@@ -90,6 +92,8 @@ std::uint64_t BatchFit::bytes_at(std::int64_t items) const {
 std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const DeviceMemory& memory) {
   if (!sample.batch_size || *sample.batch_size < 1) return std::nullopt;
   if (!memory.peak_bytes || memory.at_peak.empty()) return std::nullopt;
+  // Temporary memory of an optimizer scales with the parameters, not with the batch.
+  if (memory.peak_phase == "optimizer") return std::nullopt;
   const auto room = room_of(sample, memory);
   if (!room) return std::nullopt;
   BatchFit fit;

@@ -74,7 +74,7 @@ struct Rules {
   enum class Peaks : std::uint8_t { kAll, kThatRunOut };
   void peak_growth(const std::string& device, const DeviceHistory& history, Peaks peaks) const;
   void more_large_tensors(const std::string& device, const DeviceHistory& history) const;
-  bool is_large_enough(const LeftBehind& left, const DeviceMemory& device) const;
+  void logged_growth(const std::string& device, const DeviceHistory& history) const;
   void left_behind(const std::string& device, const DeviceHistory& history,
                    const CategoryGrowth& growth) const;
   void grown(const std::string& device, const DeviceHistory& history, const std::string& category,

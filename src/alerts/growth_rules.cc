@@ -106,6 +106,7 @@ std::optional<Trend> Rules::rising(const Series& series, const Series& whole) co
 }
 
 void Rules::growth(const std::string& device, const DeviceHistory& history) const {
+  if (history.last.growth_bytes) return logged_growth(device, history);
   peak_growth(device, history, Peaks::kAll);
   more_large_tensors(device, history);
   if (history.categories.empty()) {
@@ -127,7 +128,7 @@ void Rules::growth(const std::string& device, const DeviceHistory& history) cons
 
 void Rules::growth(const std::string& device, const DeviceHistory& history,
                    const Survivors& survivors) const {
-  const auto growing = survivors.growing_on(device);
+  const auto growing = survivors.growing_on(device, history.last.live_bytes);
   if (!growing.empty()) more_large_tensors(device, history);
   peak_growth(device, history, Peaks::kThatRunOut);
   const bool is_model =
@@ -136,16 +137,37 @@ void Rules::growth(const std::string& device, const DeviceHistory& history,
     const std::string& category = growth.category;
     // A growing model also has more gradients and optimizer state.
     if (is_model && (category == "gradient" || category == "optimizer_state")) continue;
-    if (is_large_enough(growth.all, history.last)) left_behind(device, history, growth);
+    left_behind(device, history, growth);
   }
 }
 
-// A queue that is small for the device may take as long to fill as the detection takes.
-bool Rules::is_large_enough(const LeftBehind& left, const DeviceMemory& device) const {
-  if (left.samples >= kManySamples) return true;
-  const auto grown = static_cast<double>(left.bytes);
-  const double before = static_cast<double>(device.live_bytes) - grown;
-  return before <= 0 || sample::share_percent(grown, before) >= options.growth_percent;
+// The samples of a monitor state what it judged.
+void Rules::logged_growth(const std::string& device, const DeviceHistory& history) const {
+  const std::vector<MemoryShare>& growing = history.last.growing;
+  if (!growing.empty()) more_large_tensors(device, history);
+  peak_growth(device, history, Peaks::kThatRunOut);
+  const bool is_model =
+      std::ranges::find(growing, "parameter", &MemoryShare::name) != growing.end();
+  for (const MemoryShare& share : growing) {
+    if (is_model && (share.name == "gradient" || share.name == "optimizer_state")) continue;
+    const auto series = history.categories.find(share.name);
+    const auto sums =
+        series == history.categories.end() ? std::nullopt : series->second.long_trend();
+    Trend trend;
+    trend.per_iteration = static_cast<double>(share.size_bytes);
+    trend.last = sums ? std::max<std::int64_t>(sums->grown(), 0) : 0;
+    MemoryAlert& alert = suspect_growth(device, share.name, trend);
+    alert.title.resize(alert.title.find(": ") + 2);
+    alert.title += sample::bytes_text(share.size_bytes) + " per " + options.step + " at " +
+                   options.step + " " + std::to_string(iteration);
+    if (sums && sums->grown() > 0) {
+      alert.evidence.push_back("It rose from " +
+                               sample::bytes_text(static_cast<double>(sums->first)) + " to " +
+                               sample::bytes_text(static_cast<double>(sums->last)) + " " +
+                               span_text(*sums, options.step));
+    }
+    add_time_left(alert, history, trend.per_iteration);
+  }
 }
 
 void Rules::left_behind(const std::string& device, const DeviceHistory& history,

@@ -46,7 +46,7 @@ std::vector<MemoryAlert> run_recorded(std::uint64_t samples, std::uint64_t kept_
                                       const SampleChange& change,
                                       const DetectionOptions& options = {}) {
   Detector detector(options);
-  Survivors survivors;
+  Survivors survivors(options.growth_percent);
   std::vector<plimsoll_live> rows;
   plimsoll_usage gpu{};
   gpu.device_type = PLIMSOLL_DEVICE_CUDA;

@@ -15,7 +15,9 @@ namespace {
 using base::Category;
 
 constexpr std::size_t kMostSites = 256;
-// Growth below this is not worth naming, and judging a site is the most expensive part.
+// Slower growth counts once it has left this much behind.
+constexpr std::uint64_t kLeastLeftBehind = std::uint64_t{1} << 20;
+// A site that leaves less behind is not worth naming, and judging it is the most expensive part.
 constexpr double kLeastToName = base::kLeastGrowthPerStep / 64;
 constexpr std::size_t kIndexSize = 1024;  // few lookups collide with another site
 SiteKey site_of(const plimsoll_live& row) {
@@ -260,6 +262,10 @@ std::vector<LeftBehind> BirthHistory::growing() const {
 
 namespace {
 
+bool is_enough(const LeftBehind& left) {
+  return left.bytes_per_iteration >= base::kLeastGrowthPerStep || left.bytes >= kLeastLeftBehind;
+}
+
 // Returns a history's judgment of one category of a device. `growing` is sorted.
 std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growing,
                                               const SiteKey& whole) {
@@ -272,14 +278,14 @@ std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growin
       continue;
     }
     found.sites.push_back(left);
-    if (left.bytes_per_iteration < base::kLeastGrowthPerStep) continue;
+    if (!is_enough(left)) continue;
     const LeftBehind before = std::exchange(of_sites, left);
     of_sites.bytes += before.bytes;
     of_sites.allocations += before.allocations;
     of_sites.bytes_per_iteration += before.bytes_per_iteration;
   }
-  if (found.all.bytes_per_iteration < base::kLeastGrowthPerStep) found.all = of_sites;
-  if (found.all.bytes_per_iteration < base::kLeastGrowthPerStep) return std::nullopt;
+  if (!is_enough(found.all)) found.all = of_sites;
+  if (!is_enough(found.all)) return std::nullopt;
   return found;
 }
 
@@ -288,7 +294,7 @@ std::optional<CategoryGrowth> category_growth(std::span<const LeftBehind> growin
 void Survivors::observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
                         std::span<const plimsoll_usage> devices) {
   if (iteration_ && iteration == *iteration_) return;
-  if (iteration_ && iteration < *iteration_) *this = Survivors();
+  if (iteration_ && iteration < *iteration_) *this = Survivors(growth_percent_);
   iteration_ = iteration;
   for (const plimsoll_usage& device : devices) {
     devices_.insert_or_assign(sample::device_name(device), device.device);
@@ -298,7 +304,18 @@ void Survivors::observe(std::int64_t iteration, std::span<const plimsoll_live> r
   of_newest_ = newest_.growing();
 }
 
-std::vector<CategoryGrowth> Survivors::growing_on(const std::string& device) const {
+// A queue that is small for the device may take as long to fill as the detection takes, and slow
+// growth is only worth a warning if memory that is not growing is not much larger.
+bool Survivors::is_large_enough(const LeftBehind& left, std::uint64_t live_bytes) const {
+  const bool is_fast = left.bytes_per_iteration >= base::kLeastGrowthPerStep;
+  if (is_fast && left.samples >= kManySamples) return true;
+  const auto grown = static_cast<double>(left.bytes);
+  const double before = static_cast<double>(live_bytes) - grown;
+  return before <= 0 || 100 * grown >= growth_percent_ * before;
+}
+
+std::vector<CategoryGrowth> Survivors::growing_on(const std::string& device,
+                                                  std::uint64_t live_bytes) const {
   std::vector<CategoryGrowth> growing;
   const auto known = devices_.find(device);
   if (known == devices_.end()) return growing;
@@ -307,16 +324,9 @@ std::vector<CategoryGrowth> Survivors::growing_on(const std::string& device) con
         .device = known->second, .category = static_cast<Category>(category), .is_whole = true};
     auto found = category_growth(of_whole_run_, whole);
     if (!found) found = category_growth(of_newest_, whole);
-    if (found) growing.push_back(std::move(*found));
+    if (found && is_large_enough(found->all, live_bytes)) growing.push_back(std::move(*found));
   }
   return growing;
-}
-
-std::optional<std::uint64_t> Survivors::growth_bytes_on(const std::string& device) const {
-  if (!knows(device) || !whole_.is_known()) return std::nullopt;
-  double bytes = 0;
-  for (const CategoryGrowth& growth : growing_on(device)) bytes += growth.all.bytes_per_iteration;
-  return static_cast<std::uint64_t>(std::llround(bytes));
 }
 
 }  // namespace plimsoll::alerts

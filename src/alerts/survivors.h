@@ -108,13 +108,18 @@ struct CategoryGrowth {
 
 class Survivors {
  public:
+  // `growth_percent`: growth below this share of the other live memory does not count, unless it
+  // is fast and many samples show it.
+  explicit Survivors(double growth_percent = 10) : growth_percent_(growth_percent) {}
+
   // `devices` are the recorded ones. An iteration counts only once; a lower one starts a new run.
   void observe(std::int64_t iteration, std::span<const plimsoll_live> rows,
                std::span<const plimsoll_usage> devices);
   bool knows(const std::string& device) const { return devices_.contains(device); }
-  std::vector<CategoryGrowth> growing_on(const std::string& device) const;
-  // Growth per iteration, over all categories; nullopt if not yet known.
-  std::optional<std::uint64_t> growth_bytes_on(const std::string& device) const;
+  // Whether there are enough samples to judge.
+  bool is_known_on(const std::string& device) const { return knows(device) && whole_.is_known(); }
+  // `live_bytes`: on the device, at the newest sample.
+  std::vector<CategoryGrowth> growing_on(const std::string& device, std::uint64_t live_bytes) const;
 
  private:
   static constexpr std::size_t kMostSamples = 64;
@@ -122,6 +127,9 @@ class Survivors {
   // A queue or a cache that is filled within 16 samples has stopped growing by then.
   static constexpr std::size_t kFewestSamples = 20;
 
+  bool is_large_enough(const LeftBehind& left, std::uint64_t live_bytes) const;
+
+  double growth_percent_;
   std::optional<std::int64_t> iteration_;
   BirthHistory whole_{kMostSamples, kFewestSamples, BirthHistory::WhenFull::kMergePairs};
   BirthHistory newest_{kNewest, kNewest, BirthHistory::WhenFull::kForgetOldest};

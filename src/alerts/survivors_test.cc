@@ -46,8 +46,10 @@ class Program {
     ++step_;
     if (!growing().empty() && found_at_ == 0) found_at_ = step_;
   }
-  std::vector<CategoryGrowth> growing() const { return survivors_.growing_on("cpu"); }
-  std::optional<std::uint64_t> growth_bytes() const { return survivors_.growth_bytes_on("cpu"); }
+  std::vector<CategoryGrowth> growing(std::uint64_t live_bytes = 0) const {
+    return survivors_.growing_on("cpu", live_bytes);
+  }
+  bool is_known() const { return survivors_.is_known_on("cpu"); }
   // The number of samples after which growth was first found; 0: never.
   std::size_t found_at() const { return found_at_; }
   std::size_t step() const { return step_; }
@@ -226,15 +228,23 @@ TEST(Survivors, a_leak_spread_over_many_layers_is_reported_by_category) {
 
 TEST(Survivors, the_bytes_left_by_an_iteration_are_known_after_20_samples) {
   const Step leak = [](Program& program, std::size_t) { program.make(kMib, kForEver); };
-  EXPECT_EQ(run(19, leak).growth_bytes(), std::nullopt);
-  EXPECT_EQ(run(20, leak).growth_bytes(), kMib);
-  EXPECT_EQ(run(20, kVaryingBatch).growth_bytes(), 0);
-  EXPECT_EQ(Survivors().growth_bytes_on("cuda:0"), std::nullopt);
+  EXPECT_FALSE(run(19, leak).is_known());
+  EXPECT_TRUE(run(20, leak).is_known());
+  EXPECT_EQ(run(20, leak).growing()[0].all.bytes_per_iteration, kMib);
+  EXPECT_TRUE(run(20, kVaryingBatch).is_known());
+  EXPECT_THAT(run(20, kVaryingBatch).growing(), IsEmpty());
+  EXPECT_FALSE(Survivors().is_known_on("cuda:0"));
 }
 
-TEST(Survivors, gradual_growth_is_not_reported) {
-  const Step step = [](Program& program, std::size_t) { program.make(60 * kKib, kForEver); };
-  EXPECT_THAT(run(100, step).growing(), IsEmpty());
+TEST(Survivors, slow_growth_is_reported_once_it_has_left_a_mebibyte_and_a_tenth_behind) {
+  const Step step = [](Program& program, std::size_t) { program.make(32 * kKib, kForEver); };
+  EXPECT_THAT(run(30, step).growing(), IsEmpty());
+  const auto growing = run(100, step).growing();
+  ASSERT_THAT(growing, SizeIs(1));
+  EXPECT_EQ(growing[0].all.bytes_per_iteration, 32 * kKib);
+  EXPECT_THAT(run(100, step).growing(200 * kMib), IsEmpty());  // next to much more memory
+  const Step slowest = [](Program& program, std::size_t) { program.make(8 * kKib, kForEver); };
+  EXPECT_THAT(run(100, slowest).growing(), IsEmpty());
 }
 
 TEST(Survivors, a_new_run_starts_over) {
@@ -248,12 +258,12 @@ TEST(Survivors, a_new_run_starts_over) {
     rows.push_back(row);
     survivors.observe(i, rows, {&cpu, 1});
   }
-  EXPECT_THAT(survivors.growing_on("cpu"), SizeIs(1));
-  EXPECT_THAT(survivors.growing_on("cuda:0"), IsEmpty());
+  EXPECT_THAT(survivors.growing_on("cpu", 0), SizeIs(1));
+  EXPECT_THAT(survivors.growing_on("cuda:0", 0), IsEmpty());
   survivors.observe(39, rows, {&cpu, 1});
-  EXPECT_THAT(survivors.growing_on("cpu"), SizeIs(1));
+  EXPECT_THAT(survivors.growing_on("cpu", 0), SizeIs(1));
   survivors.observe(0, rows, {&cpu, 1});
-  EXPECT_THAT(survivors.growing_on("cpu"), IsEmpty());
+  EXPECT_THAT(survivors.growing_on("cpu", 0), IsEmpty());
 }
 
 }  // namespace

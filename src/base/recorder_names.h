@@ -62,7 +62,8 @@ inline std::string device_name(DeviceType type, std::int32_t ordinal) {
 }
 
 // The first name is for a tensor that is known but has none of the other roles.
-inline constexpr std::array<std::string_view, 7> kRoleNames = {
-    "known", "parameter", "gradient", "optimizer_state", "buffer", "input", "workspace"};
+inline constexpr std::array<std::string_view, 8> kRoleNames = {
+    "known",  "parameter", "gradient",  "optimizer_state",
+    "buffer", "input",     "workspace", "activation"};
 
 }  // namespace plimsoll::base

@@ -46,6 +46,16 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   return best;
 }
 
+std::string misspelt(std::string_view word, const std::vector<std::string>& known) {
+  if (std::ranges::find(known, word) != known.end()) return {};
+  for (const std::string& candidate : known) {
+    const std::size_t shorter = std::min(word.size(), candidate.size());
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    if (longer - shorter <= 2 && distance(word, candidate) <= 2) return candidate;
+  }
+  return {};
+}
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
   const std::string best = nearest(word, known);
   return best.empty() ? "" : "; did you mean " + best + "?";

@@ -18,5 +18,15 @@ TEST(Suggestion, a_word_close_to_none_gets_no_suggestion) {
   EXPECT_EQ(did_you_mean("zzz", {"report"}), "");
 }
 
+TEST(Suggestion, a_misspelt_word_differs_in_at_most_two_letters) {
+  const std::vector<std::string> known = {"profile_tensors", "plimsoll"};
+  EXPECT_EQ(misspelt("profile_tensor", known), "profile_tensors");
+  EXPECT_EQ(misspelt("profle_tensros", known), "profile_tensors");
+  EXPECT_EQ(misspelt("plimsol", known), "plimsoll");
+  EXPECT_EQ(misspelt("plimsoll", known), "");
+  EXPECT_EQ(misspelt("profile_memory", known), "");
+  EXPECT_EQ(misspelt("", known), "");
+}
+
 }  // namespace
 }  // namespace plimsoll::base

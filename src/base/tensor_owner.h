@@ -35,4 +35,14 @@ std::string_view tensor_owner(std::string_view name, OwnedAs kind, IsTensor&& is
   return kind == OwnedAs::kOptimizerState ? without_last(owner) : owner;
 }
 
+// The component of a parameter that no layer below the root owns: "xyz" of "GaussianModel.xyz", of
+// "Adam.xyz" (a named group of an optimizer), and of "Adam.xyz[3]"; "param_groups[0]" of
+// "Adam.param_groups[0][3]". Empty if a layer owns it.
+inline std::string_view component_of_parameter(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot != std::string_view::npos) name.remove_prefix(dot + 1);
+  if (name.find('.') != std::string_view::npos) return {};
+  return name.ends_with(']') ? name.substr(0, name.rfind('[')) : name;
+}
+
 }  // namespace plimsoll::base

@@ -30,5 +30,14 @@ TEST(TensorOwner, is_not_searched_deeper_than_modules_nest) {
   EXPECT_EQ(asked, 64);
 }
 
+TEST(TensorOwner, a_parameter_of_the_root_is_a_component) {
+  EXPECT_EQ(component_of_parameter("GaussianModel._xyz"), "_xyz");
+  EXPECT_EQ(component_of_parameter("Adam.f_rest"), "f_rest");
+  EXPECT_EQ(component_of_parameter("Adam.f_rest[2]"), "f_rest");
+  EXPECT_EQ(component_of_parameter("Adam.param_groups[0][3]"), "param_groups[0]");
+  EXPECT_EQ(component_of_parameter("opacity"), "opacity");
+  EXPECT_EQ(component_of_parameter("Net.conv1.weight"), "");
+}
+
 }  // namespace
 }  // namespace plimsoll::base

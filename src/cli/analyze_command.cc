@@ -49,6 +49,9 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
       complain(folder +
                " has too many files to search; a newer log may exist: name the run's folder");
     }
+    if (!run.skipped.empty()) {
+      complain(run.skipped + " has no complete sample: an older log is summarized");
+    }
     for (std::string& log : run.logs) logs.push_back(std::move(log));
   }
   return logs;

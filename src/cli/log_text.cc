@@ -100,29 +100,51 @@ std::string shares_text(const std::vector<logs::ShareSummary>& shares, const cha
   return text;
 }
 
-std::string large_tensors_text(const logs::DeviceSummary& device, const LogTextOptions& options) {
+std::string tensors_text(const std::vector<logs::LargeTensorSummary>& tensors,
+                         const LogTextOptions& options) {
   using enum text::TextTable::Align;
-  if (device.large_tensors.empty()) return "";
   TextTable table({{"bytes", kNumber},
                    {"shape", kWords},
                    {"dtype", kWords},
                    {"category", kWords},
                    {"created by, name", kWords}});
-  for (const logs::LargeTensorSummary& tensor : device.large_tensors) {
+  for (const logs::LargeTensorSummary& tensor : tensors) {
     std::string who = tensor.layer;
     if (!tensor.name.empty()) who += (who.empty() ? "" : ", ") + tensor.name;
     table.add_row({bytes_text(tensor.size_bytes), text::printable(tensor.shape),
                    text::printable(tensor.dtype), text::printable(tensor.category),
                    text::printable(who)});
   }
-  return "\nThe largest tensors at the end\n" + table.to_text(options.width, options.color);
+  return table.empty() ? "" : table.to_text(options.width, options.color);
+}
+
+std::string large_tensors_text(const logs::DeviceSummary& device, const LogTextOptions& options) {
+  if (device.large_tensors.empty()) return "";
+  return "\nThe largest tensors at the end\n" + tensors_text(device.large_tensors, options);
+}
+
+std::string peak_text(const logs::DeviceSummary& device, const std::string& step,
+                      const LogTextOptions& options) {
+  using enum text::TextTable::Align;
+  if (!device.peak) return "";
+  const logs::PeakSummary& peak = *device.peak;
+  TextTable table({{"bytes", kNumber}, {"share", kNumber}, {"category", kWords}});
+  for (const logs::PeakShare& share : peak.categories) {
+    table.add_row(
+        {bytes_text(share.bytes), base::format_percent(share.share), text::printable(share.name)});
+  }
+  return "\nWhat the highest peak was made of: " + bytes_text(peak.bytes) + ", before " + step +
+         " " + std::to_string(peak.iteration) + " ended" +
+         (peak.phase.empty() ? "" : ", in " + text::printable(peak.phase)) + "\n" +
+         table.to_text(options.width, options.color) + tensors_text(peak.tensors, options);
 }
 
 std::string device_text(const logs::DeviceSummary& device, const std::string& step,
                         const LogTextOptions& options) {
   std::string title = text::printable(device.device);
   if (device.total_bytes) title += ", " + bytes_text(*device.total_bytes);
-  std::string text = log_heading(title, options) + figures_text(device.figures, step, options);
+  std::string text = log_heading(title, options) + figures_text(device.figures, step, options) +
+                     peak_text(device, step, options);
   if (!device.categories.empty()) {
     text += "\nWhat fills " + text::printable(device.device) + " at the end\n" +
             shares_text(device.categories, "category", options);

@@ -60,7 +60,8 @@ Result<int> pid_of(const std::string& text) {
 Result<top::TopSettings> settings_of(const Arguments& arguments) {
   top::TopSettings settings;
   settings.color = chosen_color(arguments);
-  settings.width = output_width();
+  constexpr std::size_t kWidestTop = 400;
+  settings.width = output_width(kWidestTop);
   PLIMSOLL_TRY_ASSIGN(settings.interval_s, interval_of(arguments.value("--interval", "2")));
   if (arguments.has("--pid")) {
     PLIMSOLL_TRY_ASSIGN(settings.pid, pid_of(arguments.value("--pid")));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/input_file.h"
+#include "base/suggestion.h"
 #include "config/yaml_tree.h"
 
 namespace plimsoll {
@@ -67,6 +68,7 @@ class Finder {
       for (const auto& [key, value] : entries) settings.push_back({key->text, key, value, ""});
       return {};
     }
+    PLIMSOLL_TRY(refuse_misplaced(entries, {}));
     find_foreign(entries, "");
     const YamlValue* own = nullptr;
     for (const auto& [key, value] : entries) {
@@ -94,6 +96,70 @@ class Finder {
     std::ranges::sort(settings.begin() + first, settings.end(), {}, &Setting::name);
   }
 
+  // Names that would have no effect: those that misspell an option, and options that enable
+  // monitoring from a block where they are not searched (as in Hydra's default packages).
+  Status refuse_misplaced(const std::vector<YamlValue::Pair>& entries,
+                          const std::vector<std::string>& blocks) {
+    for (const auto& [key, value] : entries) {
+      if (key->kind != Kind::kText) continue;
+      PLIMSOLL_TRY(refuse_misspelt(*key, blocks));
+      const bool is_own_name = key->text == kOwnBlock;
+      const bool is_lost = is_own_name ? !blocks.empty() && is_own_block(*value)
+                                       : blocks.size() > 1 && is_switch(key->text) && is_on(*value);
+      if (is_lost) return lost(*key, blocks);
+      const bool is_searched = is_own_name && blocks.empty();
+      if (value->kind != Kind::kMap || is_searched || !visited_.insert(value).second) continue;
+      PLIMSOLL_TRY_ASSIGN(const auto inner, tree_.entries(*value));
+      std::vector<std::string> here = blocks;
+      here.push_back(key->text);
+      PLIMSOLL_TRY(refuse_misplaced(inner, here));
+    }
+    return {};
+  }
+
+  Status refuse_misspelt(const YamlValue& key, const std::vector<std::string>& blocks) const {
+    if (blocks.size() > 1) return {};
+    std::vector<std::string> known(foreign_names().begin(), foreign_names().end());
+    if (blocks.empty()) known.emplace_back(kOwnBlock);
+    const std::string meant = base::misspelt(key.text, known);
+    if (meant.empty()) return {};
+    const std::string block = blocks.empty() ? "" : blocks.front() + ": ";
+    return tree_.error(ErrorCode::kInvalidArgument, key,
+                       block + "no option '" + key.text + "': did you mean '" + meant + "'?");
+  }
+
+  Error lost(const YamlValue& key, const std::vector<std::string>& blocks) const {
+    std::string place;
+    for (const std::string& block : blocks) place += block + ".";
+    return tree_.error(ErrorCode::kInvalidArgument, key,
+                       place + key.text +
+                           " has no effect so deep in the configuration: move it to the top level, "
+                           "or begin its Hydra file with '# @package _global_'");
+  }
+
+  static bool is_switch(const std::string& name) {
+    return name == "enable_memory_monitoring" || name == "profile_tensors";
+  }
+  static bool is_on(const YamlValue& value) {
+    MonitorOptions options;
+    options.enabled = false;
+    return value.kind == Kind::kText && options.set("enabled", value.text) && options.enabled;
+  }
+  // A block of options, and not one that Hydra instantiates.
+  bool is_own_block(const YamlValue& value) const {
+    if (value.kind != Kind::kMap) return is_on(value);
+    const auto entries = tree_.entries(value);
+    return entries &&
+           std::ranges::any_of(*entries,
+                               [](const YamlValue::Pair& entry) {
+                                 return entry.first->kind == Kind::kText &&
+                                        is_option(entry.first->text);
+                               }) &&
+           std::ranges::none_of(*entries, [](const YamlValue::Pair& entry) {
+             return entry.first->text == "_target_";
+           });
+  }
+
   Status find_own(const YamlValue& own) {
     has_own_block = true;
     const std::string block = std::string(kOwnBlock) + ": ";
@@ -116,6 +182,7 @@ class Finder {
   }
 
   const YamlTree& tree_;
+  std::set<const YamlValue*> visited_;  // aliases make a small text a large tree
 };
 
 // ---- values as MonitorOptions::set() takes them -------------------------------------------------

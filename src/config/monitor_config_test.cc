@@ -80,6 +80,27 @@ TEST(MonitorConfig, AnchorsAndMergesAreFollowed) {
   EXPECT_EQ(options.section, "S");
 }
 
+TEST(MonitorConfig, NamesThatWouldHaveNoEffectAreErrors) {
+  EXPECT_EQ(problem_of("lr: 1\nprofile_tensor: true\n"),
+            "c.yaml:2:1: no option 'profile_tensor': did you mean 'profile_tensors'?");
+  EXPECT_EQ(problem_of("lr: 1\nt:\n  enable_memory_monitorng: true\n"),
+            "c.yaml:3:3: t: no option 'enable_memory_monitorng': did you mean "
+            "'enable_memory_monitoring'?");
+  EXPECT_EQ(problem_of("plimsol: {interval: 3}\n"),
+            "c.yaml:1:1: no option 'plimsol': did you mean 'plimsoll'?");
+  EXPECT_EQ(problem_of("trainer:\n  trainer_params:\n    enable_memory_monitoring: true\n"),
+            "c.yaml:3:5: trainer.trainer_params.enable_memory_monitoring has no effect so deep in "
+            "the configuration: move it to the top level, or begin its Hydra file with '# @package "
+            "_global_'");
+  EXPECT_THAT(problem_of("trainer: {plimsoll: {interval: 3}}\n"),
+              HasSubstr("trainer.plimsoll has no effect"));
+  read("trainer: {trainer_params: {enable_memory_monitoring: false}}\n");
+  read(
+      "callbacks: {plimsoll: {_target_: plimsoll.integrations.lightning.MemoryCallback, "
+      "interval: 3}}\n");
+  read("profile_memory: true\nprofiler: {interval: 3, plimsoll: 1.0}\n");
+}
+
 TEST(MonitorConfig, ErrorsReportThePlaceAndTheClosestName) {
   EXPECT_EQ(problem_of("plimsoll:\n  verbos_batches: 2\n"),
             "c.yaml:2:3: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?");

@@ -13,9 +13,11 @@ namespace plimsoll::logs {
 struct LatestRun {
   std::vector<std::string> logs;  // one, or one per rank in rank order
   bool is_complete = true;        // false: a limit ended the search, and a newer log may exist
+  std::string skipped;            // the newest log, if it has no complete sample; else empty
 };
 
-// The run that wrote the newest text log in or below `folder`. Links to folders are followed, each
+// The run that wrote the newest text log in or below `folder` that has a complete sample, or the
+// newest one if none has. Links to folders are followed, each
 // folder once; hidden folders are skipped.
 Result<LatestRun> find_latest_run(const std::string& folder, const SearchLimits& limits = {});
 

@@ -19,10 +19,10 @@ using ::testing::HasSubstr;
 
 class LogFinder : public ::testing::Test {
  protected:
-  fs::path write(const std::string& place, int age_s) {
+  fs::path write(const std::string& place, int age_s, const std::string& text = "x") {
     const fs::path path = fs::path(folder_.path()) / place;
     fs::create_directories(path.parent_path());
-    std::ofstream(path) << "x";
+    std::ofstream(path) << text;
     fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::seconds(age_s));
     return path;
   }
@@ -43,6 +43,19 @@ TEST_F(LogFinder, finds_the_newest_of_all_runs_below) {
   ASSERT_TRUE(run.ok());
   EXPECT_THAT(run->logs, ElementsAre(newest.string()));
   EXPECT_TRUE(run->is_complete);
+}
+
+TEST_F(LogFinder, skips_newer_logs_without_a_complete_sample) {
+  const std::string sample = "# header\n\n=== Iteration 0 | x ===\nDevice: cpu\n\n";
+  const fs::path usable = write("a/profiles/tensor_profile_1.log", 30, sample);
+  const fs::path empty = write("b/profiles/tensor_profile_2.log", 10, "# header\n\n");
+  write("b/profiles/tensor_profile_3.log", 20,
+        "# header\n\n=== Iteration 0 | x ===\nDevice: cpu\n");
+  EXPECT_THAT(latest()->logs, ElementsAre(usable.string()));
+  EXPECT_EQ(latest()->skipped, empty.string());
+  fs::remove(usable);
+  EXPECT_THAT(latest()->logs, ElementsAre(empty.string()));  // whose error states why
+  EXPECT_EQ(latest()->skipped, "");
 }
 
 TEST_F(LogFinder, finds_the_newest_log_of_each_rank_of_the_newest_run) {

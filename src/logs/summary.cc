@@ -70,6 +70,26 @@ std::vector<ShareSummary> compared(const std::vector<MemoryShare>& first,
   return shares;
 }
 
+LargeTensorSummary summary_of(const LiveTensor& tensor) {
+  return {tensor.size_bytes, tensor.shape, tensor.dtype,
+          tensor.category,   tensor.layer, tensor.name};
+}
+
+void note_peak(std::optional<PeakSummary>& highest, const DeviceMemory& device,
+               std::int64_t iteration) {
+  if (!device.peak_bytes || device.at_peak.empty()) return;
+  if (highest && *device.peak_bytes <= highest->bytes) return;
+  highest = PeakSummary{iteration, *device.peak_bytes, device.peak_phase, {}, {}};
+  for (const MemoryShare& share : device.at_peak) {
+    const double part = static_cast<double>(share.size_bytes) /
+                        static_cast<double>(std::max<std::uint64_t>(*device.peak_bytes, 1));
+    highest->categories.push_back({share.name, share.size_bytes, part});
+  }
+  for (const LiveTensor& tensor : device.peak_tensors) {
+    highest->tensors.push_back(summary_of(tensor));
+  }
+}
+
 }  // namespace
 
 void Figure::add(double value, std::int64_t iteration) {
@@ -100,6 +120,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
   if (device.peak_bytes) {
     known.highest_peak_bytes = std::max(known.highest_peak_bytes.value_or(0), *device.peak_bytes);
   }
+  note_peak(known.summary.peak, device, iteration);
   if (!has_tensors) return;
   note(figures, "tensors", std::optional(device.live_count), iteration);
   note(figures, "tensor_bytes", std::optional(device.live_bytes), iteration);
@@ -151,8 +172,7 @@ LogSummary LogSummarizer::finish(const std::string& path, const LogContents& con
     summary.dtypes = compared(device.first_dtypes, last.dtypes, last.live_bytes);
     summary.layers = compared(device.first_layers, last.layers, last.live_bytes);
     for (const LiveTensor& tensor : last.large_tensors) {
-      summary.large_tensors.push_back({tensor.size_bytes, tensor.shape, tensor.dtype,
-                                       tensor.category, tensor.layer, tensor.name});
+      summary.large_tensors.push_back(summary_of(tensor));
     }
     summary_.devices.push_back(std::move(summary));
   }

@@ -110,6 +110,43 @@ struct LargeTensorSummary {
   }
 };
 
+// A part of a peak.
+struct PeakShare {
+  std::string name;
+  std::uint64_t bytes = 0;
+  double share = 0;  // 0 to 1
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{Field{"name", &PeakShare::name, "The category."},
+                      Field{"bytes", &PeakShare::bytes, "Bytes of it that were live at the peak."},
+                      Field{"share", &PeakShare::share, "Share of the peak, 0 to 1."}};
+  }
+};
+
+// The highest peak whose parts are known.
+struct PeakSummary {
+  std::int64_t iteration = 0;
+  std::uint64_t bytes = 0;
+  std::string phase;
+  std::vector<PeakShare> categories;
+  std::vector<LargeTensorSummary> tensors;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"iteration", &PeakSummary::iteration,
+              "Iteration of the sample; the peak was between the previous sample and this one."},
+        Field{"bytes", &PeakSummary::bytes, "Bytes live at the peak."},
+        Field{"phase", &PeakSummary::phase,
+              "Phase of the allocation that made the peak; empty if unknown."},
+        Field{"categories", &PeakSummary::categories,
+              "What was live at the peak by category, largest first; they sum to bytes, up to the "
+              "rounding of the log."},
+        Field{"tensors", &PeakSummary::tensors, "The largest tensors live at the peak."}};
+  }
+};
+
 struct DeviceSummary {
   std::string device;
   std::optional<std::uint64_t> total_bytes;
@@ -119,6 +156,7 @@ struct DeviceSummary {
   std::vector<ShareSummary> dtypes;
   std::vector<ShareSummary> layers;
   std::vector<LargeTensorSummary> large_tensors;
+  std::optional<PeakSummary> peak;
 
   static constexpr auto fields() {
     using base::Field;
@@ -135,7 +173,9 @@ struct DeviceSummary {
         Field{"layers", &DeviceSummary::layers,
               "Bytes of the layers that the log lists, largest at the end first."},
         Field{"large_tensors", &DeviceSummary::large_tensors,
-              "Large tensors live at the end, largest first."}};
+              "Large tensors live at the end, largest first."},
+        Field{"peak", &DeviceSummary::peak,
+              "What the highest peak was made of; null if the log does not state it."}};
   }
 };
 

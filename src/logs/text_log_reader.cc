@@ -81,8 +81,8 @@ bool take_shares(std::string_view value, std::vector<MemoryShare>& shares) {
   return true;
 }
 
-// "parameter 40.000 MB, (rest) 900.0 MB"
-bool take_at_peak(std::string_view value, std::vector<MemoryShare>& shares) {
+// "parameter 40.000 MB, activation 900.0 MB"
+bool take_sizes(std::string_view value, std::vector<MemoryShare>& shares) {
   std::vector<MemoryShare> read;
   for (const std::string_view part : split(value, ", ")) {
     const std::size_t space = part.find(' ');
@@ -177,12 +177,12 @@ bool take_large(std::string_view value, DeviceMemory& device, std::uint64_t& lar
 }
 
 // "1024.0 MB | [64, 64, 256, 256] | float32 | activation | unet.down.0 | -"
-bool take_large_tensor(std::string_view line, DeviceMemory& device) {
+bool take_tensor(std::string_view line, std::vector<LiveTensor>& tensors) {
   const auto parts = split(trimmed(line), " | ");
   const auto bytes = mb_in(parts[0]);
-  if (parts.size() != 6 || !bytes || device.large_tensors.size() == kMostLargeTensors) return false;
-  device.large_tensors.push_back({name_in(parts[5]), name_in(parts[3]), name_in(parts[2]),
-                                  name_in(parts[1]), name_in(parts[4]), *bytes});
+  if (parts.size() != 6 || !bytes || tensors.size() == kMostLargeTensors) return false;
+  tensors.push_back({name_in(parts[5]), name_in(parts[3]), name_in(parts[2]), name_in(parts[1]),
+                     name_in(parts[4]), *bytes});
   return true;
 }
 
@@ -282,7 +282,7 @@ DeviceMemory& TextLogReader::cpu_alongside() {
 }
 
 bool TextLogReader::take(std::string_view line) {
-  if (line.front() == ' ') return device() != nullptr && take_large_tensor(line, *device());
+  if (line.front() == ' ') return device() != nullptr && take_tensor(line, device()->large_tensors);
   const std::size_t colon = line.find(": ");
   if (colon == std::string_view::npos) return false;
   const std::string_view key = line.substr(0, colon);
@@ -308,10 +308,18 @@ bool TextLogReader::take_device_value(std::string_view key, std::string_view val
       auto& member = reported.*field.member;
       using Type = std::remove_cvref_t<decltype(member)>;
       if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
-        if (field.uses.log == sample::LogForm::kSize) taken = (member = mb_in(value)).has_value();
+        const bool is_size = field.uses.log == sample::LogForm::kSize ||
+                             field.uses.log == sample::LogForm::kExactSize;
+        if (is_size) taken = (member = mb_in(value)).has_value();
       } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
-        taken = field.uses.log == sample::LogForm::kSizes ? take_at_peak(value, member)
-                                                          : take_shares(value, member);
+        const bool are_sizes = field.uses.log == sample::LogForm::kSizes ||
+                               field.uses.log == sample::LogForm::kExactSizes;
+        taken = are_sizes ? take_sizes(value, member) : take_shares(value, member);
+      } else if constexpr (std::is_same_v<Type, std::vector<LiveTensor>>) {
+        taken = take_tensor(value, member);
+      } else if constexpr (std::is_same_v<Type, std::string>) {
+        member = name_in(value);
+        taken = true;
       }
     }
     if (!taken) taken = take_by_hand(field.uses.log, value, reported);

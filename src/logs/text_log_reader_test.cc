@@ -42,7 +42,10 @@ TEST(TextLogReader, round_trips_written_logs) {
   sample.ran_out_of = "cuda:0";
   sample.devices[1].bar = tests::made_bar();
   sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0}, {"(rest)", 7000 * kMb, 0}};
-  sample.devices[1].growth_bytes = kMb / 4;
+  sample.devices[1].peak_phase = "backward";
+  sample.devices[1].peak_tensors = {{"", "temporary", "float32", "[3, 4]", "unet.up", 900 * kMb}};
+  sample.devices[1].growth_bytes = kMb / 32 + 1;
+  sample.devices[1].growing = {{"activation", kMb / 32 + 1, 3}};
   const std::string snapshot = text_log::text_log_snapshot(sample, {});
   const ReadTextLog result = read_text_log(text_log::text_log_header(5) + snapshot);
   EXPECT_EQ(result.unread_lines, 0U);
@@ -56,7 +59,10 @@ TEST(TextLogReader, round_trips_written_logs) {
   EXPECT_EQ(back.devices[0].name, "cpu");
   EXPECT_EQ(back.devices[0].live_bytes, 30 * kMb);
   EXPECT_EQ(back.devices[1].reserved_bytes, 10'130 * kMb);
-  EXPECT_EQ(back.devices[1].growth_bytes, kMb / 4);
+  EXPECT_EQ(back.devices[1].growth_bytes, kMb / 32 + 1);  // exact, however small
+  EXPECT_EQ(back.devices[1].growing[0].size_bytes, kMb / 32 + 1);
+  EXPECT_EQ(back.devices[1].peak_phase, "backward");
+  EXPECT_EQ(back.devices[1].peak_tensors[0].category, "temporary");
   ASSERT_TRUE(back.devices[1].bar);
   EXPECT_EQ(back.devices[1].bar->used_bytes, 12'000 * kMb);
   EXPECT_EQ(back.devices[1].bar->parts[4].pid, 77);

@@ -53,10 +53,11 @@ class Shares {
     ++share.count;
   }
   template <typename Name>
-  std::vector<MemoryShare> largest_first(Name&& name) {
-    for (std::size_t i = 0; i < keys_.size(); ++i) shares_[i].name = name(keys_[i]);
-    sort_largest_first(shares_);
-    return std::move(shares_);
+  std::vector<MemoryShare> largest_first(Name&& name) const {
+    std::vector<MemoryShare> named = shares_;
+    for (std::size_t i = 0; i < keys_.size(); ++i) named[i].name = name(keys_[i]);
+    sort_largest_first(named);
+    return named;
   }
 
  private:
@@ -95,6 +96,13 @@ class Owners {
     };
     return std::string(base::tensor_owner(text_of(tensor_name), kind, is_tensor));
   }
+  // The parameter that the tensor is, or belongs to: the longest prefix that is one; empty: none.
+  std::string_view parameter(std::string_view tensor_name) const {
+    while (!tensor_name.empty() && !parameters_.contains(std::string(tensor_name))) {
+      tensor_name = base::without_last(tensor_name);
+    }
+    return tensor_name;
+  }
   std::string layer(const plimsoll_live& row) const {
     if (const auto kind = owned_as(row)) {
       std::string owned_by = owner(row.name, *kind);
@@ -115,6 +123,8 @@ LiveTensor described(const plimsoll_live& row, const Owners& owners) {
           .layer = owners.layer(row),
           .size_bytes = row.size_bytes};
 }
+
+constexpr std::size_t kMostComponents = 96;
 
 class DeviceSums {
  public:
@@ -140,6 +150,7 @@ class DeviceSums {
     memory_.dtypes = dtypes_.largest_first(
         [](std::uint32_t id) { return id != 0 ? text_of(id) : std::string("unknown"); });
     memory_.layers = layers(owners);
+    memory_.components = components(owners);
     std::ranges::sort(large_, [](const plimsoll_live& a, const plimsoll_live& b) {
       return a.size_bytes != b.size_bytes ? a.size_bytes > b.size_bytes : a.serial < b.serial;
     });
@@ -170,6 +181,27 @@ class DeviceSums {
     return all;
   }
 
+  std::vector<MemoryShare> components(const Owners& owners) {
+    constexpr std::array<const char*, 3> kRoles = {"parameters", "gradients", "optimizer_state"};
+    static_assert(static_cast<std::size_t>(base::OwnedAs::kOptimizerState) == 2);
+    std::unordered_map<std::string, MemoryShare> by_name;
+    for (std::size_t kind = 0; kind < owned_.size(); ++kind) {
+      for (const MemoryShare& share : owned_[kind].largest_first(text_of)) {
+        const std::string_view parameter = owners.parameter(share.name);
+        const std::string_view component = base::component_of_parameter(parameter);
+        if (component.empty()) continue;
+        MemoryShare& sum = by_name[std::string(component) + "/" + kRoles[kind]];
+        sum.size_bytes += share.size_bytes;
+        sum.count += share.count;
+      }
+    }
+    std::vector<MemoryShare> all;
+    for (auto& [name, share] : by_name) all.push_back({name, share.size_bytes, share.count});
+    sort_largest_first(all);
+    all.resize(std::min(all.size(), kMostComponents));
+    return all;
+  }
+
   DeviceMemory memory_;
   Shares categories_;
   Shares dtypes_;
@@ -178,26 +210,62 @@ class DeviceSums {
   std::vector<plimsoll_live> large_;
 };
 
-// Peaks are stored by role. The peak may be slightly newer than the roles, which then do not sum to
-// it.
-void report_at_peak(DeviceMemory& memory, const monitor::RoleBytes& roles) {
-  static_assert(std::tuple_size_v<monitor::RoleBytes> == base::kRoleNames.size());
-  std::uint64_t sum = 0;
-  for (const std::uint64_t bytes : roles) sum += bytes;
-  if (sum == 0 || sum != memory.peak_bytes) return;
-  // If the role has far more memory now, its memory was replaced since the peak: the old memory was
-  // freed before its role became known.
+base::Category category_of_use(std::size_t use) {
+  switch (use) {
+    case PLIMSOLL_ROLE_KNOWN:
+      return base::Category::kOther;
+    case PLIMSOLL_USE_FORWARD:
+      return base::Category::kActivation;
+    case PLIMSOLL_USE_BACKWARD:
+      return base::Category::kActivationGradient;
+    case PLIMSOLL_USE_OPTIMIZER:  // at a peak between two samples: freed before the step ended
+      return base::Category::kOptimizerScratch;
+    case PLIMSOLL_USE_TEMPORARY:
+      return base::Category::kTemporary;
+    case PLIMSOLL_USE_ADOPTED:
+      return base::Category::kUnknown;
+    default:
+      return static_cast<base::Category>(use - 1);  // a role
+  }
+}
+
+// A peak may be slightly newer than peak_bytes.
+void report_peak(DeviceMemory& memory, const plimsoll_peak& peak, const Owners& owners) {
+  if (peak.bytes == 0 || peak.bytes != memory.peak_bytes) return;
+  // Far less than now: the memory it replaced was live at the peak, and was freed before the
+  // search.
   for (const std::size_t role : {PLIMSOLL_ROLE_PARAMETER, PLIMSOLL_ROLE_OPTIMIZER_STATE}) {
     const std::uint64_t now =
         sample::bytes_of_name(memory.categories, std::string(base::kRoleNames[role]));
-    if (roles[role] > 0 && 2 * roles[role] < now) return;
+    if (peak.uses[role] > 0 && 2 * peak.uses[role] < now) return;
   }
-  for (std::size_t role = 1; role < roles.size(); ++role) {
-    if (roles[role] > 0) {
-      memory.at_peak.push_back({std::string(base::kRoleNames[role]), roles[role], 0});
+  for (std::size_t use = 0; use < PLIMSOLL_USES; ++use) {
+    if (peak.uses[use] == 0) continue;
+    memory.at_peak.push_back({std::string(name_of(category_of_use(use))), peak.uses[use], 0});
+  }
+  sort_largest_first(memory.at_peak);
+  memory.peak_phase = name_of(base::phase_of(peak.phase));
+  for (std::size_t i = 0; i < peak.largest_count; ++i) {
+    const plimsoll_live& row = peak.largest[i];
+    LiveTensor& tensor = memory.peak_tensors.emplace_back(described(row, owners));
+    const bool is_other = category_of(row) == base::Category::kOther;
+    if (is_other && row.phase == PLIMSOLL_PHASE_OPTIMIZER) {
+      tensor.category = name_of(base::Category::kOptimizerScratch);
     }
+    if (row.is_temporary != 0) tensor.category = name_of(base::Category::kTemporary);
   }
-  memory.at_peak.push_back({std::string(sample::kRest), roles[PLIMSOLL_ROLE_KNOWN], 0});
+}
+
+void report_growth(DeviceMemory& memory, const alerts::Survivors& survivors) {
+  if (!survivors.is_known_on(memory.name)) return;
+  std::uint64_t bytes = 0;
+  for (const alerts::CategoryGrowth& growth :
+       survivors.growing_on(memory.name, memory.live_bytes)) {
+    const auto rate = static_cast<std::uint64_t>(std::llround(growth.all.bytes_per_iteration));
+    memory.growing.push_back({growth.category, rate, growth.all.allocations});
+    bytes += rate;
+  }
+  memory.growth_bytes = bytes;
 }
 
 std::int64_t now_ns(clockid_t clock) {
@@ -293,9 +361,9 @@ struct SampleTaker {
       DeviceMemory& memory = sample.devices.back();
       if (held.has_span) {
         memory.peak_bytes = device.peak_bytes;
-        report_at_peak(memory, held.at_peak[device.device]);
+        report_peak(memory, held.peaks[device.device], owners);
       }
-      if (survivors != nullptr) memory.growth_bytes = survivors->growth_bytes_on(memory.name);
+      if (survivors != nullptr) report_growth(memory, *survivors);
       if (device.has_segments == 0) continue;
       memory.allocated_bytes = device.live_bytes;
       memory.reserved_bytes = device.reserved_bytes;

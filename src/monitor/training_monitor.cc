@@ -178,7 +178,7 @@ struct TrainingMonitor::State {
   tensorboard::Timeline timeline;
   bool has_new_columns = false;  // since the last image
   std::int64_t next_image = std::max<std::int64_t>(options.image_every, 0);
-  alerts::Survivors survivors;
+  alerts::Survivors survivors{options.growth_percent};
   alerts::Detector detector;
   monitor::Snapshots snapshots;
   bool shows_ranges = false;

@@ -97,11 +97,8 @@ LiveMemory live_memory(std::uint64_t number, std::uint64_t span) {
                                                 held.recorded.data(), held.recorded.size()));
   if (!held.has_span) return held;
   for (const plimsoll_usage& device : held.recorded) {
-    auto& roles = held.at_peak.emplace_back();
-    const int reported =
-        plimsoll_recording_peak_roles(w.asked(), span, device.device, roles.data());
-    // Temporary memory of an optimizer scales with the parameters, not with the batch.
-    if (reported == 1 + PLIMSOLL_PHASE_OPTIMIZER) roles = {};
+    plimsoll_peak& peak = held.peaks.emplace_back();
+    if (plimsoll_recording_peak(w.asked(), span, device.device, &peak) == 0) peak = {};
   }
   return held;
 }
@@ -120,8 +117,8 @@ std::int64_t last_step() {
   Watch& w = watch();
   const std::lock_guard lock(w.mutex);
   std::uint64_t step = 0;
-  RoleBytes then;
-  RoleBytes now;
+  std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1> then;
+  std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1> now;
   const bool has_step =
       w.asked() != nullptr &&
       plimsoll_recording_since_step(w.asked(), 0, &step, then.data(), now.data()) != 0;

@@ -9,15 +9,16 @@
 #include "alerts/survivors.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor.h"
+#include "plimsoll/peak_c.h"
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::monitor {
 
-// Bytes by plimsoll_role.
-using RoleBytes = std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1>;
+// The current live memory of each device, from the recorder and the device source. Peaks of the
+// recorder's devices cover the time since `span` (of the watch with this number); 0: no span.
 struct LiveMemory {
   std::vector<plimsoll_usage> recorded;
-  std::vector<RoleBytes> at_peak;      // by device; empty: unknown
+  std::vector<plimsoll_peak> peaks;    // by device; empty: unknown
   std::vector<DeviceMemory> reported;  // by the device source
   bool has_span = false;  // false: the peaks are unknown, because a different recording is queried
                           // now

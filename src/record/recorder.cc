@@ -37,6 +37,24 @@ const char* sentence(const char* what, const char* path, int error) noexcept try
   return kNoMemory;
 }
 
+Ended as_ended(const LiveRow& row) {
+  return {.serial = row.serial,
+          .size_bytes = row.size_bytes,
+          .requested_bytes = row.requested_bytes,
+          .site = row.site,
+          .tensor = row.tensor,
+          .device = row.device,
+          .is_adopted = row.is_adopted};
+}
+
+RoleBytes roles_of(const UseBytes& uses) {
+  RoleBytes roles{};
+  for (std::size_t use = 0; use < uses.size(); ++use) {
+    roles[use < roles.size() ? use : std::size_t{PLIMSOLL_ROLE_KNOWN}] += uses[use];
+  }
+  return roles;
+}
+
 }  // namespace
 
 alignas(Recorder) unsigned char Recorder::g_storage[sizeof(Recorder)];
@@ -383,6 +401,25 @@ std::uint64_t Recorder::peak_bytes(Recording& recording, int reset) noexcept {
 
 // ---- live memory, while it runs ----------------------------------------------------------------
 
+plimsoll_live Recorder::live_row(const Ended& of, std::span<const format::Tensor> tensors) const {
+  const format::Site site = of.site != 0 ? ledger_.sites()[of.site] : format::Site{};
+  const format::Tensor tensor =
+      of.tensor != 0 && of.tensor <= tensors.size() ? tensors[of.tensor - 1] : format::Tensor{};
+  return {.serial = of.serial,
+          .size_bytes = of.size_bytes,
+          .requested_bytes = of.requested_bytes,
+          .layer = site.layer,
+          .outer_op = site.outer_op,
+          .name = tensor.name,
+          .dtype = tensor.dtype,
+          .shape = tensor.shape,
+          .device = of.device,
+          .phase = site.phase,
+          .role = tensor.role,
+          .is_adopted = of.is_adopted,
+          .is_temporary = of.use == PLIMSOLL_USE_TEMPORARY};
+}
+
 std::size_t Recorder::live(Recording& recording, std::span<plimsoll_live> rows) noexcept {
   const std::lock_guard lock(state_);
   if (!is_running(recording)) return 0;
@@ -391,22 +428,7 @@ std::size_t Recorder::live(Recording& recording, std::span<plimsoll_live> rows) 
     std::size_t count = 0;
     ledger_.rows().for_each([&](const LiveRow& row) {
       if (row.is_pending || count == rows.size()) return;
-      const format::Site site = row.site != 0 ? ledger_.sites()[row.site] : format::Site{};
-      const format::Tensor tensor = row.tensor != 0 && row.tensor <= tensors.size()
-                                        ? tensors[row.tensor - 1]
-                                        : format::Tensor{};
-      rows[count++] = {.serial = row.serial,
-                       .size_bytes = row.size_bytes,
-                       .requested_bytes = row.requested_bytes,
-                       .layer = site.layer,
-                       .outer_op = site.outer_op,
-                       .name = tensor.name,
-                       .dtype = tensor.dtype,
-                       .shape = tensor.shape,
-                       .device = row.device,
-                       .phase = site.phase,
-                       .role = tensor.role,
-                       .is_adopted = row.is_adopted};
+      rows[count++] = live_row(as_ended(row), tensors);
     });
   });
   return ledger_.live_count();
@@ -446,12 +468,27 @@ std::size_t Recorder::usage(Recording& recording, std::uint64_t span,
   return devices.size();
 }
 
-bool Recorder::peak_roles(Recording& recording, std::uint64_t span, std::uint8_t device,
-                          DevicePeaks& peaks) noexcept {
+bool Recorder::peak(Recording& recording, std::uint64_t span, std::uint8_t device,
+                    plimsoll_peak& peak) noexcept {
   const std::lock_guard lock(state_);
   if (!is_running(recording) || span == 0) return false;
   drain();
-  peaks = recording.spans().peaks(span, device);
+  DevicePeaks peaks = recording.spans().peaks(span, device);
+  peak = {.bytes = peaks.live_bytes,
+          .uses = {},
+          .largest_count = 0,
+          .largest = {},
+          .phase = peaks.phase};
+  std::copy(peaks.uses.begin(), peaks.uses.end(), peak.uses);
+  // What was live then is still live, or has ended since.
+  ledger_.rows().for_each([&](const LiveRow& row) {
+    if (row.device != device || row.is_pending || row.serial >= peaks.serial) return;
+    peaks.ended.add(as_ended(row));
+  });
+  definitions.visit_tensors([&](std::span<const format::Tensor> tensors) {
+    for (const Ended& each : peaks.ended)
+      peak.largest[peak.largest_count++] = live_row(each, tensors);
+  });
   return true;
 }
 
@@ -478,8 +515,8 @@ bool Recorder::since_step(Recording& recording, std::uint8_t device, std::uint64
   if (last == nullptr) return false;
   const auto devices = ledger_.devices();
   step = last->step;
-  then = device < last->roles.size() ? last->roles[device] : RoleBytes{};
-  now = device < devices.size() ? devices[device].roles : RoleBytes{};
+  then = roles_of(device < last->uses.size() ? last->uses[device] : UseBytes{});
+  now = roles_of(device < devices.size() ? devices[device].uses : UseBytes{});
   return true;
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/worker.h"
 #include "plimsoll/last_failure_c.h"
+#include "plimsoll/peak_c.h"
 #include "plimsoll/recorder_c.h"
 #include "record/hot/merge.h"
 #include "record/hot/thread_registry.h"
@@ -75,8 +76,8 @@ class Recorder {
   std::size_t live(Recording& recording, std::span<plimsoll_live> rows) noexcept;
   std::uint64_t begin_span(Recording& recording) noexcept;
   // Returns false if the span or the recording has ended.
-  bool peak_roles(Recording& recording, std::uint64_t span, std::uint8_t device,
-                  DevicePeaks& peaks) noexcept;
+  bool peak(Recording& recording, std::uint64_t span, std::uint8_t device,
+            plimsoll_peak& peak) noexcept;
   std::size_t usage(Recording& recording, std::uint64_t span,
                     std::span<plimsoll_usage> rows) noexcept;
   void end_span(Recording& recording, std::uint64_t span) noexcept;
@@ -111,6 +112,7 @@ class Recorder {
   // ---- under the state lock ----
   void drain() noexcept;
   void drain_or_throw();
+  plimsoll_live live_row(const Ended& of, std::span<const format::Tensor> tensors) const;
   void list_sources();
   void report_dropped(std::int64_t time_ns);
   void count_if_beyond(const Event& event, const Definitions::Beyond& beyond) noexcept;

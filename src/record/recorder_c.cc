@@ -256,7 +256,7 @@ void define_stack(uint32_t stack, const plimsoll_frame* frames, size_t count) {
 }
 
 uint32_t tensor(uint8_t role, uint32_t name, uint32_t dtype, uint32_t shape) {
-  if (role > PLIMSOLL_ROLE_WORKSPACE) role = PLIMSOLL_ROLE_KNOWN;
+  if (role > PLIMSOLL_ROLE_ACTIVATION) role = PLIMSOLL_ROLE_KNOWN;
   return Recorder::made().definitions.tensor({role, name, dtype, shape});
 }
 
@@ -409,13 +409,10 @@ size_t plimsoll_recording_usage(plimsoll_recording* recording, uint64_t span, pl
   return Recorder::get().usage(*recording->recording, span, {rows, capacity});
 }
 
-int plimsoll_recording_peak_roles(plimsoll_recording* recording, uint64_t span, uint8_t device,
-                                  uint64_t roles[7]) {
-  if (recording == nullptr || roles == nullptr) return 0;
-  plimsoll::record::DevicePeaks reported;
-  if (!Recorder::get().peak_roles(*recording->recording, span, device, reported)) return 0;
-  std::copy(reported.roles.begin(), reported.roles.end(), roles);
-  return 1 + int{reported.phase};
+int plimsoll_recording_peak(plimsoll_recording* recording, uint64_t span, uint8_t device,
+                            plimsoll_peak* peak) {
+  if (recording == nullptr || peak == nullptr) return 0;
+  return Recorder::get().peak(*recording->recording, span, device, *peak) ? 1 : 0;
 }
 
 void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {

@@ -35,7 +35,7 @@ bool is_memory_event(const format::Mark& mark) { return mark.kind == PLIMSOLL_MA
 
 DevicePeaks peaks_of(const LiveTotals& live) {
   return {.live_bytes = live.device_bytes,
-          .roles = live.roles,
+          .uses = live.uses,
           .serial = live.next_serial,
           .reserved_bytes = live.device_reserved_bytes,
           .phase = live.phase};
@@ -159,6 +159,10 @@ void Recording::report_live(const Ledger& ledger, std::int64_t time_ns) {
     reported.is_adopted = true;
     on_alloc(reported, {.bytes = ledger.live_bytes(), .device = row->device});
     if (row->tensor != 0) on_tag({row->serial, row->tensor});
+    // An earlier recording or a monitor has seen the allocation, so its phase is known.
+    if (!row->is_adopted && row->site != 0) {
+      on_set_phase({row->serial, (*sites_)[row->site].phase});
+    }
     if (row->is_pending) on_free_requested({time_ns, row->thread, row->serial, false});
   }
 }
@@ -188,7 +192,7 @@ std::uint64_t Recording::begin_span(const Ledger& ledger) noexcept {
   std::uint8_t device = 0;
   for (const DeviceTotals& totals : ledger.devices()) {
     spans_.see(device++, {.live_bytes = totals.live_bytes,
-                          .roles = totals.roles,
+                          .uses = totals.uses,
                           .serial = ledger.next_serial(),
                           .reserved_bytes = totals.reserved_bytes});
   }

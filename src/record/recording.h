@@ -62,7 +62,8 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override;
   void on_free(const format::Free& event) noexcept override;
   void on_free_requested(const format::FreeRequested& event) noexcept override;
-  void on_role(const RoleChange& change) noexcept override { spans_.see(change); }
+  void on_use(const UseChange& change) noexcept override { spans_.see(change); }
+  void on_ended(const Ended& ended) noexcept override { spans_.see(ended); }
   void on_reserved(const LiveTotals& live) noexcept override;
 #define PLIMSOLL_EVENT(Struct, method, number, meaning) \
   void on_##method(const format::Struct& event) noexcept override;

@@ -27,6 +27,16 @@ inline std::string mb_text(std::uint64_t bytes) {
   return text;
 }
 
+// The same with as many decimals as it takes to read the bytes back.
+inline std::string exact_mb_text(std::uint64_t bytes) {
+  char text[40];
+  std::string exact(
+      text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.7f", to_mb(bytes))));
+  const std::size_t fewest = exact.find('.') + 4;
+  while (exact.size() > fewest && exact.ends_with('0')) exact.pop_back();
+  return exact + " MB";
+}
+
 inline bool is_cpu(std::string_view device) { return device == "cpu"; }
 
 // The five-way view and its names for our categories; the rest is "other".

@@ -29,7 +29,7 @@ TEST(RecorderNames, have_the_numbers_of_the_recorder) {
   EXPECT_EQ(base::kDeviceTypeNames.size(), std::size_t{PLIMSOLL_DEVICE_MPS} + 1);
 
   EXPECT_EQ(base::kRoleNames[PLIMSOLL_ROLE_KNOWN], "known");
-  EXPECT_EQ(base::kRoleNames.size(), std::size_t{PLIMSOLL_ROLE_WORKSPACE} + 1);
+  EXPECT_EQ(base::kRoleNames.size(), std::size_t{PLIMSOLL_ROLE_ACTIVATION} + 1);
 }
 
 TEST(RecorderNames, take_numbers_of_later_versions) {
@@ -45,7 +45,7 @@ TEST(RecorderNames, name_devices) {
 }
 
 TEST(Categories, of_roles_have_the_names_of_the_roles) {
-  for (std::uint8_t role = PLIMSOLL_ROLE_PARAMETER; role <= PLIMSOLL_ROLE_WORKSPACE; ++role) {
+  for (std::uint8_t role = PLIMSOLL_ROLE_PARAMETER; role <= PLIMSOLL_ROLE_ACTIVATION; ++role) {
     EXPECT_EQ(name_of(base::category_of({.role = role})), base::kRoleNames[role]);
   }
 }

@@ -24,13 +24,17 @@ enum class LogForm : std::uint8_t {
   kSize,           // "8073.4 MB"
   kShares,         // "activation 4000.0 MB in 100, parameter 2000.0 MB in 120"
   kLargestShares,  // the largest of them, and the rest as one
-  kSizes,          // "parameter 40.000 MB, (rest) 900.0 MB"
-  kPercent,        // "20.3%"
-  kAllocated,      // kSize; for the CPU, its live bytes
-  kUsed,           // "12000.0 MB of 16000.0 MB"
-  kBar,            // "tensors 8073.4 MB, process 77 100.0 MB"
-  kTensors,        // "400 in 8000.0 MB"
-  kLarge           // "2 in 1536.0 MB, each above 100.0 MB", and one line for each of the largest
+  kSizes,          // "parameter 40.000 MB, activation 900.0 MB"
+  kExactSize,      // kSize, to the byte
+  kExactSizes,
+  kWord,
+  kEachTensor,  // one line for each
+  kPercent,     // "20.3%"
+  kAllocated,   // kSize; for the CPU, its live bytes
+  kUsed,        // "12000.0 MB of 16000.0 MB"
+  kBar,         // "tensors 8073.4 MB, process 77 100.0 MB"
+  kTensors,     // "400 in 8000.0 MB"
+  kLarge        // "2 in 1536.0 MB, each above 100.0 MB", and one line for each of the largest
 };
 
 // The uses of a field other than bytes and an attribute; nullptr: none.
@@ -180,15 +184,24 @@ struct SampleFields<DeviceMemory> {
           "peak_bytes",
           &DeviceMemory::peak_bytes,
           {.log = LogForm::kSize, .log_key = "Peak", .tag = "vram_peak", .figure = "peak_bytes"}},
+      SampleField{"peak_phase",
+                  &DeviceMemory::peak_phase,
+                  {.log = LogForm::kWord, .log_key = "Peak phase"}},
       SampleField{
           "at_peak", &DeviceMemory::at_peak, {.log = LogForm::kSizes, .log_key = "At peak"}},
+      SampleField{"peak_tensors",
+                  &DeviceMemory::peak_tensors,
+                  {.log = LogForm::kEachTensor, .log_key = "Tensor at peak"}},
       SampleField{"growth_bytes",
                   &DeviceMemory::growth_bytes,
-                  {.log = LogForm::kSize,
+                  {.log = LogForm::kExactSize,
                    .log_key = "Growth per iteration",
                    .tag = "vram_growth",
                    .figure = "growth_bytes",
                    .is_summed = true}},
+      SampleField{"growing",
+                  &DeviceMemory::growing,
+                  {.log = LogForm::kExactSizes, .log_key = "Growing per iteration"}},
       SampleField{"used_bytes",
                   &DeviceMemory::used_bytes,
                   {.log = LogForm::kUsed,
@@ -213,6 +226,9 @@ struct SampleFields<DeviceMemory> {
       SampleField{"layers",
                   &DeviceMemory::layers,
                   {.log = LogForm::kLargestShares, .log_key = "Layers", .is_summed = true}},
+      SampleField{"components",
+                  &DeviceMemory::components,
+                  {.log = LogForm::kShares, .log_key = "Components", .is_summed = true}},
       SampleField{"large_count",
                   &DeviceMemory::large_count,
                   {.log = LogForm::kLarge, .log_key = "Large tensors", .is_summed = true}},

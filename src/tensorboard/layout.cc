@@ -59,7 +59,8 @@ std::vector<ChartGroup> layout_of(const MemorySample& sample, const std::string&
     groups.push_back(std::move(each));
   }
   groups.push_back({"Tensors",
-                    {one("By dtype, MB", "Tensor_DType/.*_MB"),
+                    {one("The peak by category, MB", "Peak_Category/.*_MB"),
+                     one("By dtype, MB", "Tensor_DType/.*_MB"),
                      one("Large tensors, MB", "Large_Tensors/total_MB"),
                      one("By module, MB", "Tensor_Layer/.*_MB"),
                      one("Parts of other, MB", "Tensor_Other/.*_MB")}});
@@ -69,7 +70,8 @@ std::vector<ChartGroup> layout_of(const MemorySample& sample, const std::string&
                                  "(fragmentation_percent|vram_percent)"));
     machine.charts.push_back(one("Use of the device, GB", "vram_(used|non_pytorch)"));
   }
-  machine.charts.push_back(one("Memory of the process and the machine, GB", "ram_(process|used)"));
+  machine.charts.push_back(
+      one("Memory of the process and the machine, GB", "ram_(process|workers|used)"));
   groups.push_back(std::move(machine));
   return groups;
 }

@@ -66,8 +66,14 @@ TEST(Layout, has_charts_of_each_of_several_devices) {
   EXPECT_NE(groups, layout_of(tests::made_sample(), "Memory"));
 }
 
-TEST(Layout, every_chart_shows_tags_of_a_full_sample) {
+MemorySample full_sample() {
   MemorySample sample = tests::made_sample();
+  sample.devices[1].at_peak = {{"parameter", 2000 * tests::kMb, 0}};
+  return sample;
+}
+
+TEST(Layout, every_chart_shows_tags_of_a_full_sample) {
+  const MemorySample sample = full_sample();
   for (const ChartGroup& group : layout_of(sample, "Memory")) {
     for (const Chart& chart : group.charts) {
       EXPECT_THAT(shown_in(chart, sample), Not(IsEmpty())) << chart.title;
@@ -76,7 +82,7 @@ TEST(Layout, every_chart_shows_tags_of_a_full_sample) {
 }
 
 TEST(Layout, takes_a_section_literally) {
-  const MemorySample sample = tests::made_sample();
+  const MemorySample sample = full_sample();
   const std::string section = "a.b (c) [1]$";
   for (const ChartGroup& group : layout_of(sample, section)) {
     for (const Chart& chart : group.charts) {

@@ -68,6 +68,7 @@ class Tags {
 
  private:
   void add_components(const std::vector<MemoryShare>& layers);
+  void add_peak(const DeviceMemory& device);
 
   const ScalarOptions& options_;
   std::string prefix_;
@@ -99,6 +100,19 @@ void Tags::add_breakdown(const DeviceMemory& device) {
   }
   add("Large_Tensors/count", static_cast<double>(device.large_count));
   add_mb("Large_Tensors/total_MB", device.large_bytes);
+  add_peak(device);
+}
+
+// What the peak since the previous sample was made of, and its largest tensor.
+void Tags::add_peak(const DeviceMemory& device) {
+  if (device.at_peak.empty()) return;
+  std::map<std::string_view, std::uint64_t> five;
+  for (const MemoryShare& share : device.at_peak) five[way_of(share.name)] += share.size_bytes;
+  for (const auto& [category, word] : sample::kFiveWays) {
+    add_mb("Peak_Category/" + std::string(word) + "_MB", five[word]);
+  }
+  if (device.peak_tensors.empty()) return;
+  add_mb("Peak_Tensors/largest_MB", device.peak_tensors.front().size_bytes);
 }
 
 // The parts of "other", the number of tensors, and the largest modules.
@@ -117,6 +131,14 @@ void Tags::add_details(const DeviceMemory& device) {
     add_mb("Tensor_Other/" + std::string(category) + "_MB", bytes);
   }
   add("Tensor_Count/total", static_cast<double>(device.live_count));
+  std::map<std::string, std::uint64_t> components;
+  for (const MemoryShare& share : device.components) {
+    components[share.name.substr(0, share.name.rfind('/'))] += share.size_bytes;
+    add_mb("Tensor_Component/" + share.name + "_MB", share.size_bytes);
+  }
+  for (const auto& [component, bytes] : components) {
+    add_mb("Tensor_Component/" + component + "_MB", bytes);
+  }
   add_components(device.layers);
 }
 

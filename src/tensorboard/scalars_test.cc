@@ -65,6 +65,32 @@ TEST(Scalars, use_the_familiar_tags) {
   EXPECT_NEAR(values_of(made_sample())["Memory/fragmentation_percent"], 20.3, 0.01);
 }
 
+TEST(Scalars, have_each_component_with_its_gradient_and_state) {
+  MemorySample sample = made_sample();
+  sample.devices[1].components = {{"xyz/optimizer_state", 20 * tests::kMb, 2},
+                                  {"xyz/parameters", 10 * tests::kMb, 1},
+                                  {"f_rest/parameters", 5 * tests::kMb, 1}};
+  EXPECT_THAT(values_of(sample),
+              IsSupersetOf(Values{{"Memory/Tensor_Component/xyz_MB", 30},
+                                  {"Memory/Tensor_Component/xyz/optimizer_state_MB", 20},
+                                  {"Memory/Tensor_Component/xyz/parameters_MB", 10},
+                                  {"Memory/Tensor_Component/f_rest_MB", 5}}));
+}
+
+TEST(Scalars, state_what_the_peak_was_made_of) {
+  MemorySample sample = made_sample();
+  EXPECT_FALSE(values_of(sample).contains("Memory/Peak_Category/activations_MB"));
+  sample.devices[1].at_peak = {{"activation", 5000 * tests::kMb, 0},
+                               {"parameter", 3000 * tests::kMb, 0},
+                               {"temporary", 1000 * tests::kMb, 0}};
+  sample.devices[1].peak_tensors = {{"", "activation", "", "", "", 700 * tests::kMb}};
+  EXPECT_THAT(values_of(sample), IsSupersetOf(Values{{"Memory/Peak_Category/activations_MB", 5000},
+                                                     {"Memory/Peak_Category/parameters_MB", 3000},
+                                                     {"Memory/Peak_Category/gradients_MB", 0},
+                                                     {"Memory/Peak_Category/other_MB", 1000},
+                                                     {"Memory/Peak_Tensors/largest_MB", 700}}));
+}
+
 TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
   ScalarOptions options;
   EXPECT_THAT(values_of(made_sample(), options),

@@ -72,7 +72,9 @@ class Snapshot {
   void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
   void add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
                    std::uint64_t large_tensor_bytes);
-  void add_at_peak(std::string_view key, const DeviceMemory& device);
+  void add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
+                 std::string (*size_text)(std::uint64_t));
+  void add_tensor(const LiveTensor& tensor);
   void add_bar(std::string_view key, const DeviceBar& bar);
   void add_large_tensors(std::string_view key, const DeviceMemory& device,
                          std::uint64_t large_tensor_bytes);
@@ -113,12 +115,19 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
   line(key, list);
 }
 
-void Snapshot::add_at_peak(std::string_view key, const DeviceMemory& device) {
+void Snapshot::add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
+                         std::string (*size_text)(std::uint64_t)) {
   std::string list;
-  for (const MemoryShare& share : device.at_peak) {
-    list += (list.empty() ? "" : ", ") + word(share.name) + " " + sample::mb_text(share.size_bytes);
+  for (const MemoryShare& share : shares) {
+    list += (list.empty() ? "" : ", ") + word(share.name) + " " + size_text(share.size_bytes);
   }
   if (!list.empty()) line(key, list);
+}
+
+void Snapshot::add_tensor(const LiveTensor& tensor) {
+  text_ += sample::mb_text(tensor.size_bytes) + " | " + cell(tensor.shape) + " | " +
+           cell(tensor.dtype) + " | " + cell(tensor.category) + " | " + cell(tensor.layer) + " | " +
+           cell(tensor.name) + "\n";
 }
 
 void Snapshot::add_bar(std::string_view key, const DeviceBar& bar) {
@@ -138,10 +147,8 @@ void Snapshot::add_large_tensors(std::string_view key, const DeviceMemory& devic
                 ", each above " + sample::mb_text(large_tensor_bytes));
   const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
   for (std::size_t i = 0; i < shown; ++i) {
-    const LiveTensor& tensor = device.large_tensors[i];
-    text_ += "  " + sample::mb_text(tensor.size_bytes) + " | " + cell(tensor.shape) + " | " +
-             cell(tensor.dtype) + " | " + cell(tensor.category) + " | " + cell(tensor.layer) +
-             " | " + cell(tensor.name) + "\n";
+    text_ += "  ";
+    add_tensor(device.large_tensors[i]);
   }
 }
 
@@ -154,7 +161,21 @@ void Snapshot::add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
       if (has_tensors) mb_line(uses.log_key, device.live_bytes);
       return;
     case sample::LogForm::kSizes:
-      return add_at_peak(uses.log_key, device);
+      return add_sizes(uses.log_key, device.at_peak, sample::mb_text);
+    case sample::LogForm::kExactSizes:
+      return add_sizes(uses.log_key, device.growing, sample::exact_mb_text);
+    case sample::LogForm::kExactSize:
+      if (device.growth_bytes) line(uses.log_key, sample::exact_mb_text(*device.growth_bytes));
+      return;
+    case sample::LogForm::kWord:
+      if (!device.peak_phase.empty()) line(uses.log_key, word(device.peak_phase));
+      return;
+    case sample::LogForm::kEachTensor:
+      for (const LiveTensor& tensor : device.peak_tensors) {
+        text_ += std::string(uses.log_key) + ": ";
+        add_tensor(tensor);
+      }
+      return;
     case sample::LogForm::kUsed:
       if (!device.used_bytes) return;
       return line(uses.log_key,
@@ -273,6 +294,7 @@ Status append_text_log(const std::string& path, const MemorySample& sample,
 
 Status TextLog::create(const std::string& output_dir, const TextLogOptions& options) {
   options_ = options;
+  process_ = ::getpid();
   const std::int64_t time_ns = base::now_ns();
   PLIMSOLL_TRY(file_.create(
       rank_folder((std::filesystem::path(output_dir) / kProfilesFolder).string()),
@@ -282,7 +304,13 @@ Status TextLog::create(const std::string& output_dir, const TextLogOptions& opti
 
 Status TextLog::write(const MemorySample& sample) {
   if (!is_open()) return {};
+  is_empty_ = false;
   return file_.write(text_log_snapshot(sample, options_));
+}
+
+void TextLog::close() {
+  if (is_open() && is_empty_ && process_ == ::getpid()) ::unlink(path().c_str());
+  file_.close();
 }
 
 }  // namespace plimsoll::text_log

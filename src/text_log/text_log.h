@@ -34,7 +34,8 @@ class TextLog {
 
   // Only the first failure is reported; after it the log accepts no more samples.
   Status write(const MemorySample& sample);
-  void close() { file_.close(); }
+  // Removes a file that has no sample.
+  void close();
 
   bool is_open() const { return file_.is_open(); }
   const std::string& path() const { return file_.path(); }
@@ -42,6 +43,8 @@ class TextLog {
  private:
   base::RecordFile file_;
   TextLogOptions options_;
+  bool is_empty_ = true;
+  int process_ = 0;  // that created the file: a forked child does not remove it
 };
 
 }  // namespace plimsoll::text_log

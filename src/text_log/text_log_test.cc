@@ -119,5 +119,19 @@ TEST_F(TextLogTest, reports_in_one_sentence_that_it_cannot_be_created) {
   EXPECT_TRUE(log.write(made_sample()).ok());
 }
 
+TEST(TextLog, leaves_no_file_without_a_sample) {
+  const tests::TemporaryFolder folder;
+  TextLog log;
+  ASSERT_TRUE(log.create(folder.path(), {}));
+  const std::string path = log.path();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  log.close();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  ASSERT_TRUE(log.create(folder.path(), {}));
+  ASSERT_TRUE(log.write(made_sample()));
+  log.close();
+  EXPECT_TRUE(std::filesystem::exists(log.path()));
+}
+
 }  // namespace
 }  // namespace plimsoll::text_log

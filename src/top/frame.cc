@@ -21,7 +21,8 @@ using text::Style;
 using text::TextTable;
 
 constexpr std::size_t kBarColumns = 20;
-constexpr std::size_t kTrendColumns = 20;
+constexpr std::size_t kTrendColumns = 30;  // a sample every two seconds, for a minute
+constexpr std::size_t kWide = 120;         // columns from which the peak has a column
 constexpr std::size_t kNarrowestTrend = 6;
 constexpr std::size_t kMostShares = 8;
 // Maximum width of the columns to the left of the commands in a table.
@@ -77,14 +78,16 @@ class Frame {
     std::string change = trend.change();
     if (change.empty()) return line(text);
     const std::size_t room = settings_.width - std::min(settings_.width, columns);
-    const std::string growth = trend.growth();
-    if (!growth.empty() && change.size() + growth.size() + 4 <= room) change += ", " + growth;
-    const std::size_t change_columns = 2 + change.size();
+    std::string growth = trend.growth();
+    if (!growth.empty() && change.size() + growth.size() + 4 > room) growth.clear();
+    const std::size_t growth_columns = growth.empty() ? 0 : 2 + growth.size();
+    const std::size_t change_columns = 2 + change.size() + growth_columns;
     if (room < change_columns) return line(text);
     const std::size_t left = room - change_columns;
     const std::size_t picture = left > 2 ? std::min(left - 2, kTrendColumns) : 0;
     line(text + (picture >= kNarrowestTrend ? "  " + trend.sparkline(picture) : "") + "  " +
-         dim(change));
+         dim(change) +
+         (growth.empty() ? "" : ", " + text::styled(growth, Style::kWarning, settings_.color)));
   }
   std::string dim(std::string_view text) const {
     return text::styled(text, Style::kDim, settings_.color);
@@ -104,6 +107,7 @@ class Frame {
   void details(const std::string& text, std::size_t indent);
   void run(const TopRun& run);
   void run_device(const TopRunDevice& device);
+  void run_tables(const DeviceMemory& memory);
   bool is_chosen(const TopRunDevice& device) const;
   void run_host(const TopRun& run);
   template <typename Process>
@@ -385,6 +389,28 @@ void Frame::run_host(const TopRun& run) {
   details(text, 4);
 }
 
+std::uint64_t bytes_named(const std::vector<MemoryShare>& shares, const std::string& name) {
+  const auto found = std::ranges::find(shares, name, &MemoryShare::name);
+  return found == shares.end() ? 0 : found->size_bytes;
+}
+
+// The live categories, and those that were live at the peak only.
+std::vector<MemoryShare> with_peak(std::vector<MemoryShare> categories,
+                                   const std::vector<MemoryShare>& at_peak) {
+  for (const MemoryShare& share : at_peak) {
+    const bool is_live =
+        std::ranges::find(categories, share.name, &MemoryShare::name) != categories.end();
+    if (!is_live) categories.push_back({share.name, 0, 0});
+  }
+  return categories;
+}
+
+// " ▲ 512.0 KiB per step"; empty if the category does not grow.
+std::string growth_mark(const DeviceMemory& memory, const std::string& category) {
+  const std::uint64_t bytes = bytes_named(memory.growing, category);
+  return bytes == 0 ? "" : " \u25B2 " + size_text(bytes) + " per step";
+}
+
 void Frame::run_device(const TopRunDevice& device) {
   const DeviceMemory& memory = device.memory;
   const std::string name = text::printable(memory.name);
@@ -404,12 +430,23 @@ void Frame::run_device(const TopRunDevice& device) {
                 text::printable(base::parts_text(*memory.bar)),
             4);
   }
-  TextTable table({{"SIZE", TextTable::Align::kNumber},
-                   {"SHARE", TextTable::Align::kNumber},
-                   {"CATEGORY", TextTable::Align::kWords},
-                   {"SIZE", TextTable::Align::kNumber},
-                   {"SHARE", TextTable::Align::kNumber},
-                   {"LAYER", TextTable::Align::kWords}});
+  run_tables(memory);
+}
+
+// The categories, those that grow marked, and the layers side by side. On a wide terminal, also
+// what each category was at the peak.
+void Frame::run_tables(const DeviceMemory& memory) {
+  const bool has_peak = settings_.width >= kWide && !memory.at_peak.empty();
+  std::vector<TextTable::Column> columns = {{"SIZE", TextTable::Align::kNumber},
+                                            {"SHARE", TextTable::Align::kNumber}};
+  if (has_peak) columns.push_back({"AT PEAK", TextTable::Align::kNumber});
+  columns.insert(columns.end(), {{"CATEGORY", TextTable::Align::kWords},
+                                 {"SIZE", TextTable::Align::kNumber},
+                                 {"SHARE", TextTable::Align::kNumber},
+                                 {"LAYER", TextTable::Align::kWords}});
+  TextTable table(std::move(columns));
+  const std::vector<MemoryShare> categories =
+      has_peak ? with_peak(memory.categories, memory.at_peak) : memory.categories;
   const auto cells = [&](const std::vector<MemoryShare>& shares, std::size_t i) {
     if (i >= shares.size()) return std::array<std::string, 3>{};
     const MemoryShare& share = shares[i];
@@ -417,12 +454,19 @@ void Frame::run_device(const TopRunDevice& device) {
         size_text(share.size_bytes), percent_text(share.size_bytes, memory.live_bytes),
         share.name.empty() ? "[no layer]" : text::printable(share.name)};
   };
-  const std::size_t rows =
-      std::min(kMostShares, std::max(memory.categories.size(), memory.layers.size()));
+  const std::size_t rows = std::min(kMostShares, std::max(categories.size(), memory.layers.size()));
   for (std::size_t i = 0; i < rows; ++i) {
-    const auto left = cells(memory.categories, i);
+    auto left = cells(categories, i);
+    if (i < categories.size()) left[2] += growth_mark(memory, categories[i].name);
     const auto right = cells(memory.layers, i);
-    table.add_row({left[0], left[1], left[2], right[0], right[1], right[2]});
+    std::vector<std::string> row = {left[0], left[1]};
+    if (has_peak) {
+      const bool is_row = i < categories.size();
+      row.push_back(is_row ? size_text(bytes_named(memory.at_peak, categories[i].name))
+                           : std::string());
+    }
+    row.insert(row.end(), {left[2], right[0], right[1], right[2]});
+    table.add_row(std::move(row));
   }
   this->table(table);
 }

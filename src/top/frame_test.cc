@@ -105,6 +105,9 @@ TopRun run() {
       {"", 300 * kMib, 9},
       {"unet.a_very_long_name_of_a_layer.that.goes.on.and.on.until.it.does.not.fit", 200 * kMib,
        5}};
+  device.memory.growing = {{"activation", kMib / 2, 40}};
+  device.memory.at_peak = {
+      {"activation", 2600 * kMib, 0}, {"parameter", 400 * kMib, 0}, {"temporary", 72 * kMib, 0}};
   device.peak_bytes = 3 * kGib;
   device.trend = growing(400 * kMib, 20 * kMib, 40);
   made.devices = {device};

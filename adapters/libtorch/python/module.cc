@@ -40,6 +40,8 @@ void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
   const at::Tensor* tensor = as_tensor(object);
   if (tensor == nullptr) return;
   tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+  const bool was_computed = tensor->unsafeGetTensorImpl()->requires_grad() && !tensor->is_leaf();
+  if (was_computed) tag_tensor(thread, *tensor, PLIMSOLL_ROLE_ACTIVATION, 0);
   if (!has_gradient) return;
   // Not Tensor::grad(), which warns for a non-leaf.
   const at::Tensor& gradient = tensor->unsafeGetTensorImpl()->grad();

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/suggestion.h"
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
@@ -145,6 +146,8 @@ void bind_options(nb::module_& module) {
       .def("__repr__", &repr_of);
   module.def("monitor_options_help", &help,
              "Return (name, aliases, type, default, description) of each option.");
+  module.def("misspelt", &base::misspelt, nb::arg("word"), nb::arg("known"),
+             "Return the known word that `word` misspells, or an empty string.");
 }
 
 }  // namespace plimsoll::python

@@ -198,7 +198,7 @@ class Recording {
       std::uint8_t device) const {
     plimsoll_recording* recording = running();
     std::uint64_t step = 0;
-    std::array<std::uint64_t, base::kRoleNames.size()> then{}, now{};
+    std::array<std::uint64_t, PLIMSOLL_ROLE_WORKSPACE + 1> then{}, now{};
     int has_ended = 0;
     {
       nb::gil_scoped_release no_gil;

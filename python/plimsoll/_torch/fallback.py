@@ -46,6 +46,7 @@ from plimsoll._torch.tensor_memory import gradient_of, is_computed, kind_of, mem
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
 _KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
+_ACTIVATION = 7
 _TORCH = str(importlib.import_module("torch").__path__[0])
 _DEPTH = 64
 
@@ -150,6 +151,8 @@ class PythonAttachment(TorchDispatchMode):
         for each in objects:
             if issubclass(type(each), torch.Tensor):
                 self._report(each, _KNOWN, "")
+                if is_computed(each):
+                    self._report(each, _ACTIVATION, "")
             elif issubclass(type(each), torch.nn.Module):
                 modules.append(each)
             elif issubclass(type(each), torch.optim.Optimizer):

@@ -16,7 +16,7 @@ using model::kNone;
 using model::LayerId;
 
 constexpr std::size_t kMostParts = 12;
-constexpr std::uint64_t kHighest = 32;  // in steps
+constexpr std::uint64_t kHighest = 128;  // steps: a change by 1 % is visible
 
 // Divides the layers into parts of similar size: repeatedly replaces the largest part by its
 // children, up to the maximum count. A layer belongs to the nearest enclosing part.

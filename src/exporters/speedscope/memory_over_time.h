@@ -21,7 +21,7 @@ struct UsageSpan {
 };
 
 struct MemoryOverTime {
-  std::uint64_t step_bytes = 1;    // a power of two: the peak is 16 to 32 steps high
+  std::uint64_t step_bytes = 1;    // a power of two: the peak is 64 to 128 steps high
   std::vector<std::string> parts;  // layers, each without the bytes of other parts
   std::vector<UsageSpan> spans;
 };

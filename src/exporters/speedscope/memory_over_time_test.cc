@@ -40,13 +40,13 @@ TEST(MemoryOverTime, parts_are_as_high_as_their_bytes) {
   const MemoryOverTime usage =
       usage_of(maker.finish(),
                {layer("Net", 24 * kMiB), layer("Net.a", 16 * kMiB), layer("Net.b", 8 * kMiB)});
-  EXPECT_EQ(usage.step_bytes, kMiB);
+  EXPECT_EQ(usage.step_bytes, kMiB / 4);
   EXPECT_THAT(usage.parts, ElementsAre("Net", "Net.a", "Net.b", "[no layer]"));
   ASSERT_EQ(usage.spans.size(), 4u) << "what follows the last event has no length";
-  EXPECT_THAT(usage.spans[0].heights, ElementsAre(0, 16, 0, 0));
-  EXPECT_THAT(usage.spans[1].heights, ElementsAre(0, 16, 8, 0));
-  EXPECT_THAT(usage.spans[2].heights, ElementsAre(0, 16, 8, 8));
-  EXPECT_THAT(usage.spans[3].heights, ElementsAre(0, 0, 8, 8));
+  EXPECT_THAT(usage.spans[0].heights, ElementsAre(0, 64, 0, 0));
+  EXPECT_THAT(usage.spans[1].heights, ElementsAre(0, 64, 32, 0));
+  EXPECT_THAT(usage.spans[2].heights, ElementsAre(0, 64, 32, 32));
+  EXPECT_THAT(usage.spans[3].heights, ElementsAre(0, 0, 32, 32));
   for (const UsageSpan& span : usage.spans) EXPECT_EQ(span.duration_ns, 1'000u);
 }
 
@@ -55,13 +55,23 @@ TEST(MemoryOverTime, parts_that_round_to_nothing_do_not_change_the_total_height)
   std::vector<report::LayerRow> layers = {layer("Net", 32 * kMiB)};
   for (std::uint64_t at = 0; at < 8; ++at) {
     const std::string path = "Net." + std::to_string(at);
-    layers.push_back(layer(path, kMiB / 4));
-    maker.alloc_reported(at, kMiB / 4, {.layer = path});
+    layers.push_back(layer(path, kMiB / 16));
+    maker.alloc_reported(at, kMiB / 16, {.layer = path});
   }
-  maker.alloc(100, 30 * kMiB).alloc(101, 0);
+  maker.alloc(100, 31 * kMiB).alloc(101, 0);
   const MemoryOverTime usage = usage_of(maker.finish(), layers);
   const auto& heights = usage.spans.back().heights;
-  EXPECT_EQ(std::accumulate(heights.begin(), heights.end(), 0u), 32u);
+  EXPECT_EQ(std::accumulate(heights.begin(), heights.end(), 0u), 126u);
+}
+
+TEST(MemoryOverTime, a_leak_of_some_percent_rises_step_by_step) {
+  TraceMaker maker;
+  maker.alloc(1, 200 * kMiB);
+  for (std::uint64_t at = 0; at < 6; ++at) maker.alloc(10 + at, kMiB);
+  maker.alloc(100, 0);
+  const MemoryOverTime usage = usage_of(maker.finish(), {});
+  EXPECT_LE(usage.step_bytes, 2 * kMiB);
+  EXPECT_EQ(usage.spans.back().heights.back() - usage.spans.front().heights.back(), 3u);
 }
 
 TEST(MemoryOverTime, a_long_recording_keeps_its_peaks) {

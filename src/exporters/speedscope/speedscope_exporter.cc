@@ -23,7 +23,7 @@ namespace plimsoll::exporters::speedscope {
 namespace {
 
 constexpr std::size_t kMostSamples = 50'000;
-constexpr std::size_t kMostSpans = 5'000;  // each is up to 33 frames deep
+constexpr std::size_t kMostSpans = 2'500;  // each is up to 129 frames deep
 
 void write_place(base::JsonWriter& json, std::string_view file, std::uint32_t line) {
   if (file.empty()) return;

@@ -131,10 +131,14 @@ void Recording::attribute() {
     const Phase phase = allocation.phase == Allocation::kPhaseOfSite
                             ? place.site.phase
                             : base::phase_of(allocation.phase);
+    // An adopted allocation has a phase of its own only if the recorder saw it before this
+    // recording began.
+    const bool is_unseen = (allocation.flags & Allocation::kIsAdopted) != 0 &&
+                           allocation.phase == Allocation::kPhaseOfSite;
     const base::Category category = base::category_of(
         {.role = allocation.role,
          .phase = phase,
-         .is_adopted = (allocation.flags & Allocation::kIsAdopted) != 0,
+         .is_adopted = is_unseen,
          .is_temporary = (allocation.flags & Allocation::kInOp) != 0,
          .is_communication = place.is_communication,
          .ends_with_step = phase == Phase::kOptimizer && device.ends_with_step(allocation)});

@@ -277,16 +277,18 @@ TEST(NativeReader, decides_categories_with_hindsight) {
   writer.encoder().set_phase({10, PLIMSOLL_PHASE_FORWARD});
   writer.alloc(11, 1).tag(11, PLIMSOLL_ROLE_WORKSPACE).free_in_op(11);
   writer.adopt(12, 3).tag(12, PLIMSOLL_ROLE_WORKSPACE);
+  writer.adopt(13, 1);  // seen by the recorder before this recording
+  writer.encoder().set_phase({13, PLIMSOLL_PHASE_FORWARD});
   const Read read = writer.finish();
   std::vector<std::string_view> words;
   for (std::uint32_t row = 0; row < read.trace.event_count(); ++row) {
     if (read.trace.devices.at(0).events.action[row] == Action::kAlloc)
       words.push_back(read.category(row));
   }
-  EXPECT_THAT(words,
-              testing::ElementsAre("unknown", "parameter", "activation", "temporary",
-                                   "activation_gradient", "other", "gradient", "optimizer_state",
-                                   "buffer", "input", "activation", "workspace", "workspace"));
+  EXPECT_THAT(words, testing::ElementsAre("unknown", "parameter", "activation", "temporary",
+                                          "activation_gradient", "other", "gradient",
+                                          "optimizer_state", "buffer", "input", "activation",
+                                          "workspace", "workspace", "activation"));
   EXPECT_EQ(read.trace.birth(read.device(), 10).phase, Phase::kForward);
   EXPECT_EQ(read.device().lifetimes.flags[read.lifetime(0)], LifetimeFlags::kAdopted);
   EXPECT_EQ(read.device().lifetimes.flags[read.lifetime(3)], LifetimeFlags::kTemporary);
@@ -531,6 +533,7 @@ struct Reference {
         all[tag->serial].roles.insert(recording.tensors()[tag->tensor].role);
       } else if (const auto* set = std::get_if<format::SetPhase>(&event)) {
         all[set->serial].phase = set->phase;
+        all[set->serial].has_own_phase = true;
       } else if (const auto* mark = std::get_if<format::Mark>(&event)) {
         note(*mark);
       }
@@ -552,7 +555,7 @@ struct Reference {
     std::uint8_t phase;
     std::uint8_t device;
     std::set<int> roles;
-    bool is_freed, in_op, in_step, at_backward;
+    bool is_freed, in_op, in_step, at_backward, has_own_phase = false;
 
     std::string category() const {
       const char* const words[] = {"parameter", "gradient", "optimizer_state",
@@ -560,7 +563,7 @@ struct Reference {
       for (int role = 1; role <= 6; ++role) {
         if (roles.count(role) != 0) return words[role - 1];
       }
-      if (alloc.is_adopted) return "unknown";
+      if (alloc.is_adopted && !has_own_phase) return "unknown";
       if (in_op) return "temporary";
       if (phase == 1) return "activation";
       if (phase == 2) return "activation_gradient";

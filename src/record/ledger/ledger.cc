@@ -121,7 +121,7 @@ LiveTotals Ledger::live_totals(std::uint8_t device) const {
   return {.bytes = live_bytes_,
           .device_bytes = totals.live_bytes,
           .device_reserved_bytes = totals.reserved_bytes,
-          .roles = totals.roles,
+          .uses = totals.uses,
           .next_serial = next_serial_,
           .device = device};
 }
@@ -134,23 +134,51 @@ void Ledger::begin_life(const LiveRow& row) {
   totals.live_bytes += row.size_bytes;
   totals.active_bytes += row.size_bytes;
   totals.requested_bytes += row.requested_bytes;
-  totals.roles[role_of(row.tensor)] += row.size_bytes;
+  totals.uses[use_of(row)] += row.size_bytes;
   ++totals.live_count;
 }
 
+std::uint8_t Ledger::use_of(const LiveRow& row) const {
+  const std::uint8_t role = role_of(row.tensor);
+  if (role != PLIMSOLL_ROLE_KNOWN) return role;
+  if (row.is_adopted) return PLIMSOLL_USE_ADOPTED;
+  switch (row.site != 0 ? sites_[row.site].phase : std::uint8_t{PLIMSOLL_PHASE_OTHER}) {
+    case PLIMSOLL_PHASE_FORWARD:
+      return PLIMSOLL_USE_FORWARD;
+    case PLIMSOLL_PHASE_BACKWARD:
+      return PLIMSOLL_USE_BACKWARD;
+    case PLIMSOLL_PHASE_OPTIMIZER:
+      return PLIMSOLL_USE_OPTIMIZER;
+    default:
+      return PLIMSOLL_ROLE_KNOWN;
+  }
+}
+
 // The block still counts as active.
-void Ledger::end_live(const LiveRow& row) {
+void Ledger::end_live(const LiveRow& row, Where where, Receivers receivers) {
   live_bytes_ -= row.size_bytes;
   --live_count_;
   DeviceTotals& totals = devices_[row.device];
   totals.live_bytes -= row.size_bytes;
   totals.requested_bytes -= row.requested_bytes;
-  totals.roles[role_of(row.tensor)] -= row.size_bytes;
+  std::uint8_t use = use_of(row);
+  totals.uses[use] -= row.size_bytes;
   --totals.live_count;
+  const bool is_temporary = where == Where::kInItsOperator && !row.is_adopted &&
+                            role_of(row.tensor) == PLIMSOLL_ROLE_KNOWN;
+  if (is_temporary) {
+    const UseChange change{row.serial, row.size_bytes, row.device, use, PLIMSOLL_USE_TEMPORARY};
+    for (EventReceiver* receiver : receivers) receiver->on_use(change);
+    use = PLIMSOLL_USE_TEMPORARY;
+  }
+  const Ended ended{row.serial, row.size_bytes, row.requested_bytes,
+                    row.site,   row.tensor,     row.device,
+                    use,        row.is_adopted};
+  for (EventReceiver* receiver : receivers) receiver->on_ended(ended);
 }
 
-void Ledger::end_life(const LiveRow* row) {
-  if (!row->is_pending) end_live(*row);
+void Ledger::end_life(const LiveRow* row, Where where, Receivers receivers) {
+  if (!row->is_pending) end_live(*row, where, receivers);
   devices_[row->device].active_bytes -= row->size_bytes;
   rows_.erase(row);
 }
@@ -172,7 +200,7 @@ void Ledger::remember(const LiveRow& row, OpLog& log) {
 void Ledger::end_older(const LiveRow* row, const Origin& origin, Receivers receivers) {
   ++replaced_;
   const format::Free reported{origin.time_ns, origin.thread, row->serial, row->address, false};
-  end_life(row);
+  end_life(row, Where::kElsewhere, receivers);
   for (EventReceiver* receiver : receivers) receiver->on_free(reported);
 }
 
@@ -187,7 +215,7 @@ void Ledger::free(const Event& event, const Origin& origin, Receivers receivers)
   } else {
     reported.serial = row->serial;
     reported.in_op = !row->is_pending && was_in_op(event, origin, *row);
-    end_life(row);
+    end_life(row, reported.in_op ? Where::kInItsOperator : Where::kElsewhere, receivers);
   }
   for (EventReceiver* receiver : receivers) receiver->on_free(reported);
 }
@@ -196,10 +224,10 @@ void Ledger::free(const Event& event, const Origin& origin, Receivers receivers)
 void Ledger::free_requested(const Event& event, const Origin& origin, Receivers receivers) {
   LiveRow* row = rows_.find({event.address, event.device()});
   if (row == nullptr || row->is_pending) return;
-  end_live(*row);
+  const bool is_in_op = was_in_op(event, origin, *row);
+  end_live(*row, is_in_op ? Where::kInItsOperator : Where::kElsewhere, receivers);
   row->is_pending = true;
-  const format::FreeRequested reported{origin.time_ns, origin.thread, row->serial,
-                                       was_in_op(event, origin, *row)};
+  const format::FreeRequested reported{origin.time_ns, origin.thread, row->serial, is_in_op};
   for (EventReceiver* receiver : receivers) receiver->on_free_requested(reported);
 }
 
@@ -255,8 +283,8 @@ void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers)
   if (mark.kind == PLIMSOLL_MARK_STEP) {
     if (!last_step_) last_step_.emplace();
     last_step_->step = mark.value;
-    last_step_->roles.clear();
-    for (const DeviceTotals& totals : devices()) last_step_->roles.push_back(totals.roles);
+    last_step_->uses.clear();
+    for (const DeviceTotals& totals : devices()) last_step_->uses.push_back(totals.uses);
   }
   for (EventReceiver* receiver : receivers) receiver->on_mark(mark);
 }
@@ -273,15 +301,21 @@ bool Ledger::has_precedence(std::uint32_t tensor, std::uint32_t than) const {
 void Ledger::tag(LiveRow* row, std::uint32_t tensor, Receivers receivers) {
   if (row == nullptr || tensor == 0 || tensor > roles_.size()) return;
   if (row->tensor == tensor || !has_precedence(tensor, row->tensor)) return;
-  const RoleChange change{row->serial, row->size_bytes, row->device, role_of(row->tensor),
-                          role_of(tensor)};
+  if (role_of(tensor) == PLIMSOLL_ROLE_ACTIVATION && !row->is_adopted) return;
+  const std::uint8_t before = use_of(*row);
   row->tensor = tensor;
   for (EventReceiver* receiver : receivers) receiver->on_tag({row->serial, tensor});
-  if (change.from == change.to || row->is_pending) return;
-  RoleBytes& roles = devices_[row->device].roles;
-  roles[change.from] -= change.size_bytes;
-  roles[change.to] += change.size_bytes;
-  for (EventReceiver* receiver : receivers) receiver->on_role(change);
+  change_use(*row, before, receivers);
+}
+
+// `before` is what the row was used for until now.
+void Ledger::change_use(const LiveRow& row, std::uint8_t before, Receivers receivers) {
+  const UseChange change{row.serial, row.size_bytes, row.device, before, use_of(row)};
+  if (change.from == change.to || row.is_pending) return;
+  UseBytes& uses = devices_[row.device].uses;
+  uses[change.from] -= change.size_bytes;
+  uses[change.to] += change.size_bytes;
+  for (EventReceiver* receiver : receivers) receiver->on_use(change);
 }
 
 void Ledger::set_phase(const Event& event, const Origin& origin, Receivers receivers) {
@@ -296,7 +330,11 @@ void Ledger::set_phase(const Event& event, const Origin& origin, Receivers recei
     site.phase = phase;
     allocation.site = sites_.id(site);
     LiveRow* row = rows_.find({allocation.address, allocation.device});
-    if (row != nullptr && row->serial == allocation.serial) row->site = allocation.site;
+    if (row != nullptr && row->serial == allocation.serial) {
+      const std::uint8_t before = use_of(*row);
+      row->site = allocation.site;
+      change_use(*row, before, receivers);
+    }
     for (EventReceiver* receiver : receivers) receiver->on_set_phase({allocation.serial, phase});
   }
 }

@@ -36,7 +36,7 @@ struct LiveTotals {
   std::uint64_t bytes = 0;
   std::uint64_t device_bytes = 0;
   std::uint64_t device_reserved_bytes = 0;
-  RoleBytes roles{};              // of device_bytes
+  UseBytes uses{};                // of device_bytes
   std::uint64_t next_serial = 0;  // of the next allocation
   std::uint8_t device = 0;
   std::uint8_t phase = 0;  // of the current event
@@ -47,7 +47,9 @@ class EventReceiver {
   virtual void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept = 0;
   virtual void on_free(const format::Free& event) noexcept = 0;
   virtual void on_free_requested(const format::FreeRequested& event) noexcept = 0;
-  virtual void on_role(const RoleChange& change) noexcept = 0;
+  virtual void on_use(const UseChange& change) noexcept = 0;
+  // Called before the event that ended it.
+  virtual void on_ended(const Ended& ended) noexcept = 0;
   // Called before the segment event that changed them.
   virtual void on_reserved(const LiveTotals& live) noexcept = 0;
   // on_segment(), on_mark() and so on.
@@ -65,7 +67,7 @@ struct DeviceTotals {
   std::uint64_t requested_bytes = 0;  // of live blocks
   std::uint64_t active_bytes = 0;     // including blocks that wait for a stream
   std::uint64_t reserved_bytes = 0;
-  RoleBytes roles{};          // of live_bytes
+  UseBytes uses{};            // of live_bytes
   bool has_segments = false;  // a segment event has been seen
 };
 
@@ -106,7 +108,7 @@ struct Origin {
 // The live memory when a step ended.
 struct StepEnd {
   std::uint64_t step = 0;
-  std::vector<RoleBytes> roles;  // by device
+  std::vector<UseBytes> uses;  // by device
 };
 
 class Ledger {
@@ -157,8 +159,11 @@ class Ledger {
   bool has_precedence(std::uint32_t tensor, std::uint32_t than) const;
   std::uint8_t role_of(std::uint32_t tensor) const;
   void begin_life(const LiveRow& row);
-  void end_live(const LiveRow& row);
-  void end_life(const LiveRow* row);
+  enum class Where : std::uint8_t { kInItsOperator, kElsewhere };
+  void end_live(const LiveRow& row, Where where, Receivers receivers);
+  void end_life(const LiveRow* row, Where where, Receivers receivers);
+  std::uint8_t use_of(const LiveRow& row) const;
+  void change_use(const LiveRow& row, std::uint8_t before, Receivers receivers);
   DeviceTotals& totals_of(std::uint8_t device);
   LiveTotals live_totals(std::uint8_t device) const;
 

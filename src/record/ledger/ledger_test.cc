@@ -47,7 +47,8 @@ class Notes final : public EventReceiver {
          std::to_string(event.value) + " by " + std::to_string(event.pid) + " named " +
          std::to_string(event.name));
   }
-  void on_role(const RoleChange& change) noexcept override { changes.push_back(change); }
+  void on_use(const UseChange& change) noexcept override { changes.push_back(change); }
+  void on_ended(const Ended& gone) noexcept override { ended.push_back(gone); }
   void on_tag(const format::Tag& event) noexcept override {
     note("tag " + std::to_string(event.serial) + " as " + std::to_string(event.tensor));
   }
@@ -62,7 +63,8 @@ class Notes final : public EventReceiver {
 
   std::vector<std::string> take() { return std::exchange(notes_, {}); }
   std::uint32_t last_site = 0;
-  std::vector<RoleChange> changes;
+  std::vector<UseChange> changes;
+  std::vector<Ended> ended;
 
  private:
   void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -293,7 +295,7 @@ TEST_F(LedgerTest, running_out_of_memory_is_reported_with_its_site) {
 
 TEST_F(LedgerTest, roles_sum_to_live_bytes) {
   ledger.roles() = {PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT};
-  const auto role = [&](plimsoll_role of) { return ledger.devices()[0].roles[of]; };
+  const auto role = [&](plimsoll_role of) { return ledger.devices()[0].uses[of]; };
   alloc(0x1000, 100);
   alloc(0x2000, 30);
   EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 130u);
@@ -309,6 +311,48 @@ TEST_F(LedgerTest, roles_sum_to_live_bytes) {
   free(0x1000);
   EXPECT_EQ(role(PLIMSOLL_ROLE_GRADIENT), 0u);
   EXPECT_EQ(role(PLIMSOLL_ROLE_KNOWN), 30u);
+}
+
+TEST_F(LedgerTest, activation_is_a_role_of_adopted_memory_only) {
+  ledger.roles() = {PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_ACTIVATION, PLIMSOLL_ROLE_INPUT};
+  const auto use = [&](std::uint8_t of) { return ledger.devices()[0].uses[of]; };
+  emit(Kind::kAdopt, 0x1000, 100, 1);
+  emit(Kind::kAdopt, 0x1000, 100, 2);
+  alloc(0x2000, 30);
+  emit(Kind::kTag, 0x2000, 0, 2);
+  EXPECT_EQ(use(PLIMSOLL_ROLE_ACTIVATION), 100u);
+  EXPECT_EQ(use(PLIMSOLL_ROLE_KNOWN), 30u);
+  emit(Kind::kTag, 0x1000, 0, 1);  // a later search
+  EXPECT_EQ(use(PLIMSOLL_ROLE_ACTIVATION), 100u);
+  emit(Kind::kTag, 0x1000, 0, 3);
+  EXPECT_EQ(use(PLIMSOLL_ROLE_INPUT), 100u);
+}
+
+TEST_F(LedgerTest, memory_without_a_role_is_used_by_its_phase) {
+  const auto use = [&](std::uint8_t of) { return ledger.devices()[0].uses[of]; };
+  emit(Kind::kAlloc, 0x1000, 100, 7, 0, PLIMSOLL_PHASE_FORWARD);
+  emit(Kind::kAlloc, 0x2000, 30, 7, 0, PLIMSOLL_PHASE_BACKWARD);
+  emit(Kind::kAdopt, 0x3000, 5, 0, 0, PLIMSOLL_PHASE_FORWARD);
+  alloc(0x4000, 2, 9);
+  EXPECT_EQ(use(PLIMSOLL_USE_FORWARD), 100u);
+  EXPECT_EQ(use(PLIMSOLL_USE_BACKWARD), 30u);
+  EXPECT_EQ(use(PLIMSOLL_USE_ADOPTED), 5u);
+  EXPECT_EQ(use(PLIMSOLL_ROLE_KNOWN), 2u);
+  emit(Kind::kSetPhase, 0, 0, 9, 0, PLIMSOLL_PHASE_FORWARD);
+  EXPECT_EQ(use(PLIMSOLL_USE_FORWARD), 102u);
+  EXPECT_EQ(use(PLIMSOLL_ROLE_KNOWN), 0u);
+  notes.changes.clear();
+  free(0x1000, 7);  // in the operator that allocated it
+  ASSERT_EQ(notes.changes.size(), 1u);
+  EXPECT_EQ(notes.changes[0].from, PLIMSOLL_USE_FORWARD);
+  EXPECT_EQ(notes.changes[0].to, PLIMSOLL_USE_TEMPORARY);
+  free(0x2000);
+  EXPECT_EQ(notes.changes.size(), 1u);
+  ASSERT_EQ(notes.ended.size(), 2u);
+  EXPECT_EQ(notes.ended[0].use, PLIMSOLL_USE_TEMPORARY);
+  EXPECT_EQ(notes.ended[1].use, PLIMSOLL_USE_BACKWARD);
+  EXPECT_EQ(use(PLIMSOLL_USE_FORWARD), 2u);
+  EXPECT_EQ(use(PLIMSOLL_USE_BACKWARD), 0u);
 }
 
 }  // namespace

@@ -56,10 +56,10 @@ TEST(PeakSpans, spans_that_are_never_ended_are_limited) {
 }
 
 DevicePeaks of_roles(std::uint64_t parameters, std::uint64_t rest, std::uint64_t serial) {
-  RoleBytes roles{};
-  roles[PLIMSOLL_ROLE_PARAMETER] = parameters;
-  roles[PLIMSOLL_ROLE_KNOWN] = rest;
-  return {.live_bytes = parameters + rest, .roles = roles, .serial = serial};
+  UseBytes uses{};
+  uses[PLIMSOLL_ROLE_PARAMETER] = parameters;
+  uses[PLIMSOLL_ROLE_KNOWN] = rest;
+  return {.live_bytes = parameters + rest, .uses = uses, .serial = serial};
 }
 
 TEST(PeakSpans, roles_are_those_of_the_peak) {
@@ -68,12 +68,12 @@ TEST(PeakSpans, roles_are_those_of_the_peak) {
   spans.see(0, of_roles(10, 90, 5));
   const std::uint64_t inner = spans.begin();
   spans.see(0, of_roles(20, 30, 6));
-  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_PARAMETER], 10u);
-  EXPECT_EQ(spans.peaks(inner, 0).roles[PLIMSOLL_ROLE_PARAMETER], 20u);
+  EXPECT_EQ(spans.peaks(outer, 0).uses[PLIMSOLL_ROLE_PARAMETER], 10u);
+  EXPECT_EQ(spans.peaks(inner, 0).uses[PLIMSOLL_ROLE_PARAMETER], 20u);
   spans.see(0, of_roles(50, 70, 8));
-  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_KNOWN], 70u);
+  EXPECT_EQ(spans.peaks(outer, 0).uses[PLIMSOLL_ROLE_KNOWN], 70u);
   spans.end(inner);
-  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_PARAMETER], 50u);
+  EXPECT_EQ(spans.peaks(outer, 0).uses[PLIMSOLL_ROLE_PARAMETER], 50u);
 }
 
 TEST(PeakSpans, roles_learned_later_apply_at_the_peak) {
@@ -83,15 +83,15 @@ TEST(PeakSpans, roles_learned_later_apply_at_the_peak) {
   const std::uint64_t inner = spans.begin();
   spans.see(0, of_roles(0, 80, 9));  // 4 is live, and one of 5 to 8
   const auto becomes = [&](std::uint64_t serial, std::uint64_t bytes) {
-    spans.see({serial, bytes, 0, PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT});
+    spans.see(UseChange{serial, bytes, 0, PLIMSOLL_ROLE_KNOWN, PLIMSOLL_ROLE_GRADIENT});
   };
   becomes(4, 30);
   becomes(8, 7);
   becomes(9, 1000);  // it came after both peaks
-  EXPECT_EQ(spans.peaks(inner, 0).roles[PLIMSOLL_ROLE_GRADIENT], 37u);
-  EXPECT_EQ(spans.peaks(inner, 0).roles[PLIMSOLL_ROLE_KNOWN], 43u);
-  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_GRADIENT], 30u);
-  EXPECT_EQ(spans.peaks(outer, 0).roles[PLIMSOLL_ROLE_KNOWN], 70u);
+  EXPECT_EQ(spans.peaks(inner, 0).uses[PLIMSOLL_ROLE_GRADIENT], 37u);
+  EXPECT_EQ(spans.peaks(inner, 0).uses[PLIMSOLL_ROLE_KNOWN], 43u);
+  EXPECT_EQ(spans.peaks(outer, 0).uses[PLIMSOLL_ROLE_GRADIENT], 30u);
+  EXPECT_EQ(spans.peaks(outer, 0).uses[PLIMSOLL_ROLE_KNOWN], 70u);
 }
 
 // Compares with a reference that visits every span at every allocation.
@@ -122,6 +122,23 @@ TEST(PeakSpans, random_spans_have_the_peaks_of_a_slow_reference) {
     }
   }
   EXPECT_GT(compared, 100'000u);
+}
+
+TEST(PeakSpans, the_largest_that_end_after_a_peak_are_kept_until_the_next_peak) {
+  PeakSpans spans;
+  const std::uint64_t id = spans.begin();
+  spans.see(0, of_roles(0, 100, 20));  // allocations 0 to 19
+  for (std::uint64_t serial = 0; serial < 10; ++serial) {
+    spans.see(Ended{.serial = serial, .size_bytes = 1 + serial * 7 % 10});
+  }
+  spans.see(Ended{.serial = 20, .size_bytes = 99});              // made after the peak
+  spans.see(Ended{.serial = 1, .size_bytes = 99, .device = 1});  // of another device
+  std::vector<std::uint64_t> sizes;
+  for (const Ended& each : spans.peaks(id, 0).ended) sizes.push_back(each.size_bytes);
+  EXPECT_EQ(sizes, (std::vector<std::uint64_t>{10, 9, 8, 7, 6}));
+  spans.see(0, of_roles(0, 101, 30));
+  const DevicePeaks next = spans.peaks(id, 0);
+  EXPECT_EQ(next.ended.begin(), next.ended.end());
 }
 
 }  // namespace
