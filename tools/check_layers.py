@@ -109,7 +109,7 @@ PLANNED = {"simulator", "server"}
 # and public headers are part of users' builds: base, format, record and include/plimsoll must not
 # appear here.
 THIRD_PARTY: dict[str, set[str]] = {
-    "rapidjson/": {"readers/kineto"},
+    "rapidjson/": {"readers/kineto", "comparison"},
     "zlib.h": {"readers", "exporters/html"},
     "tsl/": {"model", "readers/*", "analysis/sites"},
     "yaml-cpp/": {"config"},
