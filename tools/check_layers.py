@@ -49,7 +49,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
-        "simulator", "exporters", "exporters/*", "plimsoll/session.h", "plimsoll/table.h",
+        "simulator", "comparison", "exporters", "exporters/*", "plimsoll/session.h",
+        "plimsoll/diff.h", "plimsoll/table.h",
         "plimsoll/tracer_results.h", "plimsoll/recorder_c.h",
     },
     "sample": {"base", "plimsoll/recorder_c.h"},
@@ -78,7 +79,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {
         "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal",
         "engine", "alerts", "logs", "top", "nsys", "text", "sample", "server",
-        "charts", "page", "plimsoll/session.h",
+        "charts", "page", "plimsoll/session.h", "plimsoll/diff.h",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},
