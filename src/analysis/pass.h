@@ -86,6 +86,8 @@ class Pass {
   // Options that affect this pass's own result. Those of the passes it uses are added
   // automatically.
   virtual OptionSet uses() const { return OptionSet::kAll; }
+  // Whether it runs only for questions that name it, or a pass that builds on it.
+  virtual bool is_only_on_request() const { return false; }
   // Empties its part of the report so that it can run again.
   virtual void clear(report::Report& report) const = 0;
   // Empty if the pass can run; else one sentence with the reason ("needs events: this file has

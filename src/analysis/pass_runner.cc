@@ -44,13 +44,14 @@ std::vector<const Pass*> in_order(Passes passes) {
   return order;
 }
 
-// The passes in `names` and all that they build on; every pass if `names` is empty.
+// The passes in `wanted` and all that they build on. If `wanted` is empty, every pass that is not
+// only run on request.
 std::vector<const Pass*> closure(const std::vector<const Pass*>& order,
                                  std::span<const std::string> wanted) {
-  if (wanted.empty()) return order;
   std::vector<const Pass*> chosen;
   for (auto pass = order.rbegin(); pass != order.rend(); ++pass) {
     const bool is_chosen =
+        (wanted.empty() && !(*pass)->is_only_on_request()) ||
         std::ranges::find(wanted, (*pass)->name()) != wanted.end() ||
         std::ranges::any_of(chosen, [&](const Pass* other) { return builds_on(*other, **pass); });
     if (is_chosen) chosen.push_back(*pass);

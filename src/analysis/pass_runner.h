@@ -14,10 +14,10 @@ namespace plimsoll::analysis {
 
 using Passes = std::span<const std::unique_ptr<Pass>>;
 
-// Runs every pass, into an empty report.
+// Runs every pass except those that run only on request, into an empty report.
 Status run_passes(Passes passes, PassContext& context);
 
-// Runs the passes in `wanted` and those they build on; every pass if `wanted` is empty.
+// Runs the passes in `wanted` and those they build on; as above if `wanted` is empty.
 // `context.report` has results for other options, which differ in `changed`. Results that depend on
 // these options are emptied and, if wanted, computed again. The rest is kept.
 Status run_passes(Passes passes, std::span<const std::string> wanted, OptionSet changed,

@@ -17,6 +17,7 @@ Command dump_command();
 Command top_command();
 Command nsys_command();
 Command demo_command();
+Command diff_command();
 Command prepare_command();
 Command enable_command();
 Command disable_command();

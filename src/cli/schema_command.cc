@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
+#include "comparison/diff.h"
 #include "logs/comparison.h"
 #include "logs/summary.h"
 #include "report/report.h"
@@ -20,6 +21,10 @@ int run_schema(const Arguments& arguments) {
   const Status status = print(base::json_text([&](base::JsonWriter& json) {
     if (what == "report") {
       base::write_json_schema<report::Report>(json, "Plimsoll report");
+    } else if (what == "diff") {
+      base::write_json_schema<comparison::Diff>(json, "Plimsoll difference of two recordings");
+    } else if (what == "digest") {
+      base::write_json_schema<report::Digest>(json, "Plimsoll digest of a recording");
     } else if (what == "comparison") {
       base::write_json_schema<logs::LogComparison>(json, "Plimsoll comparison of logs");
     } else {
@@ -34,16 +39,17 @@ int run_schema(const Arguments& arguments) {
 Command schema_command() {
   Command command;
   command.name = "schema";
-  command.summary = "Print the JSON Schema of the report, or of analyze";
+  command.summary = "Print the JSON Schema of the report, of analyze or of diff";
   command.description =
       "Prints the JSON Schema (draft 2020-12) of the output of plimsoll report --json, or of "
-      "plimsoll analyze --json for one log (analyze) or several (comparison). Within a major "
+      "plimsoll analyze --json for one log (analyze) or several (comparison), of plimsoll diff "
+      "--json, or of a digest. Within a major "
       "version, fields are added and never renamed or removed.";
   command.positionals = {{"WHAT",
                           "Schema to print (default report).",
                           Count::kAtMostOne,
                           Takes::kAnything,
-                          {"report", "analyze", "comparison"}}};
+                          {"report", "analyze", "comparison", "diff", "digest"}}};
   command.run = run_schema;
   return command;
 }

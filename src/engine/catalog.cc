@@ -2,6 +2,7 @@
 
 #include "analysis/composition/composition.h"
 #include "analysis/device/device.h"
+#include "analysis/digest/digest.h"
 #include "analysis/findings/findings.h"
 #include "analysis/fragmentation/fragmentation.h"
 #include "analysis/growth/growth.h"
@@ -13,6 +14,7 @@
 #include "analysis/timeline/timeline.h"
 #include "exporters/collapsed/collapsed_exporter.h"
 #include "exporters/collapsed/collapsed_layers_exporter.h"
+#include "exporters/digest/digest_exporter.h"
 #include "exporters/html/html_exporter.h"
 #include "exporters/html/notebook_exporter.h"
 #include "exporters/json/json_exporter.h"
@@ -47,6 +49,7 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::growth::make());
   catalog.passes.push_back(analysis::oom::make());
   catalog.passes.push_back(analysis::device::make());
+  catalog.passes.push_back(analysis::digest::make());
   catalog.passes.push_back(analysis::findings::make());
 
   catalog.exporters.push_back(exporters::html::make());
@@ -58,6 +61,7 @@ Catalog make_catalog() {
   catalog.exporters.push_back(exporters::timeline_json::make());
   catalog.exporters.push_back(exporters::timeline_csv::make());
   catalog.exporters.push_back(exporters::torch_snapshot::make());
+  catalog.exporters.push_back(exporters::digest::make());
   catalog.exporters.push_back(exporters::svg::make());
   catalog.exporters.push_back(exporters::png::make());
   return catalog;

@@ -11,6 +11,7 @@
 #include "base/fields.h"
 #include "plimsoll/version.h"
 #include "report/device_report.h"
+#include "report/digest.h"
 #include "report/finding.h"
 #include "report/tables.h"
 
@@ -106,6 +107,7 @@ struct Report {
   std::vector<Finding> findings;      // most severe first
   std::vector<NearMiss> near_misses;  // for each device, closest first
   std::vector<PassRun> passes;
+  Digest digest;  // not in the report's JSON: the digest exporter writes it
 
   static constexpr auto fields() {
     using base::Field;

@@ -11,6 +11,7 @@
 
 #include "analysis/composition/event_point.h"
 #include "analysis/composition/live_groups.h"
+#include "analysis/live_bytes.h"
 #include "base/natural_order.h"
 #include "model/group_names.h"
 #include "model/inner_lines.h"

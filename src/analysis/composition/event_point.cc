@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/running_totals.h"
 #include "model/live_set.h"
 #include "report/devices.h"
 
@@ -216,26 +215,6 @@ Result<std::vector<Found>> find_points(const PassContext& context) {
     return no_such_point(context);
   }
   return found;
-}
-
-std::int64_t live_bytes_at(const DeviceTrace& device, const report::DeviceReport& totals,
-                           std::int64_t event) {
-  if (event == kBeforeFirst) return totals.held().baseline_bytes;
-  // The timeline has the total before the event's bucket; the events in the bucket are added.
-  const Series series =
-      device.has_block_sizes ? Series::kAllocatedRounded : Series::kRequestedActive;
-  const auto& level = totals.timeline.levels.front();
-  const auto wanted = static_cast<std::uint64_t>(event);
-  const std::uint64_t bucket = wanted / level.front().event_count;
-  const std::int64_t before =
-      bucket == 0 ? totals.held().baseline_bytes : level[bucket - 1].of(series).last_bytes;
-  Totals now{};
-  of(now, series) = static_cast<std::uint64_t>(before);
-  const EventView events = view_of(device);
-  for (std::uint64_t row = level[bucket].first_event; row <= wanted; ++row) {
-    events.apply_to(now, row);
-  }
-  return static_cast<std::int64_t>(of(now, series));
 }
 
 }  // namespace plimsoll::analysis::composition

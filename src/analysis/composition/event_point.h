@@ -23,8 +23,4 @@ struct EventPoint {
 // does not exist on it. An error if it exists on no device.
 Result<std::vector<std::optional<EventPoint>>> find_points(const PassContext& context);
 
-// Live bytes after `event`.
-std::int64_t live_bytes_at(const model::DeviceTrace& device, const report::DeviceReport& totals,
-                           std::int64_t event);
-
 }  // namespace plimsoll::analysis::composition

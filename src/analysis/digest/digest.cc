@@ -1,0 +1,185 @@
+#include "analysis/digest/digest.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/digest/keys.h"
+#include "analysis/digest/modules.h"
+#include "analysis/digest/points.h"
+#include "analysis/live_bytes.h"
+#include "base/check.h"
+#include "model/live_set.h"
+#include "model/steps.h"
+
+namespace plimsoll::analysis::digest {
+namespace {
+
+using model::StringId;
+using report::DigestInstance;
+using report::DigestRow;
+
+// The allocations of a key at a point.
+struct Members {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::map<std::uint32_t, std::pair<std::int64_t, std::uint64_t>> layers;  // bytes, count
+  std::uint64_t largest_bytes = 0;
+  StringId shape;  // of the largest one
+};
+
+// The first of the most frequent values in order of value.
+template <typename Counts>
+auto commonest(const Counts& counts) {
+  return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+}
+
+class DeviceDigest {
+ public:
+  DeviceDigest(PassContext& context, std::size_t device)
+      : trace_(context.trace),
+        device_(context.trace.devices[device]),
+        totals_(context.report.devices[device]),
+        lines_(context.lines),
+        out_(context.report.digest),
+        keys_(trace_, device_, lines_, out_.keys) {}
+
+  void fill(Modules& modules) {
+    const std::vector<Point> points = find_digest_points(trace_, device_, totals_);
+    for (const Point& point : points) add_point(point);
+    for (std::uint32_t layer = 1; layer < keys_.layers().size(); ++layer) {
+      modules.add(keys_.layers().path(model::LayerId{layer}));
+    }
+  }
+
+ private:
+  void add_point(const Point& point) {
+    std::map<std::uint32_t, Members> members;
+    std::uint64_t live_bytes = 0;
+    for (const auto& live : model::live_allocations(trace_, device_, lines_, point.event)) {
+      const KeyedLayer key = keys_.of(live);
+      add(live, key.layer, members[key.key]);
+      live_bytes += live.size_bytes;
+    }
+    const std::int64_t total = live_bytes_at(device_, totals_, point.event);
+    const auto unexplained =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(total) - live_bytes);
+    std::vector<DigestRow> rows;
+    for (const auto& [key, each] : members) rows.push_back(row_of(key, each));
+    if (unexplained != 0) {
+      rows.push_back({.key = keys_.unexplained(), .bytes = unexplained});
+      rows.back().instance_bytes = unexplained;
+    }
+    std::uint64_t sum = 0;
+    for (DigestRow& row : rows) {
+      row.point = out_.points.size();
+      sum += static_cast<std::uint64_t>(row.bytes);
+    }
+    PLIMSOLL_CHECK(sum == static_cast<std::uint64_t>(total));
+    out_.points.push_back(describe(point, total));
+    std::ranges::move(rows, std::back_inserter(out_.rows));
+  }
+
+  void add(const model::LiveAllocation& live, model::LayerId layer, Members& to) const {
+    const StringId shape = trace_.tensors[device_.lifetimes.tensor[live.lifetime].index()].shape;
+    if (live.size_bytes > to.largest_bytes) {
+      to.largest_bytes = live.size_bytes;
+      to.shape = shape;
+    }
+    to.bytes += live.size_bytes;
+    ++to.count;
+    auto& [bytes, count] = to.layers[layer.value];
+    bytes += static_cast<std::int64_t>(live.size_bytes);
+    ++count;
+  }
+
+  DigestRow row_of(std::uint32_t key, const Members& members) const {
+    DigestRow row;
+    row.key = key;
+    row.bytes = static_cast<std::int64_t>(members.bytes);
+    row.count = members.count;
+    row.largest_bytes = members.largest_bytes;
+    row.shape = trace_.strings[members.shape];
+    row.instances = members.layers.size();
+    std::map<std::pair<std::int64_t, std::uint64_t>, std::uint64_t> kinds;
+    for (const auto& [layer, held] : members.layers) ++kinds[held];
+    const auto usual = commonest(kinds);
+    row.instance_bytes = usual.first;
+    for (const auto& [layer, held] : members.layers) {
+      if (held == usual) continue;
+      row.uneven.push_back({keys_.layers().path(model::LayerId{layer}), held.first, held.second});
+    }
+    std::ranges::sort(row.uneven, {}, &DigestInstance::layer);
+    return row;
+  }
+
+  report::DigestPoint describe(const Point& point, std::int64_t bytes) const {
+    report::DigestPoint row;
+    row.device = to_string(device_.device);
+    row.name = point.name;
+    row.bytes = bytes;
+    if (point.event == model::kBeforeFirst) return row;
+    const auto event = static_cast<std::uint32_t>(point.event);
+    const auto ends = model::step_ends(trace_, device_);
+    const std::size_t step = model::step_of(ends, event);
+    if (step < ends.size()) row.step = ends[step].step;
+    if (!trace_.has_phases() || device_.events.action[event] != model::Action::kAlloc) return row;
+    const model::Site& site = trace_.site(device_, event);
+    row.phase = name_of(site.phase);
+    row.layer = trace_.strings[site.layer];
+    return row;
+  }
+
+  const model::Trace& trace_;
+  const model::DeviceTrace& device_;
+  const report::DeviceReport& totals_;
+  const model::UserLines& lines_;
+  report::Digest& out_;
+  Keys keys_;
+};
+
+class DigestPass final : public Pass {
+ public:
+  const char* name() const override { return "digest"; }
+  std::span<const char* const> depends_on() const override {
+    static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  bool is_only_on_request() const override { return true; }
+  void clear(report::Report& report) const override { report.digest = {}; }
+  std::string why_not(const model::Trace& trace) const override {
+    return trace.oom_messages.empty() ? std::string() : "needs allocations: a text names none";
+  }
+  Status run(PassContext& context) const override {
+    report::Digest& digest = context.report.digest;
+    const report::Source& source = context.report.source;
+    digest.source = {.path = source.path,
+                     .format = source.format,
+                     .rank = source.rank,
+                     .command = source.command,
+                     .python = source.python,
+                     .torch = source.torch};
+    Modules modules;
+    for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
+      const model::DeviceTrace& device = context.trace.devices[d];
+      if (context.options.device && device.device != *context.options.device) continue;
+      if (context.progress.interrupted()) return {};
+      if (device.lifetimes.size() == 0) continue;
+      DeviceDigest(context, d).fill(modules);
+      digest.source.steps =
+          std::max<std::uint64_t>(digest.source.steps, step_ends(context.trace, device).size());
+    }
+    digest.modules = modules.take();
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<DigestPass>(); }
+
+}  // namespace plimsoll::analysis::digest

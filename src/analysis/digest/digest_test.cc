@@ -1,0 +1,145 @@
+#include "analysis/digest/digest.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "analysis/digest/keys.h"
+#include "analysis/digest/modules.h"
+#include "model/live_set.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/run_pass.h"
+#include "tests/support/timeline_pass.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::analysis::digest {
+namespace {
+
+using model::Phase;
+using report::Digest;
+using report::DigestKey;
+using report::DigestPoint;
+using report::DigestRow;
+using tests::TraceMaker;
+
+Digest digest_of(const model::Trace& trace) {
+  const auto passes = tests::passes(tests::timeline_pass(), make());
+  const model::UserLines lines(trace);
+  base::Progress progress;
+  report::Report report;
+  const Options options;
+  PassContext context{trace, lines, options, progress, report};
+  const std::vector<std::string> wanted = {"digest"};
+  EXPECT_TRUE(run_passes(passes, wanted, OptionSet::kNone, context).ok());
+  return report.digest;
+}
+
+std::vector<std::string> names_of(const Digest& digest) {
+  std::vector<std::string> names;
+  for (const DigestPoint& point : digest.points) names.push_back(point.name);
+  return names;
+}
+
+// Two blocks of the same layer, four steps.
+model::Trace training() {
+  TraceMaker maker;
+  const auto line = maker.stack({{"/home/me/model.py", 12, "Net.forward"}});
+  maker.stack({{"/home/me/model.py", 10, "Net.forward"}});
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    for (const char* const layer : {"Net.blocks.0.up", "Net.blocks.1.up"}) {
+      const std::uint64_t address = layer[11] == '0' ? 0x1000 : 0x2000;
+      maker.alloc_reported(address, layer[11] == '0' ? 100 : 100 + 50 * step,
+                           {.layer = layer,
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::linear",
+                            .stack = line});
+    }
+    maker.alloc_reported(0x3000, 10,
+                         {.category = "activation_gradient", .phase = Phase::kBackward});
+    maker.free(0x1000, 100).free(0x2000, 100 + 50 * step).free(0x3000, 10);
+    maker.step(step);
+  }
+  return maker.finish();
+}
+
+TEST(Digest, points_are_the_peak_the_highest_of_each_phase_and_the_ends) {
+  const Digest digest = digest_of(training());
+  EXPECT_THAT(names_of(digest),
+              testing::ElementsAre("peak", "forward", "backward", "step end", "end"));
+  EXPECT_EQ(digest.points[0].bytes, 360);
+  EXPECT_EQ(digest.points[0].phase, "backward");
+  EXPECT_EQ(digest.points[0].step, 3u);
+  EXPECT_EQ(digest.points[1].bytes, 350);
+  EXPECT_EQ(digest.points[3].bytes, 0);
+  EXPECT_EQ(digest.source.steps, 4u);
+}
+
+TEST(Digest, repeated_blocks_are_one_row_that_names_those_that_differ) {
+  const Digest digest = digest_of(training());
+  const DigestRow& row = digest.rows[0];
+  const DigestKey& key = digest.keys[row.key];
+  EXPECT_EQ(key.layer, "Net.blocks.*.up");
+  EXPECT_EQ(key.example_layer, "Net.blocks.0.up");
+  EXPECT_EQ(key.function, "Net.forward");
+  EXPECT_EQ(key.offset, 2);
+  EXPECT_EQ(key.op, "aten::linear");
+  EXPECT_EQ(row.bytes, 350);
+  EXPECT_EQ(row.count, 2u);
+  EXPECT_EQ(row.instances, 2u);
+  EXPECT_EQ(row.instance_bytes, 100);
+  EXPECT_THAT(row.uneven, testing::ElementsAre(report::DigestInstance{"Net.blocks.1.up", 250, 1}));
+}
+
+TEST(Digest, modules_are_listed_with_their_indices) {
+  const Digest digest = digest_of(training());
+  std::map<std::string, std::string> indices;
+  for (const report::DigestModule& module : digest.modules) indices[module.path] = module.indices;
+  EXPECT_THAT(indices,
+              testing::ElementsAre(testing::Pair("Net", ""), testing::Pair("Net.blocks", ""),
+                                   testing::Pair("Net.blocks.*", "0-1"),
+                                   testing::Pair("Net.blocks.*.up", "")));
+}
+
+TEST(Digest, indices_are_names_of_digits_only) {
+  EXPECT_EQ(without_indices("Net.3.conv2d.10"), "Net.*.conv2d.*");
+  EXPECT_EQ(without_indices(""), "");
+  EXPECT_EQ(without_indices("a."), "a.");
+  EXPECT_EQ(ranges_text({0, 1, 2, 7, 9, 10}), "0-2, 7, 9-10");
+}
+
+TEST(Digest, runs_only_on_request) {
+  const auto trace = training();
+  EXPECT_TRUE(
+      tests::run_passes(trace, tests::passes(tests::timeline_pass(), make())).digest.rows.empty());
+}
+
+// The rows of a point sum to what a count of the live lifetimes gives.
+TEST(Digest, rows_sum_to_the_bytes_of_their_point) {
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    const model::Trace trace =
+        tests::RandomTrace({.seed = seed,
+                            .reporting = seed % 2 == 0
+                                             ? tests::RandomTraceOptions::Reporting::kStacksOnly
+                                             : tests::RandomTraceOptions::Reporting::kEverything})
+            .make();
+    const Digest digest = digest_of(trace);
+    std::vector<std::int64_t> sums(digest.points.size());
+    for (const DigestRow& row : digest.rows) {
+      sums[row.point] += row.bytes;
+      std::int64_t uneven = 0;
+      for (const auto& each : row.uneven) uneven += each.bytes;
+      EXPECT_EQ(row.bytes, uneven + row.instance_bytes * static_cast<std::int64_t>(
+                                                             row.instances - row.uneven.size()));
+    }
+    for (std::size_t point = 0; point < sums.size(); ++point) {
+      EXPECT_EQ(sums[point], digest.points[point].bytes) << seed << digest.points[point].name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::digest

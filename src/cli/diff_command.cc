@@ -1,0 +1,102 @@
+// plimsoll diff: what differs between two recordings, and why.
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/common_options.h"
+#include "cli/exit_code.h"
+#include "cli/progress_bar.h"
+#include "cli/terminal.h"
+#include "plimsoll/diff.h"
+
+namespace plimsoll::cli {
+namespace {
+
+constexpr std::size_t kWidestDiff = 200;
+constexpr std::size_t kCausesShown = 10;
+
+// "65536", "64 KiB", "1MiB"
+Result<std::int64_t> parsed_bytes(const std::string& text) {
+  std::int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  std::string unit(end, text.data() + text.size());
+  std::erase(unit, ' ');
+  for (const auto& [name, shift] : {std::pair("", 0), std::pair("B", 0), std::pair("KiB", 10),
+                                    std::pair("MiB", 20), std::pair("GiB", 30)}) {
+    if (error == std::errc{} && bytes >= 0 && unit == name && bytes <= (INT64_MAX >> shift)) {
+      return bytes << shift;
+    }
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--fail-on-growth " + text + " is not a size; give bytes, or 64KiB, 1MiB");
+}
+
+Result<int> compare_files(const Arguments& arguments) {
+  DiffQuestion question;
+  question.at = arguments.value("--at");
+  PLIMSOLL_TRY_ASSIGN(question.top, chosen_top(arguments, kCausesShown));
+  std::int64_t most_growth = INT64_MAX;
+  if (arguments.has("--fail-on-growth")) {
+    PLIMSOLL_TRY_ASSIGN(most_growth, parsed_bytes(arguments.value("--fail-on-growth")));
+  }
+  const std::string before = arguments.value("BEFORE");
+  const std::string after = arguments.value("AFTER");
+  ProgressBar bar(after);
+  const ProgressCallback progress = [&](std::string_view stage, std::uint64_t done,
+                                        std::uint64_t total) {
+    return bar.advance(stage, done, total);
+  };
+  PLIMSOLL_TRY_ASSIGN(const Difference difference, diff(before, after, question, progress));
+  bar.clear();
+  const bool has_color = chosen_color(arguments) == text::Color::kOn;
+  PLIMSOLL_TRY(print(arguments.has("--json")
+                         ? difference.json()
+                         : difference.text(output_width(kWidestDiff), has_color)));
+  return difference.growth_bytes() > most_growth ? kFindingToFailOn : kFine;
+}
+
+int run_diff(const Arguments& arguments) {
+  const auto exit_code = compare_files(arguments);
+  return exit_code ? *exit_code : complain(exit_code.error());
+}
+
+}  // namespace
+
+Command diff_command() {
+  Command command;
+  command.name = "diff";
+  command.summary = "Compare two recordings, and name what changed";
+  command.description =
+      "Compares two recordings of the same program, before and after a change: at the peak, at the "
+      "highest point of each phase, and at the ends. Keys are layers, operators, functions and "
+      "categories, so moved lines and renamed layers are no difference. Each side may be a "
+      "recording, a snapshot, or a digest that plimsoll export --to digest wrote.";
+  command.positionals = {
+      {"BEFORE", "Recording or digest before the change.", Count::kOne, Takes::kAnything},
+      {"AFTER", "Recording or digest after the change.", Count::kOne, Takes::kAnything}};
+  command.options = {
+      {"--json", "", "", "Print JSON (plimsoll schema diff)."},
+      {"--at",
+       "",
+       "POINT",
+       "Compare only this point.",
+       {"peak", "forward", "backward", "optimizer", "data", "step end", "oom", "end"}},
+      {"--top", "", "N", "Causes listed for a point (default 10)."},
+      {"--fail-on-growth", "", "BYTES",
+       "Exit with status 1 if memory grew by more than this at a compared point: 0, 64KiB, 1MiB."},
+      color_option(),
+  };
+  command.sections = {
+      {"examples",
+       {{"plimsoll diff before.plim after.plim", "what grew, and why"},
+        {"plimsoll export run.plim --to digest -o base.json", "keep a baseline in the repository"},
+        {"plimsoll diff base.json run.plim --fail-on-growth 0", "fail in CI if memory grew"}}}};
+  command.run = run_diff;
+  return command;
+}
+
+}  // namespace plimsoll::cli

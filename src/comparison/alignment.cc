@@ -1,0 +1,288 @@
+#include "comparison/alignment.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace plimsoll::comparison {
+namespace {
+
+using report::Digest;
+using report::DigestKey;
+using Names = std::map<std::string, std::string, std::less<>>;
+
+constexpr std::size_t kEnoughVotes = 3;
+constexpr double kMajority = 0.6;  // of the unpaired bytes below a name
+
+// The parts of a key that a rule compares.
+enum Part : unsigned {
+  kNothing = 0,
+  kOfCategory = 1,
+  kOfPhase = 2,
+  kOfOperator = 4,
+  kOfFunction = 8,
+  kOfText = 16,
+  kOfDtype = 32,
+  kOfLayer = 64,
+  kEverything = 127
+};
+
+std::vector<std::string> names_in(std::string_view path) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find('.', at), path.size());
+    names.emplace_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+struct Key {
+  DigestKey key;  // its names replaced, if it is one of the first digest
+  std::size_t row = 0;
+  std::int64_t bytes = 0;  // the most at any point
+  // Bytes and counts at each point, by the point's name.
+  std::map<std::string, std::pair<std::int64_t, std::uint64_t>> profile;
+};
+
+std::vector<Key> keys_of(const Digest& digest) {
+  std::vector<Key> keys(digest.keys.size());
+  for (std::size_t row = 0; row < keys.size(); ++row) {
+    keys[row].key = digest.keys[row];
+    keys[row].row = row;
+  }
+  for (const report::DigestRow& row : digest.rows) {
+    Key& key = keys[row.key];
+    key.bytes = std::max(key.bytes, row.bytes);
+    key.profile[digest.points[row.point].name] = {row.bytes, row.count};
+  }
+  return keys;
+}
+
+std::string reduced(const DigestKey& key, unsigned parts) {
+  std::string text = key.device;
+  const auto add = [&](Part part, std::string_view value) {
+    text += '\0';
+    if ((parts & part) != 0) text += value;
+  };
+  add(kOfCategory, key.category);
+  add(kOfPhase, key.phase);
+  add(kOfLayer, key.layer);
+  add(kOfOperator, key.op);
+  add(kOfFunction, key.function);
+  add(kOfText, key.text.empty() ? std::to_string(key.offset) : "=" + key.text);
+  add(kOfDtype, key.dtype);
+  return text;
+}
+
+class Aligner {
+ public:
+  Aligner(const Digest& before, const Digest& after)
+      : before_(keys_of(before)), after_(keys_of(after)) {
+    for (const report::DigestModule& module : before.modules) add_names(module.path, known_before_);
+    for (const report::DigestModule& module : after.modules) add_names(module.path, known_after_);
+  }
+
+  Alignment run() {
+    pair(kEverything, Pairing::kSame);
+    pair(kEverything & ~kOfText, Pairing::kText);
+    find_renames();
+    if (!alignment_.renames.empty()) {
+      pair(kEverything, Pairing::kRenamed);
+      pair(kEverything & ~kOfText, Pairing::kRenamed);
+    }
+    pair(kEverything & ~kOfFunction, Pairing::kFunction);
+    pair_moved();
+    pair(kEverything & ~kOfPhase, Pairing::kPhase);
+    pair(kEverything & ~kOfOperator, Pairing::kOperator);
+    pair(kEverything & ~kOfDtype, Pairing::kDtype);
+    pair(kEverything & ~kOfCategory, Pairing::kCategory);
+    for (const Key& key : before_) {
+      alignment_.pairs.push_back({key.row, std::nullopt, Pairing::kUnpaired});
+    }
+    for (const Key& key : after_) {
+      alignment_.pairs.push_back({std::nullopt, key.row, Pairing::kUnpaired});
+    }
+    return std::move(alignment_);
+  }
+
+ private:
+  static void add_names(std::string_view path, std::set<std::string, std::less<>>& to) {
+    for (std::string& name : names_in(path)) to.insert(std::move(name));
+  }
+
+  // Pairs keys with the same text, several of them in order of bytes.
+  template <typename TextOf>
+  void pair_by(TextOf&& text_of, Pairing pairing) {
+    std::map<std::string, std::array<std::vector<const Key*>, 2>> groups;
+    for (const Key& key : before_) groups[text_of(key)][0].push_back(&key);
+    for (const Key& key : after_) groups[text_of(key)][1].push_back(&key);
+    std::set<std::size_t> paired_before;
+    std::set<std::size_t> paired_after;
+    for (auto& [text, sides] : groups) {
+      for (auto& side : sides) {
+        std::ranges::sort(side, [](const Key* one, const Key* other) {
+          return std::pair(-one->bytes, one->row) < std::pair(-other->bytes, other->row);
+        });
+      }
+      const std::size_t count = std::min(sides[0].size(), sides[1].size());
+      for (std::size_t i = 0; i < count; ++i) {
+        alignment_.pairs.push_back({sides[0][i]->row, sides[1][i]->row, pairing});
+        paired_before.insert(sides[0][i]->row);
+        paired_after.insert(sides[1][i]->row);
+      }
+    }
+    std::erase_if(before_, [&](const Key& key) { return paired_before.contains(key.row); });
+    std::erase_if(after_, [&](const Key& key) { return paired_after.contains(key.row); });
+  }
+
+  void pair(unsigned parts, Pairing pairing) {
+    pair_by([&](const Key& key) { return reduced(key.key, parts); }, pairing);
+  }
+
+  void pair_moved() {
+    const auto text_of = [](const Key& key) {
+      std::string text = reduced(key.key, kEverything & ~kOfFunction & ~kOfText);
+      for (const auto& [point, held] : key.profile) {
+        text +=
+            '\0' + point + '\0' + std::to_string(held.first) + ' ' + std::to_string(held.second);
+      }
+      return text;
+    };
+    pair_by(text_of, Pairing::kMoved);
+  }
+
+  // A name that only the first digest has became one that only the second has, if most of the
+  // memory below it says so.
+  void find_renames() {
+    struct Votes {
+      std::size_t keys = 0;
+      std::int64_t bytes = 0;
+    };
+    std::map<std::pair<std::string, std::string>, Votes> votes;
+    std::map<std::string, Votes> below;  // unpaired keys of the first digest, by name
+    std::map<std::string, std::vector<const Key*>> others;
+    constexpr unsigned kVoting = kOfCategory | kOfPhase | kOfOperator | kOfDtype;
+    for (const Key& key : after_) others[reduced(key.key, kVoting)].push_back(&key);
+    for (const Key& key : before_) {
+      std::set<std::string> names;
+      for (std::string& name : names_in(key.key.layer)) {
+        if (!known_after_.contains(name)) names.insert(std::move(name));
+      }
+      for (const std::string& name : names) {
+        ++below[name].keys;
+        below[name].bytes += key.bytes;
+      }
+      std::set<std::pair<std::string, std::string>> candidates;
+      for (const Key* other : others[reduced(key.key, kVoting)]) {
+        if (auto change = changed_name(key.key.layer, other->key.layer)) {
+          candidates.insert(std::move(*change));
+        }
+      }
+      for (const auto& candidate : candidates) {
+        ++votes[candidate].keys;
+        votes[candidate].bytes += key.bytes;
+      }
+    }
+    std::vector<std::tuple<std::int64_t, std::string, std::string>> accepted;
+    for (const auto& [change, vote] : votes) {
+      const Votes& all = below[change.first];
+      const bool is_enough = vote.keys >= kEnoughVotes || vote.keys == all.keys;
+      const bool is_most =
+          static_cast<double>(vote.bytes) >= kMajority * static_cast<double>(all.bytes);
+      if (is_enough && is_most) accepted.emplace_back(vote.bytes, change.first, change.second);
+    }
+    take_one_to_one(std::move(accepted));
+    for (Key& key : before_) {
+      key.key.layer = renamed(key.key.layer, alignment_.renames);
+      key.key.function = renamed(key.key.function, alignment_.renames);
+    }
+  }
+
+  // Largest first. Of candidates with equal bytes for one name, none is taken.
+  void take_one_to_one(std::vector<std::tuple<std::int64_t, std::string, std::string>> accepted) {
+    std::ranges::sort(accepted, std::ranges::greater{});
+    std::set<std::string> taken;
+    for (const auto& [bytes, from, to] : accepted) {
+      const bool is_tie = std::ranges::any_of(accepted, [&](const auto& other) {
+        const auto& [other_bytes, other_from, other_to] = other;
+        return other_bytes == bytes && (other_from == from) != (other_to == to);
+      });
+      if (is_tie || alignment_.renames.contains(from) || taken.contains(to)) continue;
+      alignment_.renames.emplace(from, to);
+      taken.insert(to);
+    }
+  }
+
+  // The names that differ, if exactly one does and each digest has only its own.
+  std::optional<std::pair<std::string, std::string>> changed_name(std::string_view before,
+                                                                  std::string_view after) const {
+    const auto from = names_in(before);
+    const auto to = names_in(after);
+    if (from.size() != to.size()) return std::nullopt;
+    std::optional<std::pair<std::string, std::string>> change;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (from[i] == to[i]) continue;
+      if (change || known_after_.contains(from[i]) || known_before_.contains(to[i])) {
+        return std::nullopt;
+      }
+      change = {from[i], to[i]};
+    }
+    return change;
+  }
+
+  std::vector<Key> before_;  // those that are not paired yet
+  std::vector<Key> after_;
+  std::set<std::string, std::less<>> known_before_;
+  std::set<std::string, std::less<>> known_after_;
+  Alignment alignment_;
+};
+
+}  // namespace
+
+const char* to_string(Pairing pairing) {
+  switch (pairing) {
+    case Pairing::kSame:
+      return "same";
+    case Pairing::kText:
+      return "text";
+    case Pairing::kRenamed:
+      return "renamed";
+    case Pairing::kFunction:
+      return "function";
+    case Pairing::kMoved:
+      return "moved";
+    case Pairing::kPhase:
+      return "phase";
+    case Pairing::kOperator:
+      return "operator";
+    case Pairing::kDtype:
+      return "dtype";
+    case Pairing::kCategory:
+      return "category";
+    case Pairing::kUnpaired:
+      return "unpaired";
+  }
+  return "unpaired";
+}
+
+bool is_assumed(Pairing pairing) {
+  return pairing == Pairing::kRenamed || pairing == Pairing::kMoved || pairing == Pairing::kPhase ||
+         pairing == Pairing::kOperator;
+}
+
+std::string renamed(std::string_view path, const Names& renames) {
+  std::string out;
+  for (const std::string& name : names_in(path)) {
+    const auto found = renames.find(name);
+    if (!out.empty()) out += '.';
+    out += found == renames.end() ? name : found->second;
+  }
+  return out;
+}
+
+Alignment align(const Digest& before, const Digest& after) { return Aligner(before, after).run(); }
+
+}  // namespace plimsoll::comparison

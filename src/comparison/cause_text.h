@@ -1,0 +1,26 @@
+// The words of causes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comparison/causes.h"
+
+namespace plimsoll::comparison {
+
+std::string factor_text(double factor);  // "× 1.125"
+// "4 × module Net.blocks.*.drop (Dropout)"
+std::string module_text(std::string_view path, std::string_view type, std::uint64_t instances);
+// ": [512, 128] → [768, 128]"; empty if the shapes are unknown or equal.
+std::string shapes_text(const PairAtPoint& row);
+// "12 × activation of softmax and matmul in Net.blocks.*.attention, now saved". Rows of one layer,
+// function and category, largest first.
+std::string rows_text(std::string_view id, const std::vector<PairAtPoint>& rows);
+std::string replaced_text(const std::vector<PairAtPoint>& gone,
+                          const std::vector<PairAtPoint>& added);
+// What to do about a cause, as an imperative.
+std::string next_step_of(const DiffCause& cause);
+
+}  // namespace plimsoll::comparison

@@ -1,0 +1,43 @@
+// Explains the rows of a point: each cause claims rows that no earlier one has, so the causes sum
+// to the rows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comparison/alignment.h"
+#include "comparison/diff.h"
+#include "report/digest.h"
+
+namespace plimsoll::comparison {
+
+// A pair of keys at a point. An absent side has no bytes.
+struct PairAtPoint {
+  const report::DigestKey* before_key = nullptr;  // null: only in the second digest
+  const report::DigestKey* after_key = nullptr;
+  const report::DigestRow* before = nullptr;  // null: nothing live at the point
+  const report::DigestRow* after = nullptr;
+  Pairing pairing = Pairing::kUnpaired;
+
+  std::int64_t before_bytes() const { return before == nullptr ? 0 : before->bytes; }
+  std::int64_t after_bytes() const { return after == nullptr ? 0 : after->bytes; }
+  std::int64_t difference() const { return after_bytes() - before_bytes(); }
+  std::uint64_t before_count() const { return before == nullptr ? 0 : before->count; }
+  std::uint64_t after_count() const { return after == nullptr ? 0 : after->count; }
+  const report::DigestKey& key() const { return after_key != nullptr ? *after_key : *before_key; }
+};
+
+struct Explained {
+  std::vector<DiffCause> causes;     // largest first
+  std::vector<std::int64_t> of_row;  // index of the row's cause; -1: everything else
+  std::int64_t everything_else_bytes = 0;
+};
+
+// Causes of less than `least_bytes` become "everything else".
+Explained explain(const std::vector<PairAtPoint>& rows, const report::Digest& before,
+                  const report::Digest& after, const Alignment& alignment,
+                  std::int64_t least_bytes);
+
+}  // namespace plimsoll::comparison

@@ -1,0 +1,319 @@
+#include "comparison/diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "comparison/cause_text.h"
+#include "comparison/causes.h"
+
+namespace plimsoll::comparison {
+namespace {
+
+using report::Digest;
+using report::DigestPoint;
+using report::DigestRow;
+
+constexpr double kNegligible = 0.001;   // of the bytes at a point
+constexpr double kMovedMatters = 0.05;  // of the difference
+
+std::string signed_bytes(std::int64_t bytes) {
+  return (bytes > 0 ? "+" : "") + base::bytes_text(bytes);
+}
+
+const DigestPoint* find_point(const Digest& digest, std::string_view device,
+                              std::string_view name) {
+  for (const DigestPoint& point : digest.points) {
+    if (point.device == device && point.name == name) return &point;
+  }
+  return nullptr;
+}
+
+// The rows of one digest at one point, by key.
+std::map<std::size_t, const DigestRow*> rows_at(const Digest& digest, const DigestPoint& point) {
+  const auto index = static_cast<std::uint64_t>(&point - digest.points.data());
+  std::map<std::size_t, const DigestRow*> rows;
+  for (const DigestRow& row : digest.rows) {
+    if (row.point == index) rows.emplace(row.key, &row);
+  }
+  return rows;
+}
+
+class Comparer {
+ public:
+  Comparer(const Digest& before, const Digest& after, const DiffOptions& options)
+      : before_(before), after_(after), options_(options), alignment_(align(before, after)) {}
+
+  Diff run() {
+    diff_.before = before_.source;
+    diff_.after = after_.source;
+    for (const DigestPoint& point : before_.points) {
+      if (!options_.at.empty() && options_.at != point.name) continue;
+      const DigestPoint* const other = find_point(after_, point.device, point.name);
+      if (other != nullptr) add_point(point, *other);
+    }
+    add_notes();
+    add_findings();
+    return std::move(diff_);
+  }
+
+ private:
+  void add_point(const DigestPoint& before, const DigestPoint& after) {
+    DiffPoint out;
+    out.device = before.device;
+    out.name = before.name;
+    out.before_bytes = before.bytes;
+    out.after_bytes = after.bytes;
+    out.difference_bytes = after.bytes - before.bytes;
+    const auto [from, to] = comparable(before, after);
+    const std::int64_t moved = (from->bytes - before.bytes) + (after.bytes - to->bytes);
+    if (from != &before) out.compared_with = from->name;
+    if (to != &after) out.compared_with = to->name;
+
+    const std::vector<PairAtPoint> pairs = pairs_at(*from, *to);
+    const auto larger = static_cast<double>(std::max(before.bytes, after.bytes));
+    const auto least = static_cast<std::int64_t>(std::ceil(kNegligible * larger));
+    Explained explained =
+        explain(pairs, before_, after_, alignment_, std::max<std::int64_t>(least, 1));
+    out.everything_else_bytes = explained.everything_else_bytes;
+    out.causes = std::move(explained.causes);
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (pairs[i].difference() != 0) out.rows.push_back(row_of(pairs[i], explained.of_row[i]));
+    }
+    std::ranges::stable_sort(out.rows, {},
+                             [](const DiffRow& row) { return -std::abs(row.difference_bytes); });
+    if (!out.compared_with.empty()) {
+      DiffCause cause;
+      cause.id = "peak_moved";
+      cause.title = "the peak moved from " + where(before) + " to " + where(after);
+      cause.subject = where(after);
+      cause.difference_bytes = moved;
+      out.causes.push_back(std::move(cause));
+    }
+    check_sums(out, moved);
+    diff_.points.push_back(std::move(out));
+  }
+
+  // Peaks in different phases are compared at the higher one's phase. What the other digest has
+  // less there than at its own peak is not explained by rows.
+  std::pair<const DigestPoint*, const DigestPoint*> comparable(const DigestPoint& before,
+                                                               const DigestPoint& after) const {
+    const bool is_alike = before.phase == after.phase || before.bytes == after.bytes;
+    if (before.name != "peak" || is_alike) return {&before, &after};
+    const bool is_growth = after.bytes > before.bytes;
+    const std::string& phase = is_growth ? after.phase : before.phase;
+    const DigestPoint* const other = find_point(is_growth ? before_ : after_, before.device, phase);
+    if (other == nullptr) return {&before, &after};
+    return is_growth ? std::pair(other, &after) : std::pair(&before, other);
+  }
+
+  std::vector<PairAtPoint> pairs_at(const DigestPoint& before, const DigestPoint& after) const {
+    const auto rows_before = rows_at(before_, before);
+    const auto rows_after = rows_at(after_, after);
+    const auto row_in = [](const auto& rows, std::size_t key) {
+      const auto found = rows.find(key);
+      return found == rows.end() ? nullptr : found->second;
+    };
+    std::vector<PairAtPoint> pairs;
+    for (const KeyPair& pair : alignment_.pairs) {
+      PairAtPoint at;
+      at.pairing = pair.pairing;
+      if (pair.before) {
+        at.before_key = &before_.keys[*pair.before];
+        at.before = row_in(rows_before, *pair.before);
+      }
+      if (pair.after) {
+        at.after_key = &after_.keys[*pair.after];
+        at.after = row_in(rows_after, *pair.after);
+      }
+      if (at.before != nullptr || at.after != nullptr) pairs.push_back(at);
+    }
+    return pairs;
+  }
+
+  static DiffRow row_of(const PairAtPoint& pair, std::int64_t cause) {
+    DiffRow row;
+    const report::DigestKey& key = pair.key();
+    row.category = key.category;
+    row.layer = key.layer;
+    row.op = key.op;
+    row.function = key.function;
+    row.place = key.place;
+    row.pairing = to_string(pair.pairing);
+    row.before_bytes = pair.before_bytes();
+    row.after_bytes = pair.after_bytes();
+    row.before_count = pair.before_count();
+    row.after_count = pair.after_count();
+    row.difference_bytes = pair.difference();
+    if (cause >= 0) row.cause = static_cast<std::uint64_t>(cause);
+    return row;
+  }
+
+  static void check_sums(const DiffPoint& point, std::int64_t moved) {
+    std::int64_t of_rows = moved;
+    for (const DiffRow& row : point.rows) of_rows += row.difference_bytes;
+    std::int64_t of_causes = point.everything_else_bytes;
+    for (const DiffCause& cause : point.causes) of_causes += cause.difference_bytes;
+    PLIMSOLL_CHECK(of_rows == point.difference_bytes);
+    PLIMSOLL_CHECK(of_causes == point.difference_bytes);
+  }
+
+  static std::string where(const DigestPoint& point) {
+    std::string text = point.phase.empty() ? "no phase" : point.phase;
+    return point.layer.empty() ? text : text + " of " + point.layer;
+  }
+
+  void add_notes() {
+    const auto differ = [&](const char* what, const std::string& before, const std::string& after) {
+      if (before == after) return;
+      const auto shown = [](const std::string& text) { return text.empty() ? "unknown" : text; };
+      diff_.notes.push_back(std::string(what) + " differs: " + shown(before) + " before, " +
+                            shown(after) + " after.");
+    };
+    const auto& before = before_.source;
+    const auto& after = after_.source;
+    differ("The format of the recording", before.format, after.format);
+    differ("The version of PyTorch", before.torch, after.torch);
+    differ("The version of Python", before.python, after.python);
+    differ("The version of Plimsoll", before.plimsoll, after.plimsoll);
+    differ("The number of steps", std::to_string(before.steps), std::to_string(after.steps));
+    differ("The rank", before.rank ? std::to_string(*before.rank) : "",
+           after.rank ? std::to_string(*after.rank) : "");
+    if (before_.modules.empty() || after_.modules.empty()) {
+      diff_.notes.emplace_back("A recording without layers: compared by function and line.");
+    }
+    for (const auto& [digest, other, which] :
+         {std::tuple(&before_, &after_, "first"), std::tuple(&after_, &before_, "second")}) {
+      for (const DigestPoint& point : digest->points) {
+        if (find_point(*other, point.device, point.name) != nullptr) continue;
+        diff_.notes.push_back("Only the " + std::string(which) + " recording has the point " +
+                              point.name + " of " + point.device + ".");
+      }
+    }
+  }
+
+  // The peak first, then other points by their difference, unless their largest cause is listed
+  // already. A cause is listed once.
+  void add_findings() {
+    std::vector<const DiffPoint*> order;
+    for (const DiffPoint& point : diff_.points) order.push_back(&point);
+    std::ranges::stable_sort(order, {}, [](const DiffPoint* point) {
+      return std::pair(point->name != "peak", -std::abs(point->difference_bytes));
+    });
+    std::set<CauseName> listed;
+    for (const DiffPoint* const point : order) {
+      std::vector<const DiffCause*> causes;
+      if (!point->causes.empty() && listed.contains(name_of(*point, point->causes[0]))) continue;
+      for (const DiffCause& cause : point->causes) {
+        if (is_worth_listing(cause, *point) && listed.insert(name_of(*point, cause)).second) {
+          causes.push_back(&cause);
+        }
+      }
+      const bool has_cause = std::ranges::any_of(
+          causes, [](const DiffCause* cause) { return cause->id != "peak_moved"; });
+      if (has_cause) diff_.findings.push_back(finding_of(*point, causes));
+    }
+  }
+
+  using CauseName = std::tuple<std::string, std::string, std::string>;
+
+  static CauseName name_of(const DiffPoint& point, const DiffCause& cause) {
+    return {point.device, cause.id, cause.subject};
+  }
+
+  static bool is_worth_listing(const DiffCause& cause, const DiffPoint& point) {
+    return cause.id != "peak_moved" ||
+           std::abs(static_cast<double>(cause.difference_bytes)) >
+               kMovedMatters * std::abs(static_cast<double>(point.difference_bytes));
+  }
+
+  Finding finding_of(const DiffPoint& point, const std::vector<const DiffCause*>& causes) const {
+    Finding finding;
+    const bool is_peak = point.name == "peak";
+    const std::int64_t difference = point.difference_bytes;
+    finding.id = std::string(is_peak ? "peak" : "memory") + (difference > 0   ? "_grew"
+                                                             : difference < 0 ? "_shrank"
+                                                                              : "_differs");
+    finding.severity = difference > 0 ? FindingSeverity::kWarning : FindingSeverity::kInfo;
+    finding.title = title_of(point);
+    std::int64_t rest = difference;
+    for (const DiffCause* const cause : causes) {
+      if (finding.evidence.size() == options_.most_evidence) break;
+      std::string line = signed_bytes(cause->difference_bytes) + ": " + cause->title;
+      if (!cause->place.empty() && cause->id != "scaled" && cause->id != "dtype_changed") {
+        line += ", at " + cause->place;
+      }
+      if (cause->is_assumed) line += " (assumed to be the same)";
+      finding.evidence.push_back(std::move(line));
+      rest -= cause->difference_bytes;
+    }
+    if (rest != 0) {
+      finding.evidence.push_back(signed_bytes(rest) + (causes.size() == point.causes.size()
+                                                           ? ": everything else"
+                                                           : ": other causes"));
+    }
+    finding.evidence.push_back(
+        "Sum: " + base::format_count(static_cast<std::uint64_t>(std::abs(difference))) + " B " +
+        (difference < 0 ? "less." : "more."));
+    finding.next_step = next_step_of(*causes.front());
+    if (!finding.next_step.empty()) {
+      finding.saving_bytes = static_cast<std::uint64_t>(causes.front()->difference_bytes);
+    }
+    return finding;
+  }
+
+  static std::string title_of(const DiffPoint& point) {
+    static const std::map<std::string, std::string, std::less<>> kNames = {
+        {"peak", "Peak"},
+        {"forward", "Highest point of forward"},
+        {"backward", "Highest point of backward"},
+        {"optimizer", "Highest point of the optimizer"},
+        {"data", "Highest point of data loading"},
+        {"step end", "Memory at the end of a step"},
+        {"oom", "Memory at the failed allocation"},
+        {"end", "Memory at the end"}};
+    const auto name = kNames.find(point.name);
+    std::string text = name == kNames.end() ? point.name : name->second;
+    text += " on " + point.device;
+    if (point.difference_bytes == 0) {
+      return text + " is unchanged at " + base::bytes_text(point.after_bytes) +
+             ", but made of other memory";
+    }
+    text += point.difference_bytes > 0 ? " grew by " : " shrank by ";
+    text += base::bytes_text(std::abs(point.difference_bytes));
+    if (point.before_bytes > 0) {
+      text += " (" + std::string(point.difference_bytes > 0 ? "+" : "") +
+              base::format_percent(static_cast<double>(point.difference_bytes) /
+                                   static_cast<double>(point.before_bytes)) +
+              ")";
+    }
+    return text + ", from " + base::bytes_text(point.before_bytes) + " to " +
+           base::bytes_text(point.after_bytes);
+  }
+
+  const Digest& before_;
+  const Digest& after_;
+  const DiffOptions& options_;
+  Alignment alignment_;
+  Diff diff_;
+};
+
+}  // namespace
+
+std::int64_t Diff::growth_bytes() const {
+  std::int64_t most = 0;
+  for (const DiffPoint& point : points) most = std::max(most, point.difference_bytes);
+  return most;
+}
+
+Diff compare(const Digest& before, const Digest& after, const DiffOptions& options) {
+  return Comparer(before, after, options).run();
+}
+
+}  // namespace plimsoll::comparison

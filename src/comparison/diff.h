@@ -1,0 +1,142 @@
+// The difference between two digests: for each point in time that both have, the rows that differ,
+// and the causes that explain them.
+//
+// Invariant: the causes of a point and its everything_else_bytes sum to after_bytes - before_bytes,
+// to the byte; so do its rows and its moved peak. Exchanging the digests negates every row.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/finding.h"
+#include "report/digest.h"
+
+namespace plimsoll::comparison {
+
+// A key whose bytes differ at a point.
+struct DiffRow {
+  std::string category;
+  std::string layer;
+  std::string op;
+  std::string function;
+  std::string place;
+  std::string pairing;
+  std::int64_t before_bytes = 0;
+  std::int64_t after_bytes = 0;
+  std::uint64_t before_count = 0;
+  std::uint64_t after_count = 0;
+  std::int64_t difference_bytes = 0;
+  std::optional<std::uint64_t> cause = {};
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"category", &DiffRow::category, "The category."},
+        Field{"layer", &DiffRow::layer, "The layer, its indices replaced by *."},
+        Field{"operator", &DiffRow::op, "The outermost operator."},
+        Field{"function", &DiffRow::function, "The function of the line."},
+        Field{"place", &DiffRow::place, "The line: model.py:69 (Attention.forward)."},
+        Field{"pairing", &DiffRow::pairing,
+              "same, or what differs between the keys that were paired: text, renamed, function, "
+              "moved, phase, operator, dtype, category; unpaired: only one recording has the key."},
+        Field{"before_bytes", &DiffRow::before_bytes, "Live bytes in the first recording."},
+        Field{"after_bytes", &DiffRow::after_bytes, "Live bytes in the second recording."},
+        Field{"before_count", &DiffRow::before_count, "Live allocations in the first recording."},
+        Field{"after_count", &DiffRow::after_count, "Live allocations in the second recording."},
+        Field{"difference_bytes", &DiffRow::difference_bytes, "after_bytes - before_bytes."},
+        Field{"cause", &DiffRow::cause,
+              "Index into the causes of the point; null: in everything_else_bytes."}};
+  }
+};
+
+// What explains some rows.
+struct DiffCause {
+  std::string id;
+  std::string title;
+  std::string subject;
+  std::string place;
+  std::int64_t difference_bytes = 0;
+  std::uint64_t rows = 0;
+  bool is_assumed = false;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"id", &DiffCause::id,
+              "module_added, module_removed, scaled, dtype_changed, size_changed, now_saved, "
+              "no_longer_saved, longer_lived, shorter_lived, more_kept, fewer_kept, replaced, new, "
+              "removed, grew, shrank or peak_moved."},
+        Field{"title", &DiffCause::title, "The cause, without its bytes."},
+        Field{"subject", &DiffCause::subject, "The layer, category or function that changed."},
+        Field{"place", &DiffCause::place, "The line with the largest difference; may be empty."},
+        Field{"difference_bytes", &DiffCause::difference_bytes, "Bytes that it explains."},
+        Field{"rows", &DiffCause::rows, "Number of rows that it explains."},
+        Field{"is_assumed", &DiffCause::is_assumed,
+              "Whether rows were paired that are only assumed to be the same."}};
+  }
+};
+
+struct DiffPoint {
+  std::string device;
+  std::string name;
+  std::int64_t before_bytes = 0;
+  std::int64_t after_bytes = 0;
+  std::int64_t difference_bytes = 0;
+  std::string compared_with;
+  std::vector<DiffCause> causes;
+  std::int64_t everything_else_bytes = 0;
+  std::vector<DiffRow> rows;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"device", &DiffPoint::device, "The device."},
+        Field{"name", &DiffPoint::name, "The point, as in a digest: peak, forward, step end, ..."},
+        Field{"before_bytes", &DiffPoint::before_bytes, "Live bytes in the first recording."},
+        Field{"after_bytes", &DiffPoint::after_bytes, "Live bytes in the second recording."},
+        Field{"difference_bytes", &DiffPoint::difference_bytes, "after_bytes - before_bytes."},
+        Field{"compared_with", &DiffPoint::compared_with,
+              "If the peaks are in different phases: the point of the first recording whose rows "
+              "are compared, which is the highest of the second peak's phase; the cause peak_moved "
+              "is its difference from the first peak. Else empty."},
+        Field{"causes", &DiffPoint::causes, "The causes, largest first."},
+        Field{"everything_else_bytes", &DiffPoint::everything_else_bytes,
+              "Bytes of the differences that are too small for a cause."},
+        Field{"rows", &DiffPoint::rows, "The keys whose bytes differ, largest difference first."}};
+  }
+};
+
+struct Diff {
+  report::DigestSource before;
+  report::DigestSource after;
+  std::vector<Finding> findings;
+  std::vector<std::string> notes;
+  std::vector<DiffPoint> points;
+
+  // The most by which any point grew; 0 if none did.
+  std::int64_t growth_bytes() const;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"before", &Diff::before, "The first recording."},
+        Field{"after", &Diff::after, "The second recording."},
+        Field{"findings", &Diff::findings, "What grew or shrank, and why; the peak first."},
+        Field{"notes", &Diff::notes, "What makes the recordings hard to compare."},
+        Field{"points", &Diff::points, "The points in time that both have."}};
+  }
+};
+
+struct DiffOptions {
+  std::string at;                  // only this point: "peak", "step end"; empty: all
+  std::size_t most_evidence = 10;  // causes listed in a finding
+};
+
+Diff compare(const report::Digest& before, const report::Digest& after,
+             const DiffOptions& options = {});
+
+}  // namespace plimsoll::comparison

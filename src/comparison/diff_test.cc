@@ -1,0 +1,264 @@
+#include "comparison/diff.h"
+
+#include <random>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comparison/alignment.h"
+
+namespace plimsoll::comparison {
+namespace {
+
+using report::Digest;
+using report::DigestKey;
+using report::DigestRow;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kKiB = 1024;
+
+DigestKey key(const std::string& layer, const std::string& text,
+              const std::string& category = "activation", const std::string& op = "aten::linear") {
+  DigestKey made;
+  made.device = "cpu";
+  made.category = category;
+  made.phase = "forward";
+  made.layer = layer;
+  made.op = op;
+  made.function = "Net.forward";
+  made.text = text;
+  made.place = "model.py:7 (Net.forward)";
+  return made;
+}
+
+class Maker {
+ public:
+  Maker& at(const std::string& name, const std::string& phase = {}) {
+    digest_.points.push_back({.device = "cpu", .name = name, .phase = phase});
+    return *this;
+  }
+  Maker& row(const DigestKey& what, std::int64_t bytes, std::uint64_t count = 1,
+             std::uint64_t instances = 1) {
+    DigestRow row;
+    row.point = digest_.points.size() - 1;
+    row.key = index_of(what);
+    row.bytes = bytes;
+    row.count = count;
+    row.largest_bytes = static_cast<std::uint64_t>(bytes) / count;
+    row.instances = instances;
+    row.instance_bytes = bytes / static_cast<std::int64_t>(instances);
+    digest_.rows.push_back(row);
+    digest_.points.back().bytes += bytes;
+    return *this;
+  }
+  Maker& module(const std::string& path, std::uint64_t instances = 1,
+                const std::string& indices = {}) {
+    report::DigestModule row;
+    row.path = path;
+    row.instances = instances;
+    row.indices = indices;
+    digest_.modules.push_back(row);
+    return *this;
+  }
+  const Digest& digest() const { return digest_; }
+
+ private:
+  std::uint64_t index_of(const DigestKey& what) {
+    digest_.keys.push_back(what);
+    return digest_.keys.size() - 1;
+  }
+
+  Digest digest_;
+};
+
+DiffCause first_cause(const Diff& diff) {
+  return diff.points.empty() || diff.points[0].causes.empty() ? DiffCause{}
+                                                              : diff.points[0].causes[0];
+}
+
+TEST(Diff, equal_digests_have_no_rows_and_no_finding) {
+  const Digest one = Maker().at("peak").row(key("Net.a", "x = f(y)"), kKiB).digest();
+  const Diff diff = compare(one, one);
+  EXPECT_THAT(diff.findings, IsEmpty());
+  ASSERT_EQ(diff.points.size(), 1u);
+  EXPECT_THAT(diff.points[0].rows, IsEmpty());
+  EXPECT_EQ(diff.growth_bytes(), 0);
+}
+
+TEST(Diff, an_edited_line_and_a_renamed_function_are_paired) {
+  DigestKey edited = key("Net.a", "scores = f(y)");
+  DigestKey renamed_function = key("Net.b", "z = g(x)");
+  renamed_function.function = "Net.run";
+  const Digest before = Maker()
+                            .at("peak")
+                            .row(key("Net.a", "x = f(y)"), kKiB)
+                            .row(key("Net.b", "z = g(x)"), kKiB)
+                            .digest();
+  const Digest after = Maker().at("peak").row(edited, kKiB).row(renamed_function, kKiB).digest();
+  EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty());
+}
+
+TEST(Diff, a_renamed_block_is_found_by_vote) {
+  Maker before;
+  Maker after;
+  before.at("peak").module("Net.blocks");
+  after.at("peak").module("Net.stack");
+  for (const char* const part : {"a", "b", "c"}) {
+    before.row(key(std::string("Net.blocks.*.") + part, "x = f(y)"), kKiB);
+    after.row(key(std::string("Net.stack.*.") + part, "x = f(y)"), kKiB);
+  }
+  const Alignment alignment = align(before.digest(), after.digest());
+  EXPECT_EQ(alignment.renames.at("blocks"), "stack");
+  EXPECT_THAT(compare(before.digest(), after.digest()).points[0].rows, IsEmpty());
+}
+
+TEST(Diff, a_new_module_explains_all_rows_below_it) {
+  const Digest before = Maker().at("peak").module("Net").row(key("Net", "x"), kKiB).digest();
+  const Digest after = Maker()
+                           .at("peak")
+                           .module("Net")
+                           .module("Net.drop")
+                           .row(key("Net", "x"), kKiB)
+                           .row(key("Net.drop", "y"), 10 * kKiB)
+                           .row(key("Net.drop", "z", "temporary"), 5 * kKiB)
+                           .digest();
+  const DiffCause cause = first_cause(compare(before, after));
+  EXPECT_EQ(cause.id, "module_added");
+  EXPECT_EQ(cause.subject, "Net.drop");
+  EXPECT_EQ(cause.difference_bytes, 15 * kKiB);
+  EXPECT_EQ(first_cause(compare(after, before)).id, "module_removed");
+}
+
+TEST(Diff, a_repeated_block_names_the_added_index) {
+  const auto digest = [](std::uint64_t blocks) {
+    return Maker()
+        .at("peak")
+        .module("Net.blocks.*", blocks, "0-" + std::to_string(blocks - 1))
+        .row(key("Net.blocks.*.up", "x"), static_cast<std::int64_t>(blocks) * kKiB, blocks, blocks)
+        .digest();
+  };
+  const DiffCause cause = first_cause(compare(digest(4), digest(5)));
+  EXPECT_EQ(cause.id, "module_added");
+  EXPECT_EQ(cause.subject, "Net.blocks.4");
+}
+
+TEST(Diff, one_factor_for_most_activations_is_one_cause) {
+  const auto digest = [](std::int64_t batch) {
+    return Maker()
+        .at("peak")
+        .row(key("Net.a", "x"), batch * kKiB)
+        .row(key("Net.b", "y"), batch * 3 * kKiB)
+        .row(key("Net.c", "z", "input"), batch * kKiB)
+        .row(key("Net.d", "w", "parameter"), 9 * kKiB)
+        .digest();
+  };
+  const Diff diff = compare(digest(8), digest(9));
+  EXPECT_EQ(first_cause(diff).id, "scaled");
+  EXPECT_EQ(diff.points[0].causes.size(), 1u);
+  EXPECT_EQ(first_cause(diff).difference_bytes, 5 * kKiB);
+  EXPECT_THAT(first_cause(diff).title, HasSubstr("× 1.12"));
+}
+
+TEST(Diff, more_of_the_same_line_is_kept) {
+  const Digest before = Maker().at("end").row(key("Net.a", "x"), kKiB).digest();
+  const Digest after = Maker().at("end").row(key("Net.a", "x"), 8 * kKiB, 8).digest();
+  const Diff diff = compare(before, after);
+  EXPECT_EQ(first_cause(diff).id, "more_kept");
+  ASSERT_EQ(diff.findings.size(), 1u);
+  EXPECT_EQ(diff.findings[0].id, "memory_grew");
+  EXPECT_EQ(diff.findings[0].title,
+            "Memory at the end on cpu grew by 7.0 KiB (+700.0%), from 1.0 KiB to 8.0 KiB");
+}
+
+TEST(Diff, a_swap_of_equal_size_is_shown) {
+  const Digest before =
+      Maker().at("peak").row(key("Net.a", "x", "activation", "one"), kKiB).digest();
+  const Digest after =
+      Maker().at("peak").row(key("Net.a", "y", "activation", "two"), kKiB).digest();
+  const Diff diff = compare(before, after);
+  EXPECT_EQ(first_cause(diff).id, "replaced");
+  EXPECT_EQ(first_cause(diff).difference_bytes, 0);
+  ASSERT_EQ(diff.findings.size(), 1u);
+  EXPECT_EQ(diff.findings[0].id, "peak_differs");
+}
+
+// B(b) - A(a) = [B(b) - A(b')] + [A(b') - A(a)].
+TEST(Diff, peaks_of_different_phases_are_compared_at_the_higher_one) {
+  const Digest before = Maker()
+                            .at("peak", "backward")
+                            .row(key("Net.a", "x", "activation_gradient"), 10 * kKiB)
+                            .at("forward", "forward")
+                            .row(key("Net.b", "y"), 6 * kKiB)
+                            .digest();
+  const Digest after = Maker()
+                           .at("peak", "forward")
+                           .row(key("Net.b", "y"), 12 * kKiB)
+                           .at("forward", "forward")
+                           .row(key("Net.b", "y"), 12 * kKiB)
+                           .digest();
+  const Diff diff = compare(before, after);
+  const DiffPoint& peak = diff.points[0];
+  EXPECT_EQ(peak.compared_with, "forward");
+  EXPECT_EQ(peak.difference_bytes, 2 * kKiB);
+  ASSERT_EQ(peak.causes.size(), 2u);
+  EXPECT_EQ(peak.causes[0].difference_bytes, 6 * kKiB);
+  EXPECT_EQ(peak.causes[1].id, "peak_moved");
+  EXPECT_EQ(peak.causes[1].difference_bytes, -4 * kKiB);
+}
+
+TEST(Diff, different_environments_are_named) {
+  Digest before = Maker().at("peak").row(key("Net.a", "x"), kKiB).digest();
+  Digest after = before;
+  before.source.torch = "2.12.0";
+  after.source.torch = "2.13.0";
+  EXPECT_THAT(compare(before, after).notes,
+              testing::Contains("The version of PyTorch differs: 2.12.0 before, 2.13.0 after."));
+}
+
+Digest random_digest(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Maker maker;
+  static const std::string kLayers[] = {"", "Net.a", "Net.blocks.*.up", "Net.blocks.*.down"};
+  static const std::string kCategories[] = {"activation", "parameter", "gradient", "temporary"};
+  static const std::string kTexts[] = {"x", "y", "z"};
+  for (const auto& layer : kLayers) maker.module(layer);
+  for (const char* const point : {"peak", "forward", "end"}) {
+    maker.at(point, random() % 2 == 0 ? "forward" : "backward");
+    for (int i = 0; i < 8; ++i) {
+      DigestKey made = key(kLayers[random() % 4], kTexts[random() % 3], kCategories[random() % 4]);
+      made.function = random() % 2 == 0 ? "f" : "g";
+      const std::uint64_t count = random() % 3 + 1;
+      maker.row(made, static_cast<std::int64_t>(count * (random() % 5 * 100 + 1)), count);
+    }
+  }
+  return maker.digest();
+}
+
+// The sums of each comparison are checked inside.
+TEST(Diff, exchanging_the_digests_negates_every_difference) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    const Digest one = random_digest(seed);
+    const Digest other = random_digest(seed + 1000);
+    const Diff forth = compare(one, other);
+    const Diff back = compare(other, one);
+    ASSERT_EQ(forth.points.size(), back.points.size());
+    for (std::size_t point = 0; point < forth.points.size(); ++point) {
+      EXPECT_EQ(forth.points[point].difference_bytes, -back.points[point].difference_bytes);
+      std::multiset<std::int64_t> differences;
+      for (const DiffRow& row : forth.points[point].rows) differences.insert(row.difference_bytes);
+      for (const DiffRow& row : back.points[point].rows) {
+        const auto found = differences.find(-row.difference_bytes);
+        ASSERT_NE(found, differences.end()) << seed;
+        differences.erase(found);
+      }
+      EXPECT_TRUE(differences.empty()) << seed;
+    }
+    EXPECT_TRUE(compare(one, one).findings.empty());
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::comparison

@@ -1,0 +1,192 @@
+// A digest: what was live at a few points of a recording, by keys that survive edits of the
+// program. It is small enough to be kept in a repository, and two digests can be compared without
+// their recordings (src/comparison/diff.h).
+//
+// Invariant: the rows of a point sum to its bytes, to the byte.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "plimsoll/version.h"
+
+namespace plimsoll::report {
+
+inline constexpr const char* kDigestVersion = "1.0";
+
+struct DigestSource {
+  std::string path;
+  std::string format;
+  std::optional<std::int64_t> rank = {};
+  std::string command = {};
+  std::string python = {};
+  std::string torch = {};
+  std::string plimsoll = PLIMSOLL_VERSION;
+  std::uint64_t steps = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"path", &DigestSource::path, "Path of the recording, as the user gave it."},
+        Field{"format", &DigestSource::format, "Format of the recording."},
+        Field{"rank", &DigestSource::rank,
+              "Rank of the process in a distributed run; null if unknown or not distributed."},
+        Field{"command", &DigestSource::command,
+              "The recorded command line; empty if the file does not have it. The same holds for "
+              "python and torch."},
+        Field{"python", &DigestSource::python, "Version of Python."},
+        Field{"torch", &DigestSource::torch, "Version of PyTorch."},
+        Field{"plimsoll", &DigestSource::plimsoll, "Version of Plimsoll that made the digest."},
+        Field{"steps", &DigestSource::steps, "Number of complete steps."}};
+  }
+};
+
+// A point in time of one device.
+struct DigestPoint {
+  std::string device;
+  std::string name;
+  std::int64_t bytes = 0;
+  std::optional<std::uint64_t> step = {};
+  std::string phase = {};
+  std::string layer = {};
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"device", &DigestPoint::device, "The device: cpu, cuda:0, ..."},
+        Field{"name", &DigestPoint::name,
+              "peak; forward, backward, optimizer or data (the highest point of that phase after "
+              "the first quarter of the steps); step end (of the step with the median bytes); oom; "
+              "end."},
+        Field{"bytes", &DigestPoint::bytes, "Bytes live on the device at this point."},
+        Field{"step", &DigestPoint::step, "The step; null if none."},
+        Field{"phase", &DigestPoint::phase, "The phase of the thread; empty if unknown."},
+        Field{"layer", &DigestPoint::layer, "The layer that ran; empty if none."}};
+  }
+};
+
+// What allocations have in common. Key and example are separate: line numbers, files and indices of
+// repeated blocks change with every edit, so they are only shown.
+struct DigestKey {
+  std::string device;
+  std::string category;
+  std::string phase;
+  std::string layer;
+  std::string op;
+  std::string function;
+  std::string text;
+  std::int64_t offset = 0;
+  std::string dtype;
+  std::string place = {};
+  std::string example_layer = {};
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"device", &DigestKey::device, "The device."},
+        Field{"category", &DigestKey::category, "The category."},
+        Field{"phase", &DigestKey::phase, "The phase in which it was allocated."},
+        Field{"layer", &DigestKey::layer, "The layer, its indices replaced by *."},
+        Field{"operator", &DigestKey::op, "The outermost operator."},
+        Field{"function", &DigestKey::function, "The function of the line."},
+        Field{"text", &DigestKey::text,
+              "The source text of the line, white space folded; empty if the recording does not "
+              "have it."},
+        Field{"offset", &DigestKey::offset,
+              "Without the text, the lines from the first line of the function that is known; else "
+              "0."},
+        Field{"dtype", &DigestKey::dtype,
+              "The dtype of parameters, gradients, buffers and optimizer state; else empty."},
+        Field{"place", &DigestKey::place, "Example of a line: model.py:69 (Attention.forward)."},
+        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."}};
+  }
+};
+
+// A repetition of a row's layer that differs from most others.
+struct DigestInstance {
+  std::string layer;
+  std::int64_t bytes = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const DigestInstance&, const DigestInstance&) = default;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{Field{"layer", &DigestInstance::layer, "The layer, with its indices."},
+                      Field{"bytes", &DigestInstance::bytes, "Live bytes."},
+                      Field{"count", &DigestInstance::count, "Number of live allocations."}};
+  }
+};
+
+struct DigestRow {
+  std::uint64_t point = 0;
+  std::uint64_t key = 0;
+  std::int64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t largest_bytes = 0;
+  std::string shape = {};
+  std::uint64_t instances = 1;
+  std::int64_t instance_bytes = 0;
+  std::vector<DigestInstance> uneven = {};
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"point", &DigestRow::point, "Index into points."},
+        Field{"key", &DigestRow::key, "Index into keys."},
+        Field{"bytes", &DigestRow::bytes,
+              "Live bytes; negative only where a file contradicts itself."},
+        Field{"count", &DigestRow::count, "Number of live allocations."},
+        Field{"largest_bytes", &DigestRow::largest_bytes, "Size of the largest allocation."},
+        Field{"shape", &DigestRow::shape, "Shape of the largest allocation; empty if unknown."},
+        Field{"instances", &DigestRow::instances, "Number of layers that the key stands for."},
+        Field{"instance_bytes", &DigestRow::instance_bytes, "Live bytes of most of these layers."},
+        Field{"uneven", &DigestRow::uneven, "The layers with other bytes or another count."}};
+  }
+};
+
+// A module, or the modules of repeated blocks.
+struct DigestModule {
+  std::string path;
+  std::string type = {};
+  std::uint64_t instances = 1;
+  std::string indices = {};
+  std::uint64_t parameter_bytes = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"path", &DigestModule::path, "The layer, its indices replaced by *."},
+        Field{"type", &DigestModule::type, "The class; empty if unknown."},
+        Field{"instances", &DigestModule::instances, "Number of modules with this path."},
+        Field{"indices", &DigestModule::indices,
+              "If the path ends in an index, the indices: 0-3, 7; else empty."},
+        Field{"parameter_bytes", &DigestModule::parameter_bytes,
+              "Bytes of the parameters that the modules have directly."}};
+  }
+};
+
+struct Digest {
+  std::string digest_version = kDigestVersion;
+  DigestSource source;
+  std::vector<DigestPoint> points;
+  std::vector<DigestKey> keys;
+  std::vector<DigestRow> rows;
+  std::vector<DigestModule> modules;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"digest_version", &Digest::digest_version, "Version of this format: major.minor."},
+        Field{"source", &Digest::source, "The recording."},
+        Field{"points", &Digest::points, "The points in time."},
+        Field{"keys", &Digest::keys, "What the rows refer to."},
+        Field{"rows", &Digest::rows, "What was live at the points, by key."},
+        Field{"modules", &Digest::modules, "The modules that the recording names."}};
+  }
+};
+
+}  // namespace plimsoll::report
