@@ -16,7 +16,7 @@ void GatheredParameters::add(const at::Tensor& tensor, std::uint32_t id) {
   std::erase_if(entries_, [](const auto& entry) { return entry.second.storage.expired(); });
   entries_.insert_or_assign(
       storage, Entry{.storage = weak_storage(tensor), .memory = storage->data(), .id = id});
-  are_there_ = true;
+  has_any_ = true;
 }
 
 void GatheredParameters::tag_all(ThreadState& thread) {
@@ -34,7 +34,7 @@ void GatheredParameters::tag_all(ThreadState& thread) {
 void GatheredParameters::clear() {
   const std::lock_guard lock(mutex_);
   entries_.clear();
-  are_there_ = false;
+  has_any_ = false;
 }
 
 }  // namespace plimsoll::libtorch

@@ -21,8 +21,8 @@ class GatheredParameters {
   // From now on, memory of this storage is tagged with this tensor.
   void add(const at::Tensor& tensor, std::uint32_t id);
   // Tags storages that have new memory since the last call. Cheap if none was ever added.
-  void tag_taken(ThreadState& thread) {
-    if (are_there_.load(std::memory_order_relaxed)) tag_all(thread);
+  void tag_new_memory(ThreadState& thread) {
+    if (has_any_.load(std::memory_order_relaxed)) tag_all(thread);
   }
   void clear();
   // Locked around fork(), so that the lock is free in the child.
@@ -37,7 +37,7 @@ class GatheredParameters {
   void tag_all(ThreadState& thread);
 
   std::mutex mutex_;
-  std::atomic<bool> are_there_{false};
+  std::atomic<bool> has_any_{false};
   std::unordered_map<const c10::StorageImpl*, Entry> entries_;
 };
 

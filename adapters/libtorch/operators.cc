@@ -98,7 +98,7 @@ bool node_began(ThreadState& thread, const Name& name) {
 void node_ended(ThreadState& thread) {
   if (is_attached()) {
     tag_accumulated_gradient(thread);
-    gathered_parameters().tag_taken(thread);
+    gathered_parameters().tag_new_memory(thread);
   }
   if (const auto* listener = range_listener()) {
     listener->end(PLIMSOLL_RANGE_LAYER, thread.context->layer);

@@ -65,12 +65,12 @@ class ParameterLayers::Search {
  public:
   explicit Search(const Owners& owners) : owners_(owners) {}
 
-  void look_at(const c10::IValue& value) {
+  void visit(const c10::IValue& value) {
     if (value.isTensor()) {
-      look_at(value.unsafeToTensorImpl());
+      visit(value.unsafeToTensorImpl());
     } else if (value.isTensorList()) {
       for (const at::Tensor& tensor : value.toTensorVector()) {
-        look_at(tensor.unsafeGetTensorImpl());
+        visit(tensor.unsafeGetTensorImpl());
       }
     }
   }
@@ -87,7 +87,7 @@ class ParameterLayers::Search {
   }
 
  private:
-  void look_at(c10::TensorImpl* tensor) {
+  void visit(c10::TensorImpl* tensor) {
     const bool is_first = std::exchange(is_next_first_, false);
     if (tensor == nullptr || !tensor->has_storage()) return;
     const c10::StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
@@ -120,7 +120,7 @@ class ParameterLayers::Search {
 std::uint32_t ParameterLayers::layer_of(const at::RecordFunction& record) {
   const std::lock_guard lock(mutex_);
   Search search(owners_);
-  for (const c10::IValue& value : record.inputs()) search.look_at(value);
+  for (const c10::IValue& value : record.inputs()) search.visit(value);
   if (search.owner() == nullptr) return 0;
   const bool is_in_place = std::string_view(record.name()).ends_with('_');
   if ((is_in_place && search.is_first_an_owner()) || search.has_own_gradient()) return 0;

@@ -377,7 +377,7 @@ std::vector<std::string> titles_of_failure(const MemorySample& sample) {
   return titles;
 }
 
-MemorySample failed_beside_an_idle_gpu() {
+MemorySample failure_with_an_idle_gpu() {
   MemorySample sample = tests::made_sample();
   sample.ran_out = true;
   DeviceMemory idle = sample.devices[1];
@@ -388,7 +388,7 @@ MemorySample failed_beside_an_idle_gpu() {
 }
 
 TEST(Detection, blames_the_device_that_the_error_names) {
-  MemorySample sample = failed_beside_an_idle_gpu();
+  MemorySample sample = failure_with_an_idle_gpu();
   for (const char* device : {"cuda:0", "cuda:1", "cpu", "cuda:7"}) {
     sample.ran_out_of = device;
     EXPECT_THAT(titles_of_failure(sample),
@@ -397,12 +397,12 @@ TEST(Detection, blames_the_device_that_the_error_names) {
 }
 
 TEST(Detection, blames_the_fullest_device_if_none_is_named) {
-  EXPECT_THAT(titles_of_failure(failed_beside_an_idle_gpu()),
+  EXPECT_THAT(titles_of_failure(failure_with_an_idle_gpu()),
               ElementsAre("Memory ran out, most likely that of cuda:0, in iteration 100"));
 }
 
 TEST(Detection, reads_the_device_that_ran_out_from_an_error) {
-  const auto devices = failed_beside_an_idle_gpu().devices;
+  const auto devices = failure_with_an_idle_gpu().devices;
   const auto of = [&](std::string_view error) { return device_that_ran_out(error, devices); };
   EXPECT_EQ(of("OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a "
                "total capacity of 79.11 GiB of which 3.06 GiB is free."),

@@ -127,8 +127,8 @@ void LabelRow::add(double center, const std::string& label) {
   end_ = middle + half;
 }
 
-Text label_beside(const PlotArea& plot, double x, double gap, double baseline,
-                  const std::vector<std::string>& texts) {
+Text label_next_to(const PlotArea& plot, double x, double gap, double baseline,
+                   const std::vector<std::string>& texts) {
   Text text{x + gap, baseline, texts.back(), kLabelSize, Paint::kCritical, Anchor::kStart, true};
   for (const std::string& each : texts) {
     if (page::text_width(each, font_of(text)) > plot.width) continue;

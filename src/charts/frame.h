@@ -74,8 +74,8 @@ class LabelRow {
 
 // A bold label for a mark at x, at most as wide as the plot. Uses the first of the texts that fits:
 // right of x + gap, else left of x - gap, else anywhere in the plot.
-page::Text label_beside(const PlotArea& plot, double x, double gap, double baseline,
-                        const std::vector<std::string>& texts);
+page::Text label_next_to(const PlotArea& plot, double x, double gap, double baseline,
+                         const std::vector<std::string>& texts);
 
 // A drawing that only states why there is no chart.
 Chart message_chart(const std::string& message, const ChartOptions& options);

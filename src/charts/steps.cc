@@ -207,8 +207,8 @@ class StepsPainter {
     const Bar& bar = bars_[index];
     const std::string label = "peak " + bytes_text(bar.peak_bytes);
     const double x = x_of(static_cast<double>(index));
-    chart_.drawing.add(label_beside(plot_, x, 2, y_of(static_cast<double>(bar.peak_bytes)) - 6,
-                                    {label + " \xC2\xB7 " + name_of(bar), label}));
+    chart_.drawing.add(label_next_to(plot_, x, 2, y_of(static_cast<double>(bar.peak_bytes)) - 6,
+                                     {label + " \xC2\xB7 " + name_of(bar), label}));
   }
 
   // Draws the table's growth as a line through the median of the floors after the warm-up.

@@ -337,7 +337,7 @@ class TimelinePainter {
         count == 1 ? "out of memory" : base::format_count(count) + " times out of memory";
     const std::string request = bytes_text(data_.failures.back().requested_bytes) + " requested";
     add_plated(drawing(),
-               label_beside(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
+               label_next_to(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
   }
 
   // Draws the dashed line at the peak with its mark and label. The limit's label avoids this label.
@@ -351,7 +351,7 @@ class TimelinePainter {
     drawing().line({x - 10.5, y}, {x + 10.5, y}, {Paint::kCritical, 1.5});
     const std::string label = "peak " + base::bytes_text(peak_bytes());
     const Text text =
-        label_beside(plot_, x, 15, y - 5, {label + " \xC2\xB7 " + data_.peak_place, label});
+        label_next_to(plot_, x, 15, y - 5, {label + " \xC2\xB7 " + data_.peak_place, label});
     if (limit_y_ > 0) add_limit_label(text, page::text_width(text.text, font_of(text)));
     add_plated(drawing(), text);
   }

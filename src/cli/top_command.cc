@@ -103,7 +103,7 @@ int print_one_liners(top::TopProbe& probe, const top::TopSettings& settings, boo
   probe.wait_for_answers(kPatienceNs);
   bool is_explained = false;
   do {
-    const top::TopView view = probe.look_at_devices();
+    const top::TopView view = probe.sample_devices();
     const bool is_of_a_gpu = std::ranges::any_of(view.gpus, [](const top::TopGpu& gpu) {
       return gpu.device.used_bytes && gpu.device.total_bytes;
     });
@@ -119,7 +119,7 @@ int print_frames(top::TopProbe& probe, const top::TopSettings& settings, bool is
   probe.wait_for_answers(kFirstAnswerNs);
   bool is_first = true;
   do {
-    std::vector<std::string> lines = top::top_lines(probe.look(), settings);
+    std::vector<std::string> lines = top::top_lines(probe.sample(), settings);
     if (!is_first) lines.insert(lines.begin(), "");
     is_first = false;
     const Status status = print_lines(lines);
@@ -210,7 +210,7 @@ Result<int> watch(top::TopProbe& probe, const top::TopSettings& settings) {
   Page page(settings);
   const std::int64_t interval_ns = nanoseconds(settings.interval_s);
   probe.wait_for_answers(kFirstGlanceNs);
-  top::TopView view = probe.look();
+  top::TopView view = probe.sample();
   std::int64_t next_ns = live::live_status_clock_ns() + interval_ns;
   while (!page.has_quit()) {
     if (!screen.draw(page.lines(view, screen.size()))) break;
@@ -220,7 +220,7 @@ Result<int> watch(top::TopProbe& probe, const top::TopSettings& settings) {
     if (news.event == top::ScreenEvent::kKey) page.press(news.key, view);
     if (live::live_status_clock_ns() < next_ns) continue;
     next_ns = live::live_status_clock_ns() + interval_ns;
-    if (!page.is_paused()) view = probe.look();
+    if (!page.is_paused()) view = probe.sample();
   }
   return 0;
 }

@@ -38,7 +38,7 @@ struct LiveStatusPublisher::State {
   base::Worker worker{"plimsoll-live"};
 
   Status make_file();
-  void look_after_file();
+  void restore_file();
   void run() noexcept;
   bool is_wanted() const noexcept;
   bool write_header() noexcept;
@@ -83,15 +83,15 @@ void LiveStatusPublisher::State::run() noexcept {
   if (!write_header()) return;
   sweep();  // even if no watcher ever comes
   std::int64_t next_ns = 0;
-  std::int64_t next_care_ns = 0;
-  while (worker.waker().sleep(options.look_every_ns)) {
+  std::int64_t next_file_check_ns = 0;
+  while (worker.waker().sleep(options.watcher_check_interval_ns)) {
     const std::int64_t began_ns = live_status_clock_ns();
     try {
       if (options.on_check) options.on_check();
-      if (began_ns >= next_care_ns) {
+      if (began_ns >= next_file_check_ns) {
         // A cleaner may have just removed the folder; the next attempt may recreate it.
-        look_after_file();
-        next_care_ns = began_ns + options.care_every_ns;
+        restore_file();
+        next_file_check_ns = began_ns + options.file_check_interval_ns;
       }
       if (began_ns < next_ns || !is_wanted()) continue;
       if (!show()) return;
@@ -100,7 +100,7 @@ void LiveStatusPublisher::State::run() noexcept {
     }
     const std::int64_t cost_ns = live_status_clock_ns() - began_ns;
     // A check may come slightly early: do not wait for a whole extra period.
-    next_ns = began_ns - options.look_every_ns / 10 +
+    next_ns = began_ns - options.watcher_check_interval_ns / 10 +
               std::max(options.show_every_ns, kTimesTheCost * cost_ns);
   }
 }
@@ -122,7 +122,7 @@ Status LiveStatusPublisher::State::make_file() {
 }
 
 // Creates a file only if none exists: a later publisher of this process may have its own there.
-void LiveStatusPublisher::State::look_after_file() {
+void LiveStatusPublisher::State::restore_file() {
   struct stat there{};
   if (::lstat(path.c_str(), &there) != 0 && make_file().ok()) write_header();
 }

@@ -24,9 +24,9 @@ std::vector<std::string> live_status_folders();
 
 struct LiveStatusOptions {
   std::vector<std::string> folders = live_status_folders();  // the first usable one is used
-  std::int64_t look_every_ns = 250'000'000;                  // how often to check for a watcher
+  std::int64_t watcher_check_interval_ns = 250'000'000;      // how often to check for a watcher
   std::int64_t show_every_ns = 500'000'000;                  // shortest interval between samples
-  std::int64_t care_every_ns = 10'000'000'000;  // how often to check that the file exists
+  std::int64_t file_check_interval_ns = 10'000'000'000;  // how often to check that the file exists
   // Called on the publisher's thread before each check for a watcher, for tests.
   std::function<void()> on_check = {};
 };

@@ -244,7 +244,7 @@ void TextLogReader::begin(std::string_view line) {
     return;
   }
   MemorySample& sample = sample_.emplace();
-  speaking_of_ = 0;
+  current_device_ = 0;
   sample.iteration = *iteration;
   for (const std::string_view part : parts) {
     if (const auto time = base::parse_time(part)) sample.time_ns = *time;
@@ -270,7 +270,7 @@ void TextLogReader::end() {
 }
 
 DeviceMemory* TextLogReader::device() {
-  return speaking_of_ == 0 ? nullptr : &sample_->devices[speaking_of_ - 1];
+  return current_device_ == 0 ? nullptr : &sample_->devices[current_device_ - 1];
 }
 
 DeviceMemory& TextLogReader::cpu_alongside() {
@@ -290,7 +290,7 @@ bool TextLogReader::take(std::string_view line) {
   if (key == text_log::kDeviceKey) {
     if (sample_->devices.size() == kMostLogDevices) return false;
     sample_->devices.emplace_back().name = name_in(value);
-    speaking_of_ = sample_->devices.size();
+    current_device_ = sample_->devices.size();
     return true;
   }
   if (key == "Host") return take_host(value, sample_->host);

@@ -43,7 +43,7 @@ class TextLogReader {
 
   Sink sink_;
   std::optional<MemorySample> sample_;  // the current snapshot
-  std::size_t speaking_of_ = 0;         // the current device, from 1
+  std::size_t current_device_ = 0;      // the current device, from 1
   std::uint64_t snapshots_ = 0;
   std::uint64_t unread_lines_ = 0;
   std::uint64_t cut_snapshots_ = 0;

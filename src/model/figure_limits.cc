@@ -97,7 +97,7 @@ void bound_final_state(Trace& trace, Bounds& bounds) {
   }
 }
 
-void bound_looks(Trace& trace, Bounds& bounds) {
+void bound_readings(Trace& trace, Bounds& bounds) {
   for (DeviceReading& reading : trace.readings) {
     const auto place = [&] { return "the driver's figures of " + to_string(reading.device); };
     base::DeviceFigures& figures = reading.figures;
@@ -133,7 +133,7 @@ Status bound_figures(Trace& trace, base::Diagnostics& diagnostics) {
   Bounds bounds(diagnostics);
   for (DeviceTrace& device : trace.devices) bound_events(device, bounds);
   bound_final_state(trace, bounds);
-  bound_looks(trace, bounds);
+  bound_readings(trace, bounds);
   bound_times(trace, bounds);
   if (!bounds.is_total_above(kMostTotalBytes)) return {};
   std::string first;

@@ -67,7 +67,7 @@ std::vector<probes::GpuDevice> DeviceReader::read(probes::Nvml& nvml,
   for (std::size_t ordinal = 0; ordinal < uuids_.size(); ++ordinal) {
     const probes::GpuDevice* const device = probes::find_gpu(devices, uuids_[ordinal]);
     if (device == nullptr) continue;
-    readings.push_back(look_at(static_cast<std::int32_t>(ordinal), *device, usage));
+    readings.push_back(read_device(static_cast<std::int32_t>(ordinal), *device, usage));
     readings.back().figures.has_nccl = has_nccl_;
   }
   if (uuids_.empty()) {
@@ -83,8 +83,8 @@ bool DeviceReader::is_urgent() const {
   });
 }
 
-DeviceReading DeviceReader::look_at(std::int32_t ordinal, const probes::GpuDevice& device,
-                                    const std::vector<plimsoll_usage>& usage) {
+DeviceReading DeviceReader::read_device(std::int32_t ordinal, const probes::GpuDevice& device,
+                                        const std::vector<plimsoll_usage>& usage) {
   DeviceReading reading{.ordinal = ordinal, .uuid = device.uuid, .time_ns = unix_time_ns()};
   base::DeviceFigures& figures = reading.figures;
   figures.total_bytes = device.total_bytes;
@@ -188,7 +188,7 @@ void end_device_watch();
 
 // Shared with the thread, which may outlive the watch.
 struct Readings {
-  DeviceReader reader{{.usage = what_is_recorded, .are_pids_ours = probes::are_driver_pids_ours()}};
+  DeviceReader reader{{.usage = recorded_usage, .are_pids_ours = probes::are_driver_pids_ours()}};
   std::mutex mutex;
   std::vector<DeviceReading> newest;
 

@@ -45,8 +45,8 @@ class DeviceReader {
   bool is_urgent() const;
 
  private:
-  DeviceReading look_at(std::int32_t ordinal, const probes::GpuDevice& device,
-                        const std::vector<plimsoll_usage>& usage);
+  DeviceReading read_device(std::int32_t ordinal, const probes::GpuDevice& device,
+                            const std::vector<plimsoll_usage>& usage);
   void report_processes(const probes::GpuDevice& device, base::DeviceFigures& figures) const;
   void measure_context(const std::string& uuid, base::DeviceFigures& figures);
 

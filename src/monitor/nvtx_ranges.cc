@@ -129,7 +129,7 @@ void count(const std::string& what, std::uint64_t bytes) {
 // range, which may come from an allocator's hook or one of autograd's threads.
 std::set<std::string> count_recorded() {
   std::set<std::string> devices;
-  for (const plimsoll_usage& device : monitor::what_is_recorded()) {
+  for (const plimsoll_usage& device : monitor::recorded_usage()) {
     const std::string name = sample::device_name(device);
     count(name + " allocated bytes", device.live_bytes);
     devices.insert(name);

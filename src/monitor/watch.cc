@@ -103,7 +103,7 @@ LiveMemory live_memory(std::uint64_t number, std::uint64_t span) {
   return held;
 }
 
-std::vector<plimsoll_usage> what_is_recorded() {
+std::vector<plimsoll_usage> recorded_usage() {
   std::vector<plimsoll_usage> recorded;
   Watch& w = watch();
   const std::lock_guard lock(w.mutex);

@@ -28,7 +28,7 @@ struct LiveMemory {
 // a span of 0 means no peaks.
 LiveMemory live_memory(std::uint64_t watch, std::uint64_t span);
 // The recorder's part alone, without peaks. Takes no locks of other components.
-std::vector<plimsoll_usage> what_is_recorded();
+std::vector<plimsoll_usage> recorded_usage();
 
 // The number of the step that ended last; 0 if none has ended or nothing is recorded.
 std::int64_t last_step();

@@ -44,7 +44,7 @@ bool is_instance_of(const GpuDevice& device, const GpuDevice& gpu) {
 std::vector<std::string> cuda_device_uuids(const std::string& library) {
   void* opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (opened == nullptr) return {};
-  const auto look = [&](auto& function, const char* symbol) {
+  const auto resolve = [&](auto& function, const char* symbol) {
     if (function == nullptr) {
       function =
           reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(opened, symbol));
@@ -53,10 +53,10 @@ std::vector<std::string> cuda_device_uuids(const std::string& library) {
   CudaAnswer (*count_of)(int*) = nullptr;
   CudaAnswer (*device_of)(CudaDevice*, int) = nullptr;
   CudaAnswer (*uuid_of)(Uuid*, CudaDevice) = nullptr;
-  look(count_of, "cuDeviceGetCount");
-  look(device_of, "cuDeviceGet");
-  look(uuid_of, "cuDeviceGetUuid_v2");  // for a MIG instance: its own
-  look(uuid_of, "cuDeviceGetUuid");     // for a MIG instance: its GPU's
+  resolve(count_of, "cuDeviceGetCount");
+  resolve(device_of, "cuDeviceGet");
+  resolve(uuid_of, "cuDeviceGetUuid_v2");  // for a MIG instance: its own
+  resolve(uuid_of, "cuDeviceGetUuid");     // for a MIG instance: its GPU's
   std::vector<std::string> reported;
   int count = 0;
   if (count_of != nullptr && device_of != nullptr && uuid_of != nullptr &&

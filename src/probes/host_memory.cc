@@ -59,9 +59,9 @@ MachineMemory read_machine_memory(const std::string& root) {
   return reported;
 }
 
-void HostProbe::look_at_group(std::int64_t now_ns) {
-  if (looked_ns_ != 0 && now_ns - looked_ns_ < kKeepNs) return;
-  looked_ns_ = now_ns;
+void HostProbe::read_group(std::int64_t now_ns) {
+  if (group_read_ns_ != 0 && now_ns - group_read_ns_ < kKeepNs) return;
+  group_read_ns_ = now_ns;
   if (!machine_total_bytes_) machine_total_bytes_ = read_machine_memory(root_).total_bytes;
   group_ = find_cgroup_limit(root_, "self");
   const bool limits = group_ && group_->limit_bytes &&
@@ -71,7 +71,7 @@ void HostProbe::look_at_group(std::int64_t now_ns) {
 }
 
 HostMemory HostProbe::read() {
-  look_at_group(monotonic_ns());
+  read_group(monotonic_ns());
   HostMemory reported;
   reported.rss_bytes = read_rss(root_);
   if (group_) {

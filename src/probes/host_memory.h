@@ -36,10 +36,10 @@ class HostProbe {
   HostMemory read();
 
  private:
-  void look_at_group(std::int64_t now_ns);
+  void read_group(std::int64_t now_ns);
 
   std::string root_;
-  std::int64_t looked_ns_ = 0;        // of CLOCK_MONOTONIC; 0: never
+  std::int64_t group_read_ns_ = 0;    // of CLOCK_MONOTONIC; 0: never
   std::optional<CgroupLimit> group_;  // only if it has a limit
   std::uint64_t group_cache_bytes_ = 0;
   std::optional<std::uint64_t> machine_total_bytes_;

@@ -133,35 +133,35 @@ struct Nvml::Functions {
 };
 
 void Nvml::Functions::find(void* library) {
-  const auto look = [&](auto& function, const char* symbol) {
+  const auto resolve = [&](auto& function, const char* symbol) {
     if (function == nullptr) {
       function =
           reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, symbol));
     }
   };
-  look(init, "nvmlInit_v2");
-  look(init, "nvmlInit");
-  look(shutdown, "nvmlShutdown");
-  look(error_string, "nvmlErrorString");
-  look(driver_version, "nvmlSystemGetDriverVersion");
-  look(device_count, "nvmlDeviceGetCount_v2");
-  look(device_count, "nvmlDeviceGetCount");
-  look(device_by_index, "nvmlDeviceGetHandleByIndex_v2");
-  look(device_by_index, "nvmlDeviceGetHandleByIndex");
-  look(name, "nvmlDeviceGetName");
-  look(uuid, "nvmlDeviceGetUUID");
-  look(memory, "nvmlDeviceGetMemoryInfo");
-  look(memory_v2, "nvmlDeviceGetMemoryInfo_v2");
-  look(utilization, "nvmlDeviceGetUtilizationRates");
-  look(compute_v3, "nvmlDeviceGetComputeRunningProcesses_v3");
-  look(compute_v2, "nvmlDeviceGetComputeRunningProcesses_v2");
-  look(compute_v1, "nvmlDeviceGetComputeRunningProcesses");
-  look(graphics_v3, "nvmlDeviceGetGraphicsRunningProcesses_v3");
-  look(graphics_v2, "nvmlDeviceGetGraphicsRunningProcesses_v2");
-  look(graphics_v1, "nvmlDeviceGetGraphicsRunningProcesses");
-  look(mig_mode, "nvmlDeviceGetMigMode");
-  look(mig_count, "nvmlDeviceGetMaxMigDeviceCount");
-  look(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex");
+  resolve(init, "nvmlInit_v2");
+  resolve(init, "nvmlInit");
+  resolve(shutdown, "nvmlShutdown");
+  resolve(error_string, "nvmlErrorString");
+  resolve(driver_version, "nvmlSystemGetDriverVersion");
+  resolve(device_count, "nvmlDeviceGetCount_v2");
+  resolve(device_count, "nvmlDeviceGetCount");
+  resolve(device_by_index, "nvmlDeviceGetHandleByIndex_v2");
+  resolve(device_by_index, "nvmlDeviceGetHandleByIndex");
+  resolve(name, "nvmlDeviceGetName");
+  resolve(uuid, "nvmlDeviceGetUUID");
+  resolve(memory, "nvmlDeviceGetMemoryInfo");
+  resolve(memory_v2, "nvmlDeviceGetMemoryInfo_v2");
+  resolve(utilization, "nvmlDeviceGetUtilizationRates");
+  resolve(compute_v3, "nvmlDeviceGetComputeRunningProcesses_v3");
+  resolve(compute_v2, "nvmlDeviceGetComputeRunningProcesses_v2");
+  resolve(compute_v1, "nvmlDeviceGetComputeRunningProcesses");
+  resolve(graphics_v3, "nvmlDeviceGetGraphicsRunningProcesses_v3");
+  resolve(graphics_v2, "nvmlDeviceGetGraphicsRunningProcesses_v2");
+  resolve(graphics_v1, "nvmlDeviceGetGraphicsRunningProcesses");
+  resolve(mig_mode, "nvmlDeviceGetMigMode");
+  resolve(mig_count, "nvmlDeviceGetMaxMigDeviceCount");
+  resolve(mig_by_index, "nvmlDeviceGetMigDeviceHandleByIndex");
 }
 
 // Drivers 535.43 and 535.86 return larger entries from _v3 than all other drivers.

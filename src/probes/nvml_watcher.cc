@@ -13,7 +13,7 @@ namespace plimsoll::probes {
 namespace {
 
 constexpr std::int64_t kPatienceNs = 100'000'000;
-constexpr std::int64_t kLookEveryNs = 100'000'000;
+constexpr std::int64_t kUrgentIntervalNs = 100'000'000;
 
 std::int64_t now_ns() {
   timespec now{};
@@ -70,7 +70,7 @@ bool NvmlWatcher::State::sleep(std::int64_t until_ns) {
       const std::lock_guard lock(mutex);
       if (left_ns <= 0 || wanted > begun) return true;
     }
-    if (options.is_urgent) left_ns = std::min(left_ns, kLookEveryNs);
+    if (options.is_urgent) left_ns = std::min(left_ns, kUrgentIntervalNs);
     if (!worker.waker().sleep(left_ns)) return false;
     if (options.is_urgent && options.is_urgent()) return true;
   }

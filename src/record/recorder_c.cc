@@ -316,8 +316,8 @@ const plimsoll_recorder_api* plimsoll_recorder() {
 
 plimsoll_recording* plimsoll_recording_start(const plimsoll_recording_options* options,
                                              const char** error) {
-  const char* unheard = nullptr;
-  if (error == nullptr) error = &unheard;
+  const char* ignored = nullptr;
+  if (error == nullptr) error = &ignored;
   *error = nullptr;
   if (options == nullptr || options->size_bytes == 0) {
     *error = "A recording needs its options, with their size in size_bytes.";
@@ -357,8 +357,8 @@ void plimsoll_recording_get_state(plimsoll_recording* recording, plimsoll_record
 }
 
 void plimsoll_recording_stop(plimsoll_recording* recording, plimsoll_recording_state* state) {
-  plimsoll_recording_state unheard{};
-  if (state == nullptr) state = &unheard;
+  plimsoll_recording_state ignored{};
+  if (state == nullptr) state = &ignored;
   *state = {};
   if (recording == nullptr) return;
   const std::unique_ptr<plimsoll_recording> handle(recording);
@@ -367,10 +367,10 @@ void plimsoll_recording_stop(plimsoll_recording* recording, plimsoll_recording_s
 
 void* plimsoll_recording_take(plimsoll_recording* recording, plimsoll_recording_state* state,
                               size_t* size_bytes) {
-  plimsoll_recording_state unheard_state{};
-  std::size_t unheard_size = 0;
-  if (state == nullptr) state = &unheard_state;
-  if (size_bytes == nullptr) size_bytes = &unheard_size;
+  plimsoll_recording_state ignored_state{};
+  std::size_t ignored_size = 0;
+  if (state == nullptr) state = &ignored_state;
+  if (size_bytes == nullptr) size_bytes = &ignored_size;
   *state = {};
   *size_bytes = 0;
   if (recording == nullptr) return nullptr;
@@ -380,8 +380,8 @@ void* plimsoll_recording_take(plimsoll_recording* recording, plimsoll_recording_
 }
 
 void* plimsoll_recording_copy(plimsoll_recording* recording, size_t* size_bytes) {
-  size_t unheard = 0;
-  if (size_bytes == nullptr) size_bytes = &unheard;
+  size_t ignored = 0;
+  if (size_bytes == nullptr) size_bytes = &ignored;
   *size_bytes = 0;
   if (recording == nullptr) return nullptr;
   return Recorder::get().copy(*recording->recording, *size_bytes);
@@ -421,8 +421,8 @@ void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {
 
 size_t plimsoll_recording_pins(plimsoll_recording* recording, uint8_t device,
                                plimsoll_stranded* sums, plimsoll_pin* rows, size_t capacity) {
-  plimsoll_stranded unheard{};
-  if (sums == nullptr) sums = &unheard;
+  plimsoll_stranded ignored{};
+  if (sums == nullptr) sums = &ignored;
   *sums = {};
   if (recording == nullptr) return 0;
   if (rows == nullptr) capacity = 0;

@@ -56,7 +56,7 @@ class Tags {
     if (bytes) add_size(name, static_cast<double>(*bytes));
   }
   // "" selects the tags without a device.
-  void speak_of(const std::string& device) {
+  void set_device(const std::string& device) {
     prefix_ = options_.section + "/" + (device.empty() ? "" : device + "/");
   }
   void add_breakdown(const DeviceMemory& device);
@@ -212,7 +212,7 @@ std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& 
     }
   }
   Tags tags(options);
-  tags.speak_of("");
+  tags.set_device("");
   if (!accelerators.empty()) {
     const DeviceMemory all = together(accelerators);
     tags.add_breakdown(all);
@@ -230,14 +230,14 @@ std::vector<Scalar> scalars_of(const MemorySample& sample, const ScalarOptions& 
 
   if (accelerators.size() > 1) {
     for (const DeviceMemory* device : accelerators) {
-      tags.speak_of(device->name);
+      tags.set_device(device->name);
       tags.add_breakdown(*device);
       tags.add_figures(*device);
       tags.add_details(*device);
     }
   }
   if (!accelerators.empty() && cpu != nullptr) {
-    tags.speak_of(cpu->name);
+    tags.set_device(cpu->name);
     tags.add_breakdown(*cpu);
     tags.add_details(*cpu);
   }

@@ -40,18 +40,18 @@ TopProbe::TopProbe(TopSources sources)
     : sources_(std::move(sources)),
       nvml_({.library = sources_.nvml, .read_every_ns = sources_.interval_ns}) {}
 
-TopView TopProbe::look_at_devices() {
+TopView TopProbe::sample_devices() {
   TopView view;
   view.clock = clock_text();
-  look_at_gpus(view);
-  look_at_host(view);
+  sample_gpus(view);
+  sample_host(view);
   return view;
 }
 
-TopView TopProbe::look() {
-  TopView view = look_at_devices();
-  look_at_processes(view);
-  look_at_runs(view);
+TopView TopProbe::sample() {
+  TopView view = sample_devices();
+  sample_processes(view);
+  sample_runs(view);
   report_gpu_processes(view);
   return view;
 }
@@ -73,7 +73,7 @@ void TopProbe::wait_for_answers(std::int64_t wait_ns) {
   }
 }
 
-void TopProbe::look_at_gpus(TopView& view) {
+void TopProbe::sample_gpus(TopView& view) {
   probes::GpuView gpus = nvml_.view();
   const std::int64_t now_ns = live::live_status_clock_ns();
   view.gpu_is_known = gpus.is_known;
@@ -86,7 +86,7 @@ void TopProbe::look_at_gpus(TopView& view) {
   }
 }
 
-void TopProbe::look_at_host(TopView& view) {
+void TopProbe::sample_host(TopView& view) {
   view.machine = probes::read_machine_memory(sources_.root);
   const std::string who = sources_.pid ? std::to_string(*sources_.pid) : "self";
   view.cgroup = probes::read_cgroup_memory(sources_.root, who);
@@ -134,7 +134,7 @@ probes::ProcessFamily TopProbe::family_of(int pid, std::int64_t now_ns) {
   return family;
 }
 
-void TopProbe::look_at_processes(TopView& view) {
+void TopProbe::sample_processes(TopView& view) {
   const std::int64_t now_ns = live::live_status_clock_ns();
   std::vector<probes::ProcessEntry> list = probes::list_processes(sources_.root);
   std::multimap<int, int> children;
@@ -202,7 +202,7 @@ void TopProbe::take_sample(Watched& watched, std::int64_t now_ns) {
   watched.sample = std::move(sample);
 }
 
-void TopProbe::look_at_runs(TopView& view) {
+void TopProbe::sample_runs(TopView& view) {
   watch_who_is_there();
   const std::int64_t now_ns = live::live_status_clock_ns();
   for (auto& [pid, watched] : watched_) {

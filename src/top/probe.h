@@ -27,9 +27,9 @@ class TopProbe {
  public:
   explicit TopProbe(TopSources sources);
 
-  TopView look();
+  TopView sample();
   // Reads only GPUs and host, without processes and runs.
-  TopView look_at_devices();
+  TopView sample_devices();
   // Waits until the driver and all runs have answered once, at most this long.
   void wait_for_answers(std::int64_t wait_ns);
 
@@ -45,10 +45,10 @@ class TopProbe {
     std::map<std::string, Trend> trends = {};
   };
 
-  void look_at_gpus(TopView& view);
-  void look_at_host(TopView& view);
-  void look_at_processes(TopView& view);
-  void look_at_runs(TopView& view);
+  void sample_gpus(TopView& view);
+  void sample_host(TopView& view);
+  void sample_processes(TopView& view);
+  void sample_runs(TopView& view);
   void watch_who_is_there();
   void take_sample(Watched& watched, std::int64_t now_ns);
   void report_gpu_processes(TopView& view) const;

@@ -61,7 +61,7 @@ class TopProbeTest : public testing::Test {
   auto publisher() const {
     live::LiveStatusOptions options;
     options.folders = {machine_.root() + "/live"};
-    options.look_every_ns = options.show_every_ns = 1'000'000;
+    options.watcher_check_interval_ns = options.show_every_ns = 1'000'000;
     auto started = live::LiveStatusPublisher::start(sample, options);
     EXPECT_TRUE(started.ok());
     return std::move(started).value();
@@ -77,7 +77,7 @@ TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_reported) {
   machine_.write("/script", "");
   TopProbe probe(sources());
   probe.wait_for_answers(tests::kLongestWaitNs);
-  const TopView view = probe.look();
+  const TopView view = probe.sample();
   EXPECT_EQ(view.why_no_gpu, "the NVIDIA driver finds no GPU");
   EXPECT_EQ(view.machine.available_bytes, 5000U << 10);
   ASSERT_EQ(view.processes.size(), 10U);
@@ -96,8 +96,8 @@ TEST_F(TopProbeTest, one_process_is_reported_with_its_children_and_shared_memory
   chosen.pid = 10;
   chosen.pss_every_ns = INT64_MAX;
   TopProbe probe(chosen);
-  for (int look = 0; look < 2; ++look) {  // the second keeps the PSS of the first
-    const TopView view = probe.look();
+  for (int round = 0; round < 2; ++round) {  // the second keeps the PSS of the first
+    const TopView view = probe.sample();
     ASSERT_EQ(view.processes.size(), 2U);
     EXPECT_EQ(view.processes[0].memory.pss_bytes, 300U << 10);
     EXPECT_EQ(view.processes[0].child_count, 1U);
@@ -120,7 +120,7 @@ TEST_F(TopProbeTest, a_run_is_queried_and_its_gpu_is_found_by_uuid) {
   TopView view;
   while (view.runs.empty() || !view.runs[0].sample || view.gpus.empty()) {
     probe.wait_for_answers(tests::kLongestWaitNs);
-    view = probe.look();
+    view = probe.sample();
   }
   EXPECT_EQ(view.runs[0].command, "python train.py");
   EXPECT_EQ(view.runs[0].sample->iteration, 7);
@@ -137,9 +137,9 @@ TEST_F(TopProbeTest, a_run_is_queried_and_its_gpu_is_found_by_uuid) {
 TEST_F(TopProbeTest, a_run_that_has_ended_disappears) {
   auto shown = publisher();
   TopProbe probe(sources());
-  EXPECT_TRUE(tests::wait_until([&] { return !probe.look().runs.empty(); }));
+  EXPECT_TRUE(tests::wait_until([&] { return !probe.sample().runs.empty(); }));
   shown.reset();
-  EXPECT_THAT(probe.look().runs, IsEmpty());
+  EXPECT_THAT(probe.sample().runs, IsEmpty());
 }
 
 TEST_F(TopProbeTest, older_figures_are_not_shown_as_new) {
@@ -159,10 +159,10 @@ TEST_F(TopProbeTest, older_figures_are_not_shown_as_new) {
   };
   show(1);
   TopProbe probe(sources());
-  EXPECT_FALSE(probe.look().runs.at(0).sample);
+  EXPECT_FALSE(probe.sample().runs.at(0).sample);
   old.time_ns += 1;
   show(2);
-  EXPECT_TRUE(probe.look().runs.at(0).sample);
+  EXPECT_TRUE(probe.sample().runs.at(0).sample);
 }
 
 }  // namespace

@@ -100,8 +100,8 @@ class Program:
 
 def final_block(program, address):
     size, state, frames = program.blocks[address]
-    slack = program.random.choice((0, 0, 512, 2**20))
-    block = {"address": address, "size": size + slack, "requested_size": size, "state": state}
+    padding = program.random.choice((0, 0, 512, 2**20))
+    block = {"address": address, "size": size + padding, "requested_size": size, "state": state}
     if program.version == "2.0":
         del block["address"]
         if program.random.randint(0, 1):

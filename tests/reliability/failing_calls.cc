@@ -106,7 +106,7 @@ struct Walk {
 };
 
 // Finds the nearest caller outside the C and C++ libraries.
-_Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* argument) {
+_Unwind_Reason_Code visit_frame(_Unwind_Context* context, void* argument) {
   Walk& walk = *static_cast<Walk*>(argument);
   const std::uintptr_t address = _Unwind_GetIP(context);
   walk.owner = address == 0 ? Owner::kLibrary : owner_of(address - 1);
@@ -125,7 +125,7 @@ bool is_of_plimsoll(std::uintptr_t caller) {
   if (direct == Owner::kPlimsoll) return true;
   if (direct == Owner::kOther) return is_thread_of_plimsoll();
   Walk walk;
-  _Unwind_Backtrace(look_at_frame, &walk);
+  _Unwind_Backtrace(visit_frame, &walk);
   return walk.owner == Owner::kPlimsoll ||
          (walk.owner == Owner::kLibrary && is_thread_of_plimsoll());
 }
@@ -177,7 +177,7 @@ Function* next(const char* name) {
 [[gnu::constructor]] void prepare() {
   list_objects();
   Walk walk;
-  _Unwind_Backtrace(look_at_frame, &walk);  // loads its libraries now
+  _Unwind_Backtrace(visit_frame, &walk);  // loads its libraries now
 }
 
 }  // namespace

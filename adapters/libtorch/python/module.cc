@@ -275,8 +275,8 @@ PyObject* observe(PyObject* /*self*/, PyObject* is_wanted) {
   Py_RETURN_NONE;
 }
 
-// see_less(mode)
-PyObject* see_less(PyObject* /*self*/, PyObject* mode) {
+// use_cheaper_mode(mode)
+PyObject* use_cheaper_mode(PyObject* /*self*/, PyObject* mode) {
   const long number = PyLong_AsLong(mode);
   if (PyErr_Occurred() != nullptr) return nullptr;
   plimsoll_libtorch_see_less(static_cast<plimsoll_libtorch_mode>(number));
@@ -301,7 +301,7 @@ PyMethodDef g_functions[] = {
     {"module_registered", module_registered, METH_VARARGS, nullptr},
     {"observe", observe, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},
-    {"see_less", see_less, METH_O, nullptr},
+    {"use_cheaper_mode", use_cheaper_mode, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},
     {"step_begins", step_begins, METH_VARARGS, nullptr},
     {"step_ends", step_ends, METH_VARARGS, nullptr},

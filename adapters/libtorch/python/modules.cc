@@ -71,11 +71,11 @@ void for_each_item(const Reference& dict, Visit&& visit) {
 bool has_tensors(PyObject* module, int nesting) {
   if (nesting > 64) return false;
   bool found = false;
-  const auto look = [&](PyObject* /*key*/, PyObject* value) {
+  const auto visit = [&](PyObject* /*key*/, PyObject* value) {
     found = found || as_tensor(value) != nullptr;
   };
-  for_each_item(dict_of(module, "_parameters"), look);
-  for_each_item(dict_of(module, "_buffers"), look);
+  for_each_item(dict_of(module, "_parameters"), visit);
+  for_each_item(dict_of(module, "_buffers"), visit);
   if (found) return true;
   for_each_item(dict_of(module, "_modules"), [&](PyObject* /*key*/, PyObject* child) {
     found = found || (is_module(child) && has_tensors(child, nesting + 1));
@@ -330,7 +330,7 @@ std::vector<PyObject*>& Modules::named() {
 }
 
 void Modules::tag_called(ThreadState& thread, PyObject* object) {
-  gathered_parameters().tag_taken(thread);
+  gathered_parameters().tag_new_memory(thread);
   if (Module* module = find(object)) tag_tensors(thread, *module);
 }
 

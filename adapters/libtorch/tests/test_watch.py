@@ -79,7 +79,7 @@ def test_a_cheaper_mode_keeps_what_is_known_of_models(recorder):
     model = nn.Linear(20, 30)
     optimizer = torch.optim.Adam(model.parameters())
     trained(model, optimizer)
-    recorder.see_less("watch")
+    recorder.use_cheaper_mode("watch")
     recorder.take()
     torch.rand(10).exp()
     trained(model, optimizer)

@@ -44,8 +44,8 @@ class Recorder:
     def describe(self):
         self._attachment.describe()
 
-    def see_less(self, mode):
-        self._attachment.see_less(mode)
+    def use_cheaper_mode(self, mode):
+        self._attachment.use_cheaper_mode(mode)
 
     def observe(self, is_wanted):
         self._attachment.observe(is_wanted)

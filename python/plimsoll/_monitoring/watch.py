@@ -57,7 +57,7 @@ def _begin(kind: Adapter, mode: Mode) -> None:
         if is_new:
             attachment.attach(_OWNER, kind, mode, stacks=False)
         else:
-            attachment.want_more(_OWNER, mode)
+            attachment.request_mode(_OWNER, mode)
     except AdapterError as error:
         print_notice(f"{error}: tensors are not recorded")
         if is_new:

@@ -105,20 +105,20 @@ class LibtorchAttachment:
     def is_on(self) -> bool:
         return bool(self._adapter.is_attached())
 
-    def sees_less(self, mode: Mode, stacks: bool) -> bool:
+    def records_less(self, mode: Mode, stacks: bool) -> bool:
         has_less = _MODES.index(mode) < _MODES.index(self._mode)
         return has_less or (mode == "full" and stacks and not self._stacks)
 
-    def see_more(self, mode: Mode, stacks: bool) -> None:
+    def use_fuller_mode(self, mode: Mode, stacks: bool) -> None:
         """Observe more. Detaches the hooks, and attaches them again."""
         self.detach()
         self._mode, self._stacks = mode, stacks
         self.install()
 
-    def see_less(self, mode: Mode) -> None:
+    def use_cheaper_mode(self, mode: Mode) -> None:
         """Return to a cheaper mode, without a gap."""
         if _MODES.index(mode) > _MODES.index(self._mode):
-            self._adapter.see_less(_MODES.index(mode))
+            self._adapter.use_cheaper_mode(_MODES.index(mode))
             self._mode = mode
 
     def detach(self) -> None:
@@ -220,15 +220,15 @@ def _drop_parents() -> None:
 
 
 def _see_more(mode: Mode, stacks: bool) -> None:
-    if isinstance(_attached, LibtorchAttachment) and _attached.sees_less(mode, stacks):
+    if isinstance(_attached, LibtorchAttachment) and _attached.records_less(mode, stacks):
         try:
-            _attached.see_more(mode, stacks)
+            _attached.use_fuller_mode(mode, stacks)
         except BaseException:  # from a signal handler: the other users keep their hooks
-            _attached.see_more(mode, stacks)
+            _attached.use_fuller_mode(mode, stacks)
             raise
 
 
-def want_more(owner: object, mode: Mode) -> None:
+def request_mode(owner: object, mode: Mode) -> None:
     """Change the mode of a user, without stacks; the hooks observe more if it needs more."""
     with _lock:
         _wanted[owner] = mode, False
@@ -257,7 +257,7 @@ def _leave(owner: object) -> None:
             _attached = None
         cuda_hooks.end()
     elif isinstance(_attached, LibtorchAttachment):
-        _attached.see_less(min((each for each, _ in _wanted.values()), key=_MODES.index))
+        _attached.use_cheaper_mode(min((each for each, _ in _wanted.values()), key=_MODES.index))
 
 
 def observe(is_wanted: bool) -> None:

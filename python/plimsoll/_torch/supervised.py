@@ -38,7 +38,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     if os.getppid() != parent:
         _end(child, 143)
-    used, worked, look = 0.0, time.monotonic(), 0.0
+    used, worked, next_check = 0.0, time.monotonic(), 0.0
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -46,11 +46,11 @@ def main() -> None:
             _end(child, code if code >= 0 else 128 - code)
         time.sleep(0.05)
         now = time.monotonic()
-        if now < look:
+        if now < next_check:
             continue
-        look = now + min(1, seconds / 4)
+        next_check = now + min(1, seconds / 4)
         before, (used, is_slow) = used, _use_of(child)
-        if is_slow or used - before > _LEAST_SHARE * (look - now):
+        if is_slow or used - before > _LEAST_SHARE * (next_check - now):
             worked = now
         elif now - worked >= seconds:
             print(f"{words[0]} hung for {seconds:.0f} s and was killed", file=sys.stderr)

@@ -28,12 +28,12 @@ void merge(std::vector<Source>& sources, std::uint64_t horizon, Apply&& apply) {
   const auto is_later = [](const Source& a, const Source& b) { return a.ticks > b.ticks; };
   // Sets the source's time to that of its next event. Returns whether there is one up to the
   // horizon.
-  const auto look = [horizon](Source& source) {
+  const auto peek = [horizon](Source& source) {
     if (source.at == source.end) return false;
     source.ticks = full_ticks(source.state->ring.at(source.at).ticks(), horizon);
     return source.ticks <= horizon;
   };
-  std::erase_if(sources, [&](Source& source) { return !look(source); });
+  std::erase_if(sources, [&](Source& source) { return !peek(source); });
   std::make_heap(sources.begin(), sources.end(), is_later);
   while (!sources.empty()) {
     std::pop_heap(sources.begin(), sources.end(), is_later);
@@ -48,7 +48,7 @@ void merge(std::vector<Source>& sources, std::uint64_t horizon, Apply&& apply) {
       const std::uint64_t slots = event.slots();
       source.at += slots;
       if (source.at % kReleaseEvery < slots) ring.release(source.at);
-      has_more = look(source);
+      has_more = peek(source);
     } while (has_more && source.ticks <= next_best);
     if (has_more) {
       std::push_heap(sources.begin(), sources.end(), is_later);

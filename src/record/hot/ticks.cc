@@ -60,14 +60,14 @@ TickClock::TickClock(TickSource source, const TickReaders& readers) noexcept
   const std::int64_t wall_ns = readers_.wall_ns();
   epoch_offset_ns_ = wall_ns - static_cast<std::int64_t>(readers_.clock_ns());
   Anchor first;
-  look(first);
+  read_clocks(first);
   anchors_[0] = first;
   count_ = 1;
 }
 
 // Reads the clock between two readings of the counter and keeps the tightest of a few tries.
 // Returns false if the thread was interrupted in every try.
-bool TickClock::look(Anchor& anchor) const noexcept {
+bool TickClock::read_clocks(Anchor& anchor) const noexcept {
   std::uint64_t narrowest = ~std::uint64_t{0};
   for (int i = 0; i < 4; ++i) {
     const std::uint64_t before = readers_.ticks();
@@ -84,7 +84,7 @@ bool TickClock::look(Anchor& anchor) const noexcept {
 void TickClock::calibrate() noexcept {
   if (source_ == TickSource::kClock) return;
   Anchor now;
-  const bool is_good = look(now);
+  const bool is_good = read_clocks(now);
   const Anchor& last = anchor(0);
   if (now.ticks <= last.ticks || now.time_ns <= last.time_ns) return;
   const bool is_far = now.time_ns - last.time_ns > 50'000;

@@ -70,7 +70,7 @@ class TickClock {
   const Anchor& anchor(std::size_t ago) const noexcept {
     return anchors_[(count_ - 1 - ago) % kAnchors];
   }
-  bool look(Anchor& anchor) const noexcept;
+  bool read_clocks(Anchor& anchor) const noexcept;
 
   TickSource source_;
   TickReaders readers_;
