@@ -103,7 +103,7 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
   const std::string advice =
       "Record with plimsoll run, or take a snapshot with torch.cuda.memory: plimsoll report shows "
       "which layers and lines use it";
-  alert.next_step = alert.next_step.empty() ? look : alert.next_step + ". " + advice;
+  alert.next_step = alert.next_step.empty() ? advice : alert.next_step + ". " + advice;
 }
 
 }  // namespace plimsoll::alerts
