@@ -14,6 +14,7 @@
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
+#include "plimsoll/diff.h"
 #include "plimsoll/session.h"
 
 namespace nb = nanobind;
@@ -138,6 +139,16 @@ void export_to(const Session& session, const std::string& format, nb::callable w
   raise_if_failed(status);
 }
 
+Difference diff_files(nb::bytes before, nb::bytes after, std::string at, std::size_t top,
+                      nb::object progress) {
+  const std::string first(before.c_str(), before.size());
+  const std::string second(after.c_str(), after.size());
+  const DiffQuestion question{.at = std::move(at), .top = top};
+  return with_progress(std::move(progress), [&](const ProgressCallback& callback) {
+    return diff(first, second, question, callback);
+  });
+}
+
 std::vector<std::tuple<std::string, std::string, std::string>> export_formats() {
   std::vector<std::tuple<std::string, std::string, std::string>> formats;
   for (ExportFormat& format : Session::export_formats()) {
@@ -175,6 +186,17 @@ void bind_session(nb::module_& module) {
              nb::sig("def open_bytes(data: bytes, name: str, progress: "
                      "collections.abc.Callable[[str, int, int], object] | None) -> Session"),
              "Read a recording in memory.");
+  nb::class_<Difference>(module, "Difference", "The difference of two recordings; immutable.")
+      .def("json", &Difference::json, "Return the difference as JSON text.")
+      .def("text", &Difference::text, nb::arg("width"), nb::arg("color"),
+           "Return the difference as text.")
+      .def("growth_bytes", &Difference::growth_bytes,
+           "Return the most by which any point grew, in bytes.");
+  module.def("diff", &diff_files, nb::arg("before"), nb::arg("after"), nb::arg("at"),
+             nb::arg("top"), nb::arg("progress").none(),
+             nb::sig("def diff(before: bytes, after: bytes, at: str, top: int, progress: "
+                     "collections.abc.Callable[[str, int, int], object] | None) -> Difference"),
+             "Compare two files.");
   module.def("export_formats", &export_formats,
              "Return the name, description and suffix of each export format.");
 }

@@ -45,6 +45,7 @@ from plimsoll.training_monitor import TrainingMonitor
 
 try:
     from plimsoll._core import Table
+    from plimsoll.difference import Difference, diff
     from plimsoll.memory_tracer import LayerMemoryStats, MemoryEvent, MemoryTracer
     from plimsoll.trace import ExportFormat, Trace, export_formats, open_bytes
     from plimsoll.trace import open as open
@@ -67,6 +68,7 @@ __all__ = [
     "BlockMemory",
     "CancelledError",
     "CorruptError",
+    "Difference",
     "EpochMemoryMonitor",
     "Error",
     "ExportFormat",
@@ -95,6 +97,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "add_arguments",
+    "diff",
     "estimate",
     "export_formats",
     "load_options",

@@ -34,6 +34,21 @@ def open(path: bytes, progress: Callable[[str, int, int], object] | None) -> Ses
 def open_bytes(data: bytes, name: str, progress: Callable[[str, int, int], object] | None) -> Session:
     """Read a recording in memory."""
 
+class Difference:
+    """The difference of two recordings; immutable."""
+
+    def json(self) -> str:
+        """Return the difference as JSON text."""
+
+    def text(self, width: int, color: bool) -> str:
+        """Return the difference as text."""
+
+    def growth_bytes(self) -> int:
+        """Return the most by which any point grew, in bytes."""
+
+def diff(before: bytes, after: bytes, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Difference:
+    """Compare two files."""
+
 def export_formats() -> list[tuple[str, str, str]]:
     """Return the name, description and suffix of each export format."""
 

@@ -70,6 +70,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 OF_TRACES: dict[str, dict[str, Any]] = {
     "open": {"device": None, "at": "peak", "top": 3},
     "open_bytes": {"name": "x", "device": None, "at": "peak", "top": 3},
+    "diff": {"at": "peak", "top": 3},
     "summary": {"by": ["line"], "top": 3, "width": 80, "color": False},
     "export": {"format": "json"},
 }
@@ -107,6 +108,7 @@ def test_wrong_arguments_of_traces_are_named(
     functions: dict[str, Callable[..., Any]] = {
         "open": lambda **given: plimsoll.open(small_trace, **given),
         "open_bytes": lambda **given: plimsoll.open_bytes(small_trace.read_bytes(), **given),
+        "diff": lambda **given: plimsoll.diff(small_trace, small_trace, **given),
         "summary": trace.summary,
         "export": lambda **given: trace.export(tmp_path / "out.json", **given),
     }

@@ -1,0 +1,71 @@
+"""`plimsoll diff` and `plimsoll.diff` on files made by the generator of snapshots."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+
+def run(command, *words):
+    words = [command, *map(str, words)]
+    return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def digest(plimsoll_command, generated, tmp_path_factory):
+    path = tmp_path_factory.mktemp("digest") / "base.digest.json"
+    out = run(plimsoll_command, "export", generated["healthy"], "--to", "digest", "-o", path)
+    assert out.returncode == 0, out.stderr
+    return path
+
+
+def test_a_recording_and_its_digest_are_equal(plimsoll_command, generated, digest):
+    out = run(plimsoll_command, "diff", digest, generated["healthy"], "--fail-on-growth", "0")
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.startswith("No difference above 0.1 % at any point.")
+
+
+def test_growth_fails_only_above_the_limit(plimsoll_command, generated, digest):
+    other = generated["planted"]
+    result = json.loads(run(plimsoll_command, "diff", digest, other, "--json").stdout)
+    growth = max(point["difference_bytes"] for point in result["points"])
+    back = json.loads(run(plimsoll_command, "diff", other, digest, "--json").stdout)
+    least = min(point["difference_bytes"] for point in back["points"])
+    assert growth == -least
+    for limit, status in ((max(growth, 0), 0), (max(growth, 1) - 1, int(growth > 0))):
+        out = run(plimsoll_command, "diff", digest, other, "--fail-on-growth", limit)
+        assert out.returncode == status
+
+
+def test_usage_errors_and_unreadable_files(plimsoll_command, digest, tmp_path):
+    out = run(plimsoll_command, "diff", digest, digest, "--fail-on-growth", "a lot")
+    assert out.returncode == 2
+    assert "a lot is not a size" in out.stderr
+    assert run(plimsoll_command, "diff", digest, digest, "--at", "oom").returncode == 2
+    assert run(plimsoll_command, "diff", digest, tmp_path / "none").returncode == 3
+    broken = tmp_path / "broken.json"
+    broken.write_text(digest.read_text()[:-100])
+    out = run(plimsoll_command, "diff", digest, broken)
+    assert out.returncode == 3
+    assert "not JSON at byte" in out.stderr
+
+
+def test_schemas_are_printed(plimsoll_command):
+    for what in ("diff", "digest"):
+        schema = json.loads(run(plimsoll_command, "schema", what).stdout)
+        assert schema["$defs"]
+
+
+def test_python_gives_the_same(plimsoll_command, generated, digest):
+    plimsoll = pytest.importorskip("plimsoll")
+    difference = plimsoll.diff(digest, generated["planted"])
+    out = run(plimsoll_command, "diff", digest, generated["planted"], "--json")
+    assert difference.report == json.loads(out.stdout)
+    assert difference.growth_bytes == max(
+        0, *(point["difference_bytes"] for point in difference.report["points"])
+    )
+    assert plimsoll.diff(digest, digest).findings == []
+    with pytest.raises(plimsoll.InvalidArgumentError):
+        plimsoll.diff(digest, digest, at="oom")
