@@ -94,3 +94,27 @@ class Table:
 
 def table(session: Session, name: str) -> Table:
     """Return one of the tables of the recording."""
+
+class TracedEvents:
+    """Events of a tracer's device; immutable."""
+
+    def __len__(self) -> int: ...
+
+    def fields_of(self, row: int) -> tuple:
+        """Return the fields of `MemoryEvent`, in its order."""
+
+class TracedBlocks:
+    """Sums the layers and keeps the newest events of a tracer's blocks."""
+
+    def __init__(self, device: str, max_events: int) -> None: ...
+
+    def add(self, block: Session, report: Report) -> None:
+        """Add a block, given a report that was asked for all of its rows."""
+
+    def events(self) -> TracedEvents:
+        """Return the newest events."""
+
+    def layers(self) -> list:
+        """
+        Return the fields of `LayerMemoryStats` for each layer, in their order.
+        """
