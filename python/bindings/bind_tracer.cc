@@ -52,6 +52,7 @@ void bind_tracer(nb::module_& module) {
   nb::class_<EventView>(module, "TracedEvents", "Events of a tracer's device; immutable.")
       .def("__len__", [](const EventView& view) { return view.events->size(); })
       .def("fields_of", &fields_of, nb::arg("row"),
+           nb::sig("def fields_of(self, row: int) -> tuple[typing.Any, ...]"),
            "Return the fields of `MemoryEvent`, in its order.");
   nb::class_<TracedBlocks>(module, "TracedBlocks",
                            "Sums the layers and keeps the newest events of a tracer's blocks.")
@@ -61,7 +62,7 @@ void bind_tracer(nb::module_& module) {
       .def(
           "events", [](const TracedBlocks& blocks) { return EventView{blocks.events()}; },
           "Return the newest events.")
-      .def("layers", &layers_of,
+      .def("layers", &layers_of, nb::sig("def layers(self) -> list[tuple[typing.Any, ...]]"),
            "Return the fields of `LayerMemoryStats` for each layer, in their order.");
 }
 

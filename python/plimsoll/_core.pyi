@@ -100,7 +100,7 @@ class TracedEvents:
 
     def __len__(self) -> int: ...
 
-    def fields_of(self, row: int) -> tuple:
+    def fields_of(self, row: int) -> tuple[Any, ...]:
         """Return the fields of `MemoryEvent`, in its order."""
 
 class TracedBlocks:
@@ -114,7 +114,7 @@ class TracedBlocks:
     def events(self) -> TracedEvents:
         """Return the newest events."""
 
-    def layers(self) -> list:
+    def layers(self) -> list[tuple[Any, ...]]:
         """
         Return the fields of `LayerMemoryStats` for each layer, in their order.
         """
