@@ -125,7 +125,7 @@ def test_performance_overhead_is_nothing_outside_of_blocks():
 
 def test_performance_overhead_no_analysis_in_blocks(monkeypatch):
     model, tracer = Net(), MemoryTracer()
-    monkeypatch.setattr("plimsoll.memory_tracer.open_bytes", None)  # would raise
+    monkeypatch.setattr("plimsoll._core.open_bytes", None)  # would raise
     for _ in range(20):
         with tracer.trace(model):
             train_step(model)
