@@ -186,7 +186,7 @@ class DeviceSums {
     static_assert(static_cast<std::size_t>(base::OwnedAs::kOptimizerState) == 2);
     std::unordered_map<std::string, MemoryShare> by_name;
     for (std::size_t kind = 0; kind < owned_.size(); ++kind) {
-      for (const MemoryShare& share : owned_[kind].largest_first(text_of)) {
+      for (const MemoryShare& share : owned_[kind].largest_first(sample::text_of)) {
         const std::string_view parameter = owners.parameter(share.name);
         const std::string_view component = base::component_of_parameter(parameter);
         if (component.empty()) continue;
