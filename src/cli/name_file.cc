@@ -12,7 +12,7 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-std::string escaped(std::string_view text) {
+std::string escaped_name(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\\') out += "\\\\";
@@ -37,7 +37,7 @@ std::string unescaped(std::string_view text) {
 
 std::string names_text(const NameMap& names) {
   std::string text(kNameFileMagic);
-  for (const auto& [name, of] : names) text += name + "\t" + escaped(of) + "\n";
+  for (const auto& [name, of] : names) text += name + "\t" + escaped_name(of) + "\n";
   return text;
 }
 

@@ -20,7 +20,7 @@ using model::DeviceTrace;
 using model::Lifetimes;
 using model::Trace;
 
-constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kNeverFreed = std::numeric_limits<std::uint32_t>::max();
 // A line may run a million times; its candidates are compared only with the next runs.
 constexpr std::ptrdiff_t kMostRunsCompared = 1000;
 // One workspace of cuBLAS and one of cuBLASLt.
@@ -106,7 +106,7 @@ class WorkspaceSearch {
   }
   std::uint32_t death(std::size_t row) const {
     const std::uint32_t died = model::death(lifetimes_, row, model::Liveness::kAllocated);
-    return died == model::kNone ? kNever : died;
+    return died == model::kNone ? kNeverFreed : died;
   }
 
   void find_framed() {
@@ -134,7 +134,7 @@ class WorkspaceSearch {
     for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
       const std::uint64_t size_bytes = trace_.size_bytes(device_, row);
       if (!has_size_of_workspace(device_.device.type, size_bytes)) continue;
-      if (death(row) != kNever || !is_unclaimed(row)) continue;
+      if (death(row) != kNeverFreed || !is_unclaimed(row)) continue;
       candidates_.push_back({row, size_bytes});
     }
   }
@@ -155,7 +155,7 @@ class WorkspaceSearch {
     bool is_in_pass = false;
     for (std::uint32_t row = lifetimes_.baseline_count; row < lifetimes_.size(); ++row) {
       if (is_backward(row)) {
-        if (!is_in_pass) passes_.push_back({row, row, kNever});
+        if (!is_in_pass) passes_.push_back({row, row, kNeverFreed});
         passes_.back().last_row = row;
       } else if (is_in_pass) {
         passes_.back().end = lifetimes_.alloc[row];
@@ -165,7 +165,7 @@ class WorkspaceSearch {
   }
 
   void note_what_backwards_leave() {
-    const auto is_complete = [](const Pass& pass) { return pass.end != kNever; };
+    const auto is_complete = [](const Pass& pass) { return pass.end != kNeverFreed; };
     const auto last = std::ranges::find_if(passes_.rbegin(), passes_.rend(), is_complete);
     if (last != passes_.rend()) last_backward_ = last->last_row;
     if (passes_.empty() || !is_inferred()) return;
@@ -245,7 +245,7 @@ class WorkspaceSearch {
   }
 
   bool outlives(const Pass& pass, std::uint32_t row) const {
-    return pass.end == kNever ? death(row) == kNever : death(row) > pass.end;
+    return pass.end == kNeverFreed ? death(row) == kNeverFreed : death(row) > pass.end;
   }
 
   // Blocks from before the first backward that may be parameters, by size.
@@ -254,7 +254,7 @@ class WorkspaceSearch {
       const bool is_made =
           row < lifetimes_.baseline_count ||
           ((activity(row) == Activity::kModelMade || activity(row) == Activity::kProgram) &&
-           death(row) == kNever);
+           death(row) == kNeverFreed);
       if (is_made) ++parameters_[trace_.size_bytes(device_, row)];
     }
   }
@@ -265,7 +265,7 @@ class WorkspaceSearch {
   const std::vector<Activity>& activities_;
   std::vector<Candidate> candidates_;
   std::vector<Pass> passes_;
-  std::uint32_t last_backward_ = kNever;  // the last row of the last backward that ends
+  std::uint32_t last_backward_ = kNeverFreed;  // the last row of the last backward that ends
   // Blocks that the first and the second backward leave, and possible parameters, by size.
   std::map<std::uint64_t, std::size_t> left_, left_again_, parameters_;
   std::unordered_map<std::uint32_t, std::vector<Run>> runs_;  // by site

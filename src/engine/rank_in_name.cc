@@ -8,7 +8,7 @@
 namespace plimsoll::engine {
 namespace {
 
-bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
+bool is_lower_letter(char c) { return c >= 'a' && c <= 'z'; }
 
 }  // namespace
 
@@ -19,7 +19,7 @@ std::optional<std::int64_t> rank_in_name(std::string_view path) {
   }
   constexpr std::string_view kWord = "rank";
   for (std::size_t at = name.find(kWord); at != name.npos; at = name.find(kWord, at + 1)) {
-    if (at > 0 && is_letter(name[at - 1])) continue;  // "frank3"
+    if (at > 0 && is_lower_letter(name[at - 1])) continue;  // "frank3"
     const char* begin = name.data() + at + kWord.size();
     const char* const end = name.data() + name.size();
     if (begin != end && (*begin == '_' || *begin == '-' || *begin == '=')) ++begin;
