@@ -114,7 +114,7 @@ class TracedBlocks {
   std::size_t max_events_;
   std::map<std::string, Layer> layers_;
   std::optional<std::int64_t> began_ns_;  // of the first block
-  std::shared_ptr<const TracedEvents> events_;
+  std::shared_ptr<TracedEvents> events_;  // copied before a change if events() was called
 };
 
 // The results of one device. Immutable; any number of threads may read it.

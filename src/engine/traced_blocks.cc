@@ -181,7 +181,8 @@ Status TracedBlocks::add(const Session& block, const Report& report) {
   const report::DeviceReport* device = engine::traced_device(report.value(), device_);
   if (device == nullptr) return {};
 
-  auto events = std::make_shared<TracedEvents>(*events_);
+  if (events_.use_count() > 1) events_ = std::make_shared<TracedEvents>(*events_);
+  TracedEvents* const events = events_.get();
   events->began_ns_ = began_ns_.value_or(0);
   const std::string device_name = exporters::device_name(*device);
   Identifiers identifiers;
@@ -210,7 +211,6 @@ Status TracedBlocks::add(const Session& block, const Report& report) {
     rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(max_events_));
     rows.shrink_to_fit();
   }
-  events_ = std::move(events);
 
   for (const report::LayerRow& row : report.value().tables.layers) {
     if (row.device != device->device) continue;

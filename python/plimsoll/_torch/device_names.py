@@ -23,12 +23,6 @@ def problem_of(device: str) -> str | None:
     return None if number < count else f"{device} is unavailable: torch finds {count} CUDA devices"
 
 
-def both_names(name: str) -> tuple[str, str]:
-    """Return ``cuda`` and ``cuda:0`` for either of them; any other name twice."""
-    kind, _, number = name.partition(":")
-    return (kind, f"{kind}:0") if number in ("", "0") else (name, name)
-
-
 def device_name(device: Any) -> str | None:
     if device is None:
         return None
