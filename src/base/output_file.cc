@@ -27,11 +27,12 @@ constexpr int kFirstNumber = 512;
 
 int with_high_number(int file) noexcept {
   if (file < 0) return file;
+  const FileIdentity identity = FileIdentity::of(file);
   int higher = fcntl(file, F_DUPFD_CLOEXEC, kFirstNumber);
   if (higher < 0 && file > STDERR_FILENO) return file;
   if (higher < 0) higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int error = errno;
-  ::close(file);
+  close_if_unchanged(file, identity);
   errno = error;
   return higher;
 }
@@ -45,8 +46,7 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   close();
   fd_ = std::exchange(other.fd_, -1);
   is_regular_ = other.is_regular_;
-  device_ = other.device_;
-  inode_ = other.inode_;
+  identity_ = other.identity_;
   written_bytes_ = other.written_bytes_;
   return *this;
 }
@@ -87,8 +87,7 @@ int OutputFile::know_file() noexcept {
   struct stat status{};
   if (fstat(fd_, &status) != 0) return errno;
   is_regular_ = S_ISREG(status.st_mode);
-  device_ = static_cast<std::uint64_t>(status.st_dev);
-  inode_ = static_cast<std::uint64_t>(status.st_ino);
+  identity_ = FileIdentity(status);
   written_bytes_ = 0;
   return 0;
 }
@@ -104,13 +103,7 @@ void OutputFile::unlock() noexcept {
   if (fd_ >= 0 && has_number()) flock(fd_, LOCK_UN);
 }
 
-// Whether the descriptor still is this file. The program may have closed it, as os.closerange()
-// does, and its number may now belong to another file.
-bool OutputFile::has_number() const noexcept {
-  struct stat status{};
-  return fstat(fd_, &status) == 0 && device_ == static_cast<std::uint64_t>(status.st_dev) &&
-         inode_ == static_cast<std::uint64_t>(status.st_ino);
-}
+bool OutputFile::has_number() const noexcept { return identity_ == FileIdentity::of(fd_); }
 
 std::int64_t OutputFile::size_bytes() const noexcept {
   struct stat status{};
@@ -125,8 +118,7 @@ std::size_t OutputFile::read_head(std::span<std::byte> head) const noexcept {
 
 bool OutputFile::is_at(const char* path) const noexcept {
   struct stat status{};
-  return lstat(path, &status) == 0 && device_ == static_cast<std::uint64_t>(status.st_dev) &&
-         inode_ == static_cast<std::uint64_t>(status.st_ino);
+  return lstat(path, &status) == 0 && identity_ == FileIdentity(status);
 }
 
 int OutputFile::write(std::span<const std::byte> bytes) noexcept {

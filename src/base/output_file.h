@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file_identity.h"
+
 namespace plimsoll::base {
 
 class OutputFile {
@@ -52,8 +54,7 @@ class OutputFile {
 
   int fd_ = -1;
   bool is_regular_ = false;
-  std::uint64_t device_ = 0;
-  std::uint64_t inode_ = 0;
+  FileIdentity identity_;
   std::int64_t written_bytes_ = 0;
 };
 

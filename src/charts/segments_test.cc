@@ -129,7 +129,7 @@ TEST(Segments, thousands_of_tiny_blocks_are_few_shapes) {
     const auto state = i % 2 == 0 ? BlockState::kActiveAllocated : BlockState::kInactive;
     blocks.push_back(TraceMaker::block(0x1000'0000 + i * 512, 512, 512, state));
   }
-  maker.segment(0x1000'0000, 40'000 * 512, blocks);
+  maker.segment(0x1000'0000, std::uint64_t{40'000} * 512, blocks);
   const Chart chart = segments(data_of(maker.finish()), {});
   EXPECT_LT(chart.drawing.shapes.size(), 6'000u);
   EXPECT_THAT(tests::tooltips(chart.drawing), Contains(HasSubstr("blocks and gaps")));

@@ -146,10 +146,11 @@ class Explainer {
       });
       const bool is_more = after->instances > before.instances;
       const auto names = index_names(path, is_more ? before : *after, is_more ? *after : before);
-      claim(is_more ? "module_added" : "module_removed",
-            names + (is_more ? " is new: " : " is gone: ") + std::to_string(after->instances) +
-                " × " + path + ", before " + std::to_string(before.instances) + " ×",
-            names, rows);
+      std::string text = names;
+      text.append(is_more ? " is new: " : " is gone: ");
+      text.append(std::to_string(after->instances)).append(" × ").append(path);
+      text.append(", before ").append(std::to_string(before.instances)).append(" ×");
+      claim(is_more ? "module_added" : "module_removed", text, names, rows);
     }
   }
 

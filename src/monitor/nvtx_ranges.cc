@@ -102,8 +102,9 @@ Nvtx::Text name_of(std::uint32_t id) {
 Nvtx::Text phase_text(std::uint32_t phase) {
   static const auto kTexts = [] {
     std::array<Nvtx::Text, base::kPhaseNames.size()> texts;
-    std::ranges::transform(base::kPhaseNames, texts.begin(),
-                           [](std::string_view name) { return tool().keep(name.data()); });
+    std::ranges::transform(base::kPhaseNames, texts.begin(), [](std::string_view name) {
+      return tool().keep(std::string(name).c_str());
+    });
     return texts;
   }();
   return kTexts[phase < kTexts.size() ? phase : 0];

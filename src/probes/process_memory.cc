@@ -1,6 +1,5 @@
 #include "probes/process_memory.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,13 +81,10 @@ ChildKind kind_of(const std::string& name, const std::string& command,
 // Of each thread; nullopt if the kernel does not list children (CONFIG_PROC_CHILDREN).
 std::optional<std::vector<int>> children_of_threads(int pid, const std::string& root) {
   const std::string tasks = folder_of(pid, root) + "/task";
-  DIR* folder = ::opendir(tasks.c_str());
-  if (folder == nullptr) return std::nullopt;
   std::vector<int> children;
   bool is_listed = false;
-  while (const dirent* entry = ::readdir(folder)) {
-    if (entry->d_name[0] == '.') continue;
-    const auto text = read_system_file(tasks + "/" + entry->d_name + "/children");
+  for (const std::string& task : list_system_folder(tasks)) {
+    const auto text = read_system_file(tasks + "/" + task + "/children");
     is_listed = is_listed || text.has_value();
     std::string_view rest = text ? std::string_view(*text) : std::string_view();
     while (!rest.empty()) {
@@ -97,7 +93,6 @@ std::optional<std::vector<int>> children_of_threads(int pid, const std::string& 
       if (const auto child = to_number(word)) children.push_back(static_cast<int>(*child));
     }
   }
-  ::closedir(folder);
   return is_listed ? std::optional(std::move(children)) : std::nullopt;
 }
 
@@ -127,16 +122,12 @@ const char* to_string(ChildKind kind) {
 
 std::vector<ProcessEntry> list_processes(const std::string& root) {
   std::vector<ProcessEntry> found;
-  DIR* folder = ::opendir((root + "/proc").c_str());
-  if (folder == nullptr) return found;
-  while (const dirent* file = ::readdir(folder)) {
-    const std::string_view name = file->d_name;
+  for (const std::string& name : list_system_folder(root + "/proc")) {
     int pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error != std::errc() || end != name.data() + name.size()) continue;
     if (auto entry = read_stat(pid, root)) found.push_back(std::move(*entry));
   }
-  ::closedir(folder);
   std::ranges::sort(found, {}, &ProcessEntry::pid);
   return found;
 }
@@ -179,15 +170,10 @@ bool are_driver_pids_ours() {
 
 bool has_nccl(const std::string& root) {
   const std::string tasks = root + "/proc/self/task";
-  DIR* folder = ::opendir(tasks.c_str());
-  if (folder == nullptr) return false;
-  bool is_found = false;
-  while (const dirent* entry = is_found ? nullptr : ::readdir(folder)) {
-    const auto name = read_system_file(tasks + "/" + entry->d_name + "/comm");
-    is_found = name && name->starts_with("pt_nccl_watchdg");
-  }
-  ::closedir(folder);
-  return is_found;
+  return std::ranges::any_of(list_system_folder(tasks), [&](const std::string& task) {
+    const auto name = read_system_file(tasks + "/" + task + "/comm");
+    return name && name->starts_with("pt_nccl_watchdg");
+  });
 }
 
 std::string read_command_line(int pid, const std::string& root) {

@@ -1,10 +1,13 @@
 #include "probes/system_files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+
+#include "base/file_identity.h"
 
 namespace plimsoll::probes {
 namespace {
@@ -34,17 +37,33 @@ std::optional<std::string> read_system_file(const std::string& path) {
   // The path must not be a pipe or a terminal: never block.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return std::nullopt;
+  const base::FileIdentity identity = base::FileIdentity::of(fd);
   std::string text;
   std::array<char, 4096> part;
   ssize_t size = 0;
   // The kernel produces these texts in one piece, so a short read means the end.
   do {
-    size = ::read(fd, part.data(), part.size());
+    // At an offset: takes nothing from a pipe of the program that has this number in the meantime.
+    size = ::pread(fd, part.data(), part.size(), static_cast<off_t>(text.size()));
     if (size > 0) text.append(part.data(), static_cast<std::size_t>(size));
   } while (size == static_cast<ssize_t>(part.size()) && text.size() < kMostBytes);
-  ::close(fd);
-  if (size < 0 && text.empty()) return std::nullopt;
+  const bool is_whole = base::FileIdentity::of(fd) == identity;
+  base::close_if_unchanged(fd, identity);
+  if (!is_whole || (size < 0 && text.empty())) return std::nullopt;
   return text;
+}
+
+std::vector<std::string> list_system_folder(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* const folder = ::opendir(path.c_str());
+  if (folder == nullptr) return names;
+  const base::FileIdentity identity = base::FileIdentity::of(::dirfd(folder));
+  while (const dirent* entry = ::readdir(folder)) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  // If the program closed it, closedir() would close one of the program's files: rather leak this.
+  if (base::FileIdentity::of(::dirfd(folder)) == identity) ::closedir(folder);
+  return names;
 }
 
 std::optional<std::uint64_t> to_number(std::string_view text) {

@@ -1,16 +1,21 @@
 // Reads the small text files of /proc and /sys, whole, in their current state. Tests pass a
-// different root to simulate a machine.
+// different root to simulate a machine. Threads of the recorder and of monitors read them too, so
+// that no descriptor is used or closed that the program has since closed and opened for itself.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plimsoll::probes {
 
 // The file's text, truncated at 64 KiB; nullopt if it is absent or may not be read.
 std::optional<std::string> read_system_file(const std::string& path);
+
+// The names in a folder without those that start with a dot; none if it cannot be read.
+std::vector<std::string> list_system_folder(const std::string& path);
 
 // "  12345\n" -> 12345; nullopt for anything but digits between whitespace ("max", "-1").
 std::optional<std::uint64_t> to_number(std::string_view text);

@@ -33,6 +33,14 @@ TEST(SystemFiles, unreadable_files_are_absent_and_never_block) {
   EXPECT_EQ(read_system_file(machine.root() + "/pipe").value_or(""), "");
 }
 
+TEST(SystemFiles, a_folder_is_listed_without_names_that_start_with_a_dot) {
+  const tests::MadeMachine machine;
+  machine.write("/some/a", "1");
+  machine.write("/some/.b", "1");
+  EXPECT_EQ(list_system_folder(machine.root() + "/some"), std::vector<std::string>{"a"});
+  EXPECT_TRUE(list_system_folder(machine.root() + "/nothing").empty());
+}
+
 TEST(SystemFiles, an_endless_file_is_truncated) {
   EXPECT_EQ(read_system_file("/dev/zero").value_or("").size(), std::size_t{64} << 10);
 }

@@ -36,7 +36,7 @@ std::string ranges_text(const std::set<std::uint64_t>& numbers) {
   for (auto at = numbers.begin(); at != numbers.end();) {
     const std::uint64_t first = *at;
     std::uint64_t last = first;
-    while (++at != numbers.end() && *at == last + 1) last = *at;
+    for (++at; at != numbers.end() && *at == last + 1; ++at) last = *at;
     text += (text.empty() ? "" : ", ") + std::to_string(first);
     if (last != first) text += "-" + std::to_string(last);
   }

@@ -288,7 +288,7 @@ TEST(TextReport, no_line_is_wider_than_requested) {
   for (const std::size_t width : {60u, 80u, 100u, 200u}) {
     TextOptions options;
     options.width = width;
-    options.source_of = [&](const std::string&) { return words; };
+    options.source_of = [&](const std::string&) -> std::string { return std::string(words); };
     std::istringstream lines(to_text(report, options));
     for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(text::display_width(line), width) << line;

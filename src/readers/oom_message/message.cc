@@ -187,8 +187,9 @@ std::vector<CodeLine> traceback_of(std::string_view text) {
 std::optional<std::uint64_t> size_at_start(std::string_view text) {
   if (text.empty() || !is_digit(text.front())) return std::nullopt;  // no "inf"
   double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto parsed = std::from_chars(begin, end, value, std::chars_format::fixed);
   if (parsed.ec != std::errc{}) return std::nullopt;
   std::string_view unit(parsed.ptr, end);
   if (!unit.starts_with(' ')) return std::nullopt;
