@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 namespace plimsoll::base {
@@ -21,6 +22,18 @@ InputFile open_input(const std::string& path) {
     errno = error;
   }
   return file;
+}
+
+std::optional<std::string> read_rest(std::FILE* file, std::size_t most_bytes) {
+  std::string text;
+  std::array<char, 1 << 16> part;
+  std::size_t size = part.size();
+  while (size == part.size() && text.size() <= most_bytes) {
+    size = std::fread(part.data(), 1, part.size(), file);
+    text.append(part.data(), size);
+  }
+  if (std::ferror(file) != 0) return std::nullopt;
+  return text;
 }
 
 }  // namespace plimsoll::base

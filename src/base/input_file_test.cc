@@ -17,10 +17,7 @@ namespace {
 std::string content(const std::string& path) {
   const InputFile file = open_input(path);
   if (file == nullptr) return "error " + std::to_string(errno);
-  std::string all;
-  for (int c = std::fgetc(file.get()); c != EOF; c = std::fgetc(file.get()))
-    all += static_cast<char>(c);
-  return all;
+  return read_rest(file.get()).value_or("error " + std::to_string(errno));
 }
 
 TEST(InputFile, is_read_whole) {
@@ -28,6 +25,15 @@ TEST(InputFile, is_read_whole) {
   std::ofstream(folder.path() + "/file") << "content";
   EXPECT_EQ(content(folder.path() + "/file"), "content");
   EXPECT_EQ(content(folder.path() + "/none"), "error " + std::to_string(ENOENT));
+}
+
+TEST(InputFile, a_folder_fails_and_a_large_file_is_cut) {
+  EXPECT_EQ(content("/"), "error " + std::to_string(EISDIR));
+  const InputFile zeros = open_input("/dev/zero");
+  const auto text = read_rest(zeros.get(), 100'000);
+  ASSERT_TRUE(text);
+  EXPECT_GT(text->size(), 100'000u);
+  EXPECT_LT(text->size(), 200'000u);
 }
 
 TEST(InputFile, a_kernel_file_is_not_waited_for) {

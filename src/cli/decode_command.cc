@@ -1,11 +1,13 @@
 // plimsoll decode: puts the names back into a text about a redacted recording.
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "base/input_file.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/name_file.h"
@@ -16,20 +18,12 @@ namespace {
 
 // "-" is standard input.
 Result<std::string> whole_text(const std::string& path) {
-  const bool is_input = path == "-";
-  std::FILE* const file = is_input ? stdin : std::fopen(path.c_str(), "rb");
-  if (file == nullptr) {
-    return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(errno));
-  }
-  std::string text;
-  std::array<char, 1 << 16> part;
-  while (const std::size_t size = std::fread(part.data(), 1, part.size(), file)) {
-    text.append(part.data(), size);
-  }
-  const int why = std::ferror(file) != 0 ? errno : 0;
-  if (!is_input) std::fclose(file);
-  if (why != 0) return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(why));
-  return text;
+  const base::InputFile file = path == "-" ? nullptr : base::open_input(path);
+  std::FILE* const input = path == "-" ? stdin : file.get();
+  std::optional<std::string> text;
+  if (input != nullptr) text = base::read_rest(input);
+  if (!text) return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(errno));
+  return *std::move(text);
 }
 
 Status decode(const Arguments& arguments) {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
+#include "base/input_file.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
@@ -23,10 +23,8 @@ namespace {
 constexpr const char* kDefaultOutput = "plimsoll-demo.plim";
 
 std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  const base::InputFile file = base::open_input(path);
+  return file == nullptr ? "" : base::read_rest(file.get()).value_or("");
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }

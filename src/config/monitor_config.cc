@@ -274,15 +274,9 @@ Error unreadable(const std::string& path, int number) {
 Result<std::string> content_of(const std::string& path) {
   const base::InputFile file = base::open_input(path);
   if (file == nullptr) return unreadable(path, errno);
-  std::string content;
-  char buffer[1 << 14];
-  while (content.size() <= YamlTree::kMostBytes) {
-    const std::size_t size = std::fread(buffer, 1, sizeof buffer, file.get());
-    content.append(buffer, size);
-    if (size < sizeof buffer) break;
-  }
-  if (std::ferror(file.get()) != 0) return unreadable(path, errno);
-  return content;
+  auto content = base::read_rest(file.get(), YamlTree::kMostBytes);
+  if (!content) return unreadable(path, errno);
+  return *std::move(content);
 }
 
 }  // namespace
