@@ -123,7 +123,7 @@ int plimsoll_libtorch_cuda_renew(void) {
       DeviceTracker* tracker = cuda_recording().tracker(i);
       if (!tracker->needs_seed() && compare_sums(i) == Sums::kDiffer) tracker->differs();
       if (tracker->needs_seed()) in_doubt.push_back(tracker);
-      tracker->report_unproved();
+      tracker->report_unverified();
     }
     const Clock::time_point began = Clock::now();
     if (in_doubt.empty() || began < g_next_repair.load()) return 0;

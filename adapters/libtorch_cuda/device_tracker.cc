@@ -262,11 +262,11 @@ void DeviceTracker::differs() {
   if (state_ == State::kLive) doubt();
 }
 
-void DeviceTracker::report_unproved() {
+void DeviceTracker::report_unverified() {
   const std::lock_guard lock(mutex_);
   // If a gauge reports anything, it reports every allocation.
-  const std::uint64_t unproved = counts_.proofs + counts_.corrected == 0 ? counts_.allocs : 0;
-  api_.notice(PLIMSOLL_NOTICE_SIZES_UNVERIFIED, device_, unproved, 0);
+  const std::uint64_t unverified = counts_.proofs + counts_.corrected == 0 ? counts_.allocs : 0;
+  api_.notice(PLIMSOLL_NOTICE_SIZES_UNVERIFIED, device_, unverified, 0);
 }
 
 bool DeviceTracker::has_reserved(std::uint64_t bytes) const noexcept {

@@ -62,7 +62,7 @@ class DeviceTracker {
   // Reports that our sums differ from the allocator's although no event came in between.
   void differs();
   // Reports the state of the sizes as notices; each doubt is reported when it arises.
-  void report_unproved();
+  void report_unverified();
   std::pair<std::uint64_t, std::uint64_t> allocated_and_reserved_bytes() const;
   std::uint8_t device() const { return device_; }
 

@@ -143,7 +143,7 @@ void measure_live_sets(const model::Trace& trace, const model::DeviceTrace& devi
     const auto point = static_cast<std::int64_t>(random() % device.events.size());
     const auto begin = Clock::now();
     std::vector<std::uint64_t> sums(groups.names.size());
-    const auto rows = model::live_set(device, model::held(device), point);
+    const auto rows = model::live_set(device, model::default_liveness(device), point);
     for (const std::uint32_t row : rows) {
       sums[groups.of[row]] += trace.lifetime_bytes(device, row);
     }

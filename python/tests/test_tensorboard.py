@@ -23,7 +23,7 @@ from plimsoll import _record
 STEPS = range(0, 2000, 100)
 
 
-def made_sample(step: int) -> _record.MemorySample:
+def synthetic_sample(step: int) -> _record.MemorySample:
     sample = _record.MemorySample()
     sample.time_ns = 1_795_192_813_125_000_000 + step * 1_000_000_000
     sample.iteration = step
@@ -43,7 +43,7 @@ def made_sample(step: int) -> _record.MemorySample:
 def write(folder: Path) -> Path:
     file = _record.EventFile(str(folder))
     for step in STEPS:
-        sample = made_sample(step)
+        sample = synthetic_sample(step)
         assert file.write(sample.time_ns, step, _record.scalars_of(sample)) is None
     return Path(file.path)  # not closed, as in a killed program
 
@@ -51,7 +51,7 @@ def write(folder: Path) -> Path:
 def write_with_torch(folder: Path) -> None:
     with SummaryWriter(folder) as writer:
         for step in STEPS:
-            sample = made_sample(step)
+            sample = synthetic_sample(step)
             for tag, value in _record.scalars_of(sample):
                 writer.add_scalar(tag, value, step, walltime=sample.time_ns / 1e9)
 

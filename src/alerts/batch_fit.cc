@@ -18,11 +18,12 @@ constexpr std::int64_t kMostItems = 1'000'000'000;
 constexpr std::uint64_t kLeastPart = 1000;
 
 // The device memory available to this program's tensors: all that others do not use.
-struct Room {
+struct AvailableMemory {
   std::uint64_t total_bytes = 0;
   std::uint64_t bytes = 0;
 };
-std::optional<Room> room_of(const MemorySample& sample, const DeviceMemory& memory) {
+std::optional<AvailableMemory> available_memory(const MemorySample& sample,
+                                                const DeviceMemory& memory) {
   const bool is_host = sample::is_cpu(memory.name);
   const auto used = is_host ? sample.host.used_bytes : memory.used_bytes;
   const auto total = is_host ? sample.host.total_bytes : memory.total_bytes;
@@ -31,7 +32,7 @@ std::optional<Room> room_of(const MemorySample& sample, const DeviceMemory& memo
   const std::uint64_t ours = std::max(memory.live_bytes, memory.reserved_bytes.value_or(0));
   const std::uint64_t others = *used > ours ? *used - ours : 0;
   if (others >= *total) return std::nullopt;
-  return Room{*total, *total - others};
+  return AvailableMemory{*total, *total - others};
 }
 
 // Memory live at the peak that does not grow with the batch.
@@ -94,7 +95,7 @@ std::optional<BatchFit> batch_that_fits(const MemorySample& sample, const Device
   if (!memory.peak_bytes || memory.at_peak.empty()) return std::nullopt;
   // Temporary memory of an optimizer scales with the parameters, not with the batch.
   if (memory.peak_phase == "optimizer") return std::nullopt;
-  const auto room = room_of(sample, memory);
+  const auto room = available_memory(sample, memory);
   if (!room) return std::nullopt;
   BatchFit fit;
   fit.batch = *sample.batch_size;

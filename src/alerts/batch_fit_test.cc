@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "alerts/detection.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::alerts {
 namespace {
@@ -16,11 +16,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using tests::kMb;
-using tests::made_sample;
+using tests::synthetic_sample;
 
 // 9000 MB at the peak: 4000 MB are fixed, and 5000 MB belong to 32 items, 156.25 MB each.
 MemorySample sample_of_32() {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.batch_size = 32;
   sample.devices[1].at_peak = {{"parameter", 2000 * kMb, 0},
                                {"gradient", 1500 * kMb, 0},
@@ -79,7 +79,7 @@ TEST(BatchFit, memory_retained_between_iterations_is_fixed) {
 
 // Without an accelerator, the host's memory counts: of 32,000 MB, others use 8000 - 30 MB.
 TEST(BatchFit, for_the_cpu_uses_the_hosts_memory) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices.pop_back();
   sample.batch_size = 10;
   DeviceMemory& cpu = sample.devices[0];

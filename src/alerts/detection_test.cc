@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "alerts/detection_rules.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::alerts {
 namespace {
@@ -34,7 +34,7 @@ struct Watched {
 Watched run(std::uint64_t samples, const Change& change, const DetectionOptions& options = {}) {
   Watched result{Detector(options), {}, {}};
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MemorySample sample = tests::made_sample();
+    MemorySample sample = tests::synthetic_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     for (MemoryAlert& alert : result.detector.observe(sample)) {
@@ -378,7 +378,7 @@ std::vector<std::string> titles_of_failure(const MemorySample& sample) {
 }
 
 MemorySample failure_with_an_idle_gpu() {
-  MemorySample sample = tests::made_sample();
+  MemorySample sample = tests::synthetic_sample();
   sample.ran_out = true;
   DeviceMemory idle = sample.devices[1];
   idle.name = "cuda:1";

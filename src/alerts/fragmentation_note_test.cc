@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::alerts {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "alerts/detection.h"
 #include "alerts/survivors.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::alerts {
 namespace {
@@ -33,7 +33,7 @@ std::vector<MemoryAlert> run_unrecorded(std::uint64_t samples, const SampleChang
   Detector detector;
   std::vector<MemoryAlert> alerts;
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MemorySample sample = tests::made_sample();
+    MemorySample sample = tests::synthetic_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     for (MemoryAlert& alert : detector.observe(sample)) alerts.push_back(std::move(alert));
@@ -53,7 +53,7 @@ std::vector<MemoryAlert> run_recorded(std::uint64_t samples, std::uint64_t kept_
   gpu.device = 1;
   std::vector<MemoryAlert> alerts;
   for (std::uint64_t i = 0; i < samples; ++i) {
-    MemorySample sample = tests::made_sample();
+    MemorySample sample = tests::synthetic_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
     if (kept_bytes > 0) {

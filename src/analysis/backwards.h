@@ -39,7 +39,7 @@ std::vector<std::uint64_t> held_at(const std::vector<std::uint32_t>& begins,
     if (!is_wanted(row)) continue;
     const std::uint64_t size = trace.lifetime_bytes(device, row);
     place_after(born) += size;
-    place_after(model::death(lifetimes, row, model::held(device))) -= size;
+    place_after(model::death(lifetimes, row, model::default_liveness(device))) -= size;
   }
   bytes.pop_back();
   for (std::size_t i = 1; i < bytes.size(); ++i) bytes[i] += bytes[i - 1];

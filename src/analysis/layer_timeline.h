@@ -61,7 +61,8 @@ class LayerTimeline {
       reserved_ = device.reserved_before_bytes.value_or(0);
     }
     for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
-      if (death(device.lifetimes, row, model::held(device)) == model::kBeforeRecording) continue;
+      if (death(device.lifetimes, row, model::default_liveness(device)) == model::kBeforeRecording)
+        continue;
       allocated_ += trace.lifetime_bytes(device, row);
     }
   }
@@ -70,7 +71,7 @@ class LayerTimeline {
     met_bytes_ = allocated_;
     last_ns_ = met_ns_ = trace_.started_ns;
     replay(
-        device_, model::held(device_),
+        device_, model::default_liveness(device_),
         [&](std::uint32_t lifetime, std::uint32_t event) { born(lifetime, event); },
         [&](std::uint32_t lifetime, std::uint32_t event) { died(lifetime, event); });
     if (events_.count > 0) advance(static_cast<std::uint32_t>(events_.count - 1));

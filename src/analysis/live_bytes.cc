@@ -7,7 +7,7 @@ namespace plimsoll::analysis {
 
 std::int64_t live_bytes_at(const model::DeviceTrace& device, const report::DeviceReport& totals,
                            std::int64_t event) {
-  if (event == model::kBeforeFirst) return totals.held().baseline_bytes;
+  if (event == model::kBeforeFirst) return totals.live_totals().baseline_bytes;
   // The timeline has the total before the event's bucket; the rest is summed.
   const Series series =
       device.has_block_sizes ? Series::kAllocatedRounded : Series::kRequestedActive;
@@ -15,7 +15,7 @@ std::int64_t live_bytes_at(const model::DeviceTrace& device, const report::Devic
   const auto wanted = static_cast<std::uint64_t>(event);
   const std::uint64_t bucket = wanted / level.front().event_count;
   const std::int64_t before =
-      bucket == 0 ? totals.held().baseline_bytes : level[bucket - 1].of(series).last_bytes;
+      bucket == 0 ? totals.live_totals().baseline_bytes : level[bucket - 1].of(series).last_bytes;
   Totals now{};
   of(now, series) = static_cast<std::uint64_t>(before);
   const EventView events = view_of(device);

@@ -175,7 +175,8 @@ TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& 
   if (device.events.size() == 0 || question.columns == 0) return data;
   const tiles::Axis axis(trace, device, data.axis);
   data.end = axis.end();
-  const tiles::Baseline baseline = {report.held().baseline_bytes, report.reserved.baseline_bytes};
+  const tiles::Baseline baseline = {report.live_totals().baseline_bytes,
+                                    report.reserved.baseline_bytes};
   data.columns = tiles::columns(device, axis, baseline, 0, axis.end(), question.columns);
   data.peak_column = peak_column(data.columns);
   const std::vector<std::int64_t> points = tiles::points_of(data.columns);

@@ -81,9 +81,9 @@ void pass_on(int number, siginfo_t* reported, void*) {
 constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 // Forwards signals while it exists.
-class PassedOnSignals {
+class ForwardedSignals {
  public:
-  PassedOnSignals() {
+  ForwardedSignals() {
     successor.store(0);
     early_signal.store(0);
     struct sigaction action{};
@@ -94,9 +94,9 @@ class PassedOnSignals {
       if (before_[i].sa_handler != SIG_IGN) ::sigaction(kPassedOn[i], &action, nullptr);
     }
   }
-  PassedOnSignals(const PassedOnSignals&) = delete;
-  PassedOnSignals& operator=(const PassedOnSignals&) = delete;
-  ~PassedOnSignals() {
+  ForwardedSignals(const ForwardedSignals&) = delete;
+  ForwardedSignals& operator=(const ForwardedSignals&) = delete;
+  ~ForwardedSignals() {
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       ::sigaction(kPassedOn[i], &before_[i], nullptr);
     }
@@ -145,8 +145,8 @@ Result<int> run_program(const std::vector<std::string>& words) {
   return wait_for(child);
 }
 
-Result<int> run_in_our_place(const std::vector<std::string>& words) {
-  PassedOnSignals signals;
+Result<int> run_and_forward_signals(const std::vector<std::string>& words) {
+  ForwardedSignals signals;
   const SpawnAttributes attributes;
   pid_t child = 0;
   std::vector<char*> pointers = pointers_to(words);

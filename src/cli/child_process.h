@@ -14,7 +14,7 @@ Result<int> run_program(const std::vector<std::string>& words);
 
 // The same for a program that takes our place: signals sent to us are forwarded to it. Signals from
 // the terminal, which it also receives, do not end us before it ends.
-Result<int> run_in_our_place(const std::vector<std::string>& words);
+Result<int> run_and_forward_signals(const std::vector<std::string>& words);
 
 struct ProgramOutput {
   int status = 0;

@@ -96,7 +96,7 @@ int run_with_cuda_driver(const std::string& path, const std::vector<std::string>
   ::setenv("PLIMSOLL_CUDA_OUT", path.c_str(), 1);
   ::setenv("PLIMSOLL_CUDA_PROCESSES", log.path().c_str(), 1);
   preload(library);
-  const auto status = run_in_our_place(program);
+  const auto status = run_and_forward_signals(program);
   if (!status) return complain(status.error());
   log.read();
   const int ours = report_driver_run(log, program.front());

@@ -45,7 +45,7 @@ int run_linked_program(const std::string& path, const std::vector<std::string>& 
   ::setenv("PLIMSOLL", "1", 1);
   ::setenv("PLIMSOLL_OUT", path.c_str(), 1);
   ::setenv("PLIMSOLL_RUN_LOG", log.path().c_str(), 1);
-  const auto status = run_in_our_place(program);
+  const auto status = run_and_forward_signals(program);
   if (!status) return complain(status.error());
   log.read();
   const int ours = report_linked_run(log, program.front());

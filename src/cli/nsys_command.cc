@@ -24,12 +24,12 @@
 namespace plimsoll::cli {
 namespace {
 
-using Words = std::vector<std::string>;
+using CommandLine = std::vector<std::string>;
 
 constexpr const char* kSuffix = ".nsys-rep";
 // nsys does not trace memory usage by default.
-const Words& trace_options() {
-  static const Words kOptions = {"--trace=cuda,nvtx,osrt", "--cuda-memory-usage=true"};
+const CommandLine& trace_options() {
+  static const CommandLine kOptions = {"--trace=cuda,nvtx,osrt", "--cuda-memory-usage=true"};
   return kOptions;
 }
 
@@ -37,18 +37,18 @@ Error usage_error(const std::string& sentence) {
   return make_error(ErrorCode::kInvalidArgument, sentence);
 }
 
-Words operator+(Words words, const Words& more) {
+CommandLine operator+(CommandLine words, const CommandLine& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
-Words stats_line(const std::string& report) {
-  Words words = {"nsys", "stats"};
+CommandLine stats_line(const std::string& report) {
+  CommandLine words = {"nsys", "stats"};
   for (const std::string& name : nsys::nsys_reports()) {
     words.push_back("--report");
     words.push_back(name);
   }
-  return words + Words{"--format", "csv", "--output", "-", "--force-export=true", report};
+  return words + CommandLine{"--format", "csv", "--output", "-", "--force-export=true", report};
 }
 
 // Makes programs that Plimsoll records or monitors pass their phases, layers and memory to nsys.
@@ -56,7 +56,7 @@ constexpr const char* kNvtxVariable = "PLIMSOLL_MONITOR_NVTX";
 
 // What the user asked for, after all checks.
 struct Request {
-  Words command;
+  CommandLine command;
   std::string report;  // including its suffix
   bool may_replace = false;
   bool only_prints = false;
@@ -65,8 +65,8 @@ struct Request {
   std::string session;
   text::Color color = text::Color::kOff;
 
-  Words output_options() const {
-    Words options = {"--output=" + report};
+  CommandLine output_options() const {
+    CommandLine options = {"--output=" + report};
     if (may_replace) options.emplace_back("--force-overwrite=true");
     return options;
   }
@@ -130,8 +130,8 @@ Status need_nsys() {
 }
 
 // "  19548   00:03  Launched  1  profile-18960": the name is the last column.
-Words session_names(const std::string& list) {
-  Words names;
+CommandLine session_names(const std::string& list) {
+  CommandLine names;
   std::istringstream lines(list);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -148,7 +148,7 @@ Words session_names(const std::string& list) {
 
 Result<std::string> find_session() {
   PLIMSOLL_TRY_ASSIGN(const ProgramOutput reported, read_program({"nsys", "sessions", "list"}));
-  const Words names = session_names(reported.out);
+  const CommandLine names = session_names(reported.out);
   if (names.size() == 1) return names.front();
   if (names.empty()) {
     return usage_error(
@@ -212,19 +212,19 @@ int summarize_after(int status, const Request& request) {
 }
 
 // The command line that starts the program, as typed in a shell.
-std::string start_line(const Request& request, const Words& line) {
+std::string start_line(const Request& request, const CommandLine& line) {
   const std::string variable = request.with_nvtx ? std::string(kNvtxVariable) + "=1 " : "";
   return variable + shell_line(line) + "\n";
 }
 
-Result<int> start_program(const Request& request, const Words& line) {
+Result<int> start_program(const Request& request, const CommandLine& line) {
   if (request.with_nvtx) ::setenv(kNvtxVariable, "1", 0);  // nsys inherits it
   return run_program(line);
 }
 
 int profile(const Request& request) {
-  const Words line =
-      Words{"nsys", "profile"} + trace_options() + request.output_options() + request.command;
+  const CommandLine line =
+      CommandLine{"nsys", "profile"} + trace_options() + request.output_options() + request.command;
   if (request.only_prints) {
     const Status printed =
         print(start_line(request, line) + shell_line(stats_line(request.report)) + "\n");
@@ -238,8 +238,8 @@ int profile(const Request& request) {
 int launch(const Request& request) {
   const std::string session =
       request.session.empty() ? "plimsoll-" + std::to_string(::getpid()) : request.session;
-  const Words line =
-      Words{"nsys", "launch", "--session-new=" + session} + trace_options() + request.command;
+  const CommandLine line =
+      CommandLine{"nsys", "launch", "--session-new=" + session} + trace_options() + request.command;
   if (request.only_prints) {
     const Status printed = print(start_line(request, line));
     return printed ? kFine : complain(printed.error());
@@ -256,8 +256,8 @@ int attach(Request request) {
     request.session = *found;
   }
   const std::string session = "--session=" + request.session;
-  const Words start = Words{"nsys", "start", session} + request.output_options();
-  const Words stop = {"nsys", "stop", session};
+  const CommandLine start = CommandLine{"nsys", "start", session} + request.output_options();
+  const CommandLine stop = {"nsys", "stop", session};
   if (request.only_prints) {
     std::ostringstream seconds;
     seconds << request.attach_s;

@@ -51,7 +51,7 @@ Result<Recording> read(const std::string& path, const Question& question) {
 std::int64_t highest_peak(const report::Report& report) {
   std::int64_t most = 0;
   for (const report::DeviceReport& device : report.devices) {
-    most = std::max(most, device.held().peak_bytes);
+    most = std::max(most, device.live_totals().peak_bytes);
   }
   return most;
 }

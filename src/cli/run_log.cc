@@ -18,7 +18,7 @@
 #include "cli/terminal.h"
 #include "engine/session_state.h"
 #include "engine/trace_file.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "plimsoll/session.h"
 
 namespace plimsoll::cli {
@@ -66,8 +66,9 @@ std::string summary_of(const report::Report& report, const std::string& name) {
   for (const report::DeviceReport& device : report.devices) {
     failed += device.ooms.size();
     if (device.events == 0) continue;
-    peaks += (peaks.empty() ? ", peak " : ", ") + base::bytes_text(device.held().peak_bytes) +
-             " on " + exporters::device_name(device);
+    peaks += (peaks.empty() ? ", peak " : ", ") +
+             base::bytes_text(device.live_totals().peak_bytes) + " on " +
+             exporters::device_name(device);
   }
   return name + ": " + base::format_count(allocations) +
          (allocations == 1 ? " allocation" : " allocations") + peaks +

@@ -57,7 +57,7 @@ Rank rank_of(const Report& report, std::size_t index) {
   rank.row.device = report::main_device(report);
   rank.row.first_oom = first_oom(report);
   if (rank.row.device == nullptr) return rank;
-  rank.row.peak_bytes = rank.row.device->held().peak_bytes;
+  rank.row.peak_bytes = rank.row.device->live_totals().peak_bytes;
   rank.row.peak = peak_of(report, *rank.row.device);
   if (rank.row.peak == nullptr) return rank;
   for (const report::GroupRow& row : report.tables.by_category) {
@@ -207,7 +207,7 @@ std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
     const Report& report = reports[rank.row.report];
     for (const DeviceReport& device : report.devices) {
       const auto owner = owners.find({report.source.host, device.device});
-      const std::int64_t bytes = device.held().peak_bytes;
+      const std::int64_t bytes = device.live_totals().peak_bytes;
       if (owner == owners.end() || owner->second == &rank || bytes < kLeastBytes) continue;
       const std::string name = device.device_type + ":" + std::to_string(device.device);
       const std::string line = largest_line(report, device.device);

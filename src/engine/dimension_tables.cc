@@ -35,10 +35,10 @@ std::string text_of(const model::Setting& setting) {
 
 // One text per row, not shared with other rows.
 template <typename TextOf>
-Cells own_texts(TableBuilder& table, std::size_t rows, TextOf&& text_at) {
+BatchColumn own_texts(TableBuilder& table, std::size_t rows, TextOf&& text_at) {
   auto texts = std::make_shared<Dictionary>();
   for (std::size_t row = 0; row < rows; ++row) TableBuilder::append(*texts, text_at(row));
-  Cells cells = table.row_numbers();
+  BatchColumn cells = table.row_numbers();
   cells.dictionary = std::move(texts);
   return cells;
 }

@@ -90,7 +90,7 @@ class EventTable {
     table_.add("event", "number of the event on its device, from 0",
                table_.compute<std::uint32_t>(
                    [](std::size_t row) { return static_cast<std::uint32_t>(row); }));
-    Cells actions = table_.borrow(events.action.data());
+    BatchColumn actions = table_.borrow(events.action.data());
     actions.dictionary = action_names();
     table_.add("action",
                "as in PyTorch's snapshots; free means requested and completed simultaneously",
@@ -107,7 +107,7 @@ class EventTable {
 
   template <typename IdOf>
   void add_text(const char* name, const char* description, IdOf&& id_of) {
-    Cells cells = table_.strings(words_[name], id_of);
+    BatchColumn cells = table_.strings(texts_[name], id_of);
     table_.add(name, description, table_.with_nulls(std::move(cells), [&](std::size_t row) {
       return id_of(row) == StringId{};
     }));
@@ -124,7 +124,7 @@ class EventTable {
       TableBuilder::append(
           *names, "(" + std::to_string(pool.first) + ", " + std::to_string(pool.second) + ")");
     }
-    Cells cells =
+    BatchColumn cells =
         table_.compute<std::uint32_t>([&](std::size_t row) { return site(row).pool.value; });
     cells.dictionary = std::move(names);
     table_.add("pool", "memory pool, as PyTorch's pair of numbers",
@@ -135,7 +135,7 @@ class EventTable {
 
   void add_phase_and_flags() {
     if (trace_.has_phases()) {
-      Cells cells = table_.compute<std::uint8_t>(
+      BatchColumn cells = table_.compute<std::uint8_t>(
           [&](std::size_t row) { return static_cast<std::uint8_t>(site(row).phase); });
       cells.dictionary = TableBuilder::phase_names();
       table_.add("phase", "phase of the thread", std::move(cells));
@@ -174,8 +174,8 @@ class EventTable {
   TableBuilder& table_;
   const model::Trace& trace_;
   const DeviceTrace* device_ = nullptr;
-  std::vector<std::uint32_t> lifetime_;      // by alloc event of the device; kNone for other events
-  std::map<std::string_view, Words> words_;  // by column
+  std::vector<std::uint32_t> lifetime_;  // by alloc event of the device; kNone for other events
+  std::map<std::string_view, DistinctTexts> texts_;  // by column
 };
 
 }  // namespace

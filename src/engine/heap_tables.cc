@@ -66,7 +66,8 @@ Table segment_table(const StatePtr& state) {
   table.add("stream", "handle of the stream, 0 for the default",
             table.compute<std::uint64_t>(
                 [&](std::size_t row) { return trace.streams[rows[row].stream.index()]; }));
-  Cells types = table.compute<model::SegmentType>([&](std::size_t row) { return rows[row].type; });
+  BatchColumn types =
+      table.compute<model::SegmentType>([&](std::size_t row) { return rows[row].type; });
   types.dictionary = dictionary_of({"unknown", "small", "large"});
   table.add("type", "type of the segment: small, large or unknown", std::move(types));
   table.add("is_expandable", "true for an expandable segment",
@@ -94,12 +95,14 @@ Table block_table(const StatePtr& state) {
             table.compute<std::uint64_t>([&](std::size_t row) { return rows[row].address; }));
   table.add("size_bytes", "size of the block, after rounding",
             table.compute<std::uint64_t>([&](std::size_t row) { return rows[row].size; }));
-  Cells asked = table.compute<std::uint64_t>([&](auto row) { return rows[row].requested_size; });
+  BatchColumn asked =
+      table.compute<std::uint64_t>([&](auto row) { return rows[row].requested_size; });
   table.add("requested_bytes", "bytes that the program requested; null when inactive",
             table.with_nulls(std::move(asked), [&](std::size_t row) {
               return rows[row].state == model::BlockState::kInactive;
             }));
-  Cells states = table.compute<model::BlockState>([&](std::size_t row) { return rows[row].state; });
+  BatchColumn states =
+      table.compute<model::BlockState>([&](std::size_t row) { return rows[row].state; });
   states.dictionary = dictionary_of({"inactive", "active_allocated", "active_pending_free"});
   table.add("state", "as in PyTorch's snapshots", std::move(states));
   table.add("stack", "row of the table stacks",

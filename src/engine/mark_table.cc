@@ -23,7 +23,7 @@ void add_marks(TableBuilder& table, const model::DeviceTrace& device, std::size_
             table.devices([&](std::size_t) { return number; }));
   table.add("event", "number of the device's events before it",
             table.borrow(device.mark_events.data()));
-  Cells kinds = table.compute<std::uint8_t>(
+  BatchColumn kinds = table.compute<std::uint8_t>(
       [&](std::size_t row) { return static_cast<std::uint8_t>(marks[row].kind); });
   kinds.dictionary = kind_names();
   table.add("kind", "what begins or ends there", std::move(kinds));

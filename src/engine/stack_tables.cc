@@ -18,7 +18,7 @@ Table stack_table(const StatePtr& state) {
   const model::StackTable& stacks = table.trace().stacks;
   table.begin_batch(stacks.stack_count());
   table.add("stack", "number of the stack", table.row_numbers());
-  Cells frames{ColumnType::kUint32List, {}, nullptr};
+  BatchColumn frames{ColumnType::kUint32List, {}, nullptr};
   frames.column.values = stacks.all_frame_ids().data();
   frames.column.offsets = stacks.starts().data();
   table.add("frames", "rows of the table frames, innermost first; null if none was recorded",

@@ -19,7 +19,7 @@ void TableBuilder::begin_batch(std::size_t rows) {
   table_.batches.push_back(Batch{.rows = rows, .columns = {}});
 }
 
-void TableBuilder::add(std::string name, std::string description, Cells cells) {
+void TableBuilder::add(std::string name, std::string description, BatchColumn cells) {
   Batch& batch = table_.batches.back();
   const std::size_t at = batch.columns.size();
   batch.columns.push_back(cells.column);

@@ -17,7 +17,7 @@
 namespace plimsoll::engine {
 
 // One column of one batch under construction.
-struct Cells {
+struct BatchColumn {
   ColumnType type = ColumnType::kUint64;
   Column column;
   std::shared_ptr<const Dictionary> dictionary;
@@ -25,7 +25,7 @@ struct Cells {
 };
 
 // The distinct texts of a column so far.
-struct Words {
+struct DistinctTexts {
   std::vector<std::uint32_t> rows_by_id;
   std::shared_ptr<Dictionary> dictionary = std::make_shared<Dictionary>();
 };
@@ -38,63 +38,63 @@ class TableBuilder {
 
   // The first batch defines the columns; each later one must add the same.
   void begin_batch(std::size_t rows);
-  void add(std::string name, std::string description, Cells cells);
+  void add(std::string name, std::string description, BatchColumn cells);
   Table finish();
 
   template <typename T>
-  Cells borrow(const T* values) const {
-    return Cells{type_of<T>(), Column{.values = values}, nullptr};
+  BatchColumn borrow(const T* values) const {
+    return BatchColumn{type_of<T>(), Column{.values = values}, nullptr};
   }
   template <typename T, typename Function>
-  Cells compute(Function&& value_at) {
+  BatchColumn compute(Function&& value_at) {
     T* values = allocate<T>(rows_);
     for (std::size_t row = 0; row < rows_; ++row) values[row] = value_at(row);
     return borrow(values);
   }
-  Cells row_numbers() {
+  BatchColumn row_numbers() {
     return compute<std::uint32_t>([](std::size_t row) { return static_cast<std::uint32_t>(row); });
   }
   template <typename Function>
-  Cells flags(Function&& is_set) {
-    Cells cells{ColumnType::kBool, {}, nullptr};
+  BatchColumn flags(Function&& is_set) {
+    BatchColumn cells{ColumnType::kBool, {}, nullptr};
     cells.column.values = bitmap(is_set);
     return cells;
   }
   // Text, with a dictionary of only the strings that occur; `id_at` returns rows of
   // trace().strings.
   template <typename Function>
-  Cells strings(Function&& id_at) {
-    Words words;
-    return strings(words, id_at);
+  BatchColumn strings(Function&& id_at) {
+    DistinctTexts texts;
+    return strings(texts, id_at);
   }
   // Like strings(), for several batches that share their dictionary.
   template <typename Function>
-  Cells strings(Words& words, Function&& id_at) {
-    words.rows_by_id.resize(trace().strings.size(), model::kNone);
-    Cells cells = compute<std::uint32_t>([&](std::size_t row) {
+  BatchColumn strings(DistinctTexts& texts, Function&& id_at) {
+    texts.rows_by_id.resize(trace().strings.size(), model::kNone);
+    BatchColumn cells = compute<std::uint32_t>([&](std::size_t row) {
       const model::StringId id = id_at(row);
-      std::uint32_t& place = words.rows_by_id[id.index()];
-      if (place == model::kNone) place = append(*words.dictionary, trace().strings[id]);
+      std::uint32_t& place = texts.rows_by_id[id.index()];
+      if (place == model::kNone) place = append(*texts.dictionary, trace().strings[id]);
       return place;
     });
-    cells.dictionary = words.dictionary;
+    cells.dictionary = texts.dictionary;
     return cells;
   }
   // `number_at` returns rows of trace().devices.
   template <typename Function>
-  Cells devices(Function&& number_at) {
+  BatchColumn devices(Function&& number_at) {
     const bool is_narrow = trace().devices.size() <= 256;
-    Cells cells = is_narrow ? compute<std::uint8_t>([&](std::size_t row) {
+    BatchColumn cells = is_narrow ? compute<std::uint8_t>([&](std::size_t row) {
       return static_cast<std::uint8_t>(number_at(row));
     })
-                            : compute<std::uint32_t>([&](std::size_t row) {
-                                return static_cast<std::uint32_t>(number_at(row));
-                              });
+                                  : compute<std::uint32_t>([&](std::size_t row) {
+                                      return static_cast<std::uint32_t>(number_at(row));
+                                    });
     cells.dictionary = device_names_;
     return cells;
   }
   template <typename Function>
-  Cells with_nulls(Cells cells, Function&& is_null) {
+  BatchColumn with_nulls(BatchColumn cells, Function&& is_null) {
     cells.may_be_null = true;
     for (std::size_t row = 0; row < rows_; ++row) cells.column.null_count += is_null(row) ? 1 : 0;
     if (cells.column.null_count > 0) {

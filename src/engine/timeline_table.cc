@@ -44,7 +44,7 @@ class TimelineTableRows {
     table_.begin_batch(rows_.size());
     table_.add("device", "name of the device, such as cuda:0",
                table_.devices([&](std::size_t row) { return rows_[row].device; }));
-    Cells types = table_.compute<std::uint8_t>(
+    BatchColumn types = table_.compute<std::uint8_t>(
         [&](std::size_t row) { return static_cast<std::uint8_t>(rows_[row].happened.what); });
     types.dictionary = type_names();
     table_.add("event_type",
@@ -79,7 +79,7 @@ class TimelineTableRows {
   }
 
   template <typename T>
-  Cells numbers(T TimelineRow::* member) {
+  BatchColumn numbers(T TimelineRow::* member) {
     return table_.compute<T>([&](std::size_t row) { return rows_[row].happened.*member; });
   }
 
@@ -88,7 +88,8 @@ class TimelineTableRows {
     for (std::uint32_t id = 0; id < layers_.size(); ++id) {
       TableBuilder::append(*paths, layers_.path(model::LayerId{id}));
     }
-    Cells cells = table_.compute<std::uint32_t>([&](std::size_t row) { return rows_[row].layer; });
+    BatchColumn cells =
+        table_.compute<std::uint32_t>([&](std::size_t row) { return rows_[row].layer; });
     cells.dictionary = std::move(paths);
     table_.add("layer", "layer that owns the memory, or that is called",
                table_.with_nulls(std::move(cells),
@@ -125,7 +126,7 @@ class TimelineTableRows {
              [&](const auto& on, std::uint32_t lifetime) { return trace.birth(on, lifetime).op; });
     add_text("category", "category of the memory",
              [&](const auto& on, std::uint32_t lifetime) { return trace.category(on, lifetime); });
-    Cells phases = table_.compute<std::uint8_t>([&](std::size_t row) {
+    BatchColumn phases = table_.compute<std::uint8_t>([&](std::size_t row) {
       return static_cast<std::uint8_t>(
           is_none(row) ? model::Phase::kOther
                        : trace.birth(device(row), rows_[row].happened.lifetime).phase);

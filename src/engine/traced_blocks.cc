@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "plimsoll/session.h"
 #include "plimsoll/tracer_results.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "text/layout.h"
 
 namespace plimsoll::exporters {
@@ -114,7 +114,7 @@ void add_failures(const report::DeviceReport& device, std::vector<Fact>& facts) 
 // How the device was used: at the last failure if there was one, else when it was fullest.
 void add_bar(const report::DeviceReport& device, std::vector<Fact>& facts) {
   if (device.bars.empty()) return;
-  const report::BarReport& bar = device.bars.back();
+  const report::DeviceBarReport& bar = device.bars.back();
   std::string text = bytes_text(bar.used_bytes) + " of " + bytes_text(bar.total_bytes) + " used";
   if (bar.point == "oom") {
     text += " when it failed";

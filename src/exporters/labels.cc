@@ -1,4 +1,4 @@
-#include "exporters/words.h"
+#include "exporters/labels.h"
 
 #include <algorithm>
 
@@ -33,15 +33,15 @@ bool has_section(const report::Report& report, const report::DeviceReport& devic
   if (grows || !device.oom_details.empty()) return true;
   std::int64_t most = 0;
   for (const report::DeviceReport& other : report.devices) {
-    if (!report::is_host(other)) most = std::max(most, other.held().peak_bytes);
+    if (!report::is_host(other)) most = std::max(most, other.live_totals().peak_bytes);
   }
-  return device.held().peak_bytes > most / kTimesAsMuch;
+  return device.live_totals().peak_bytes > most / kTimesAsMuch;
 }
 
 std::string small_text(const report::DeviceReport& device) {
   const std::string name = device_name(device);
-  return name + ": peak " + base::bytes_text(device.held().peak_bytes) + ", end " +
-         base::bytes_text(device.held().end_bytes) +
+  return name + ": peak " + base::bytes_text(device.live_totals().peak_bytes) + ", end " +
+         base::bytes_text(device.live_totals().end_bytes) +
          ", small next to the GPU's. Its tables: --device " + name + ".";
 }
 

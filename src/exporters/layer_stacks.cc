@@ -40,7 +40,7 @@ class DeviceStacks {
   std::vector<LayerStack> at(std::int64_t point) {
     std::map<Key, std::uint64_t> bytes;
     std::uint64_t older = 0;
-    for (const std::uint32_t row : live_set(device_, model::held(device_), point)) {
+    for (const std::uint32_t row : live_set(device_, model::default_liveness(device_), point)) {
       const std::uint32_t born = device_.lifetimes.alloc[row];
       const std::uint64_t size = trace_.lifetime_bytes(device_, row);
       if (born == kNone) {

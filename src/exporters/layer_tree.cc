@@ -8,7 +8,7 @@
 
 #include "base/natural_order.h"
 #include "base/units.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "text/layout.h"
 
 namespace plimsoll::exporters {

@@ -11,7 +11,8 @@ LiveStacks stacks_at(const model::Trace& trace, const DevicePoint& point) {
   const model::DeviceTrace& device = *point.device;
   LiveStacks live{&device, point.name, {}, 0};
   std::vector<std::uint32_t> rows(trace.stacks.stack_count(), model::kNone);
-  for (std::uint32_t lifetime : model::live_set(device, model::held(device), point.event)) {
+  for (std::uint32_t lifetime :
+       model::live_set(device, model::default_liveness(device), point.event)) {
     const model::StackId stack = trace.stack(device, lifetime);
     std::uint32_t& row = rows[stack.index()];
     if (row == model::kNone) {

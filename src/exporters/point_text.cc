@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/units.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "text/layout.h"
 
 namespace plimsoll::exporters {
 namespace {
 
 // ", in step 3, forward of UNet.up.1 (aten::cat)"
-std::string doing_text(const report::PointInTime& point) {
+std::string activity_text(const report::PointInTime& point) {
   std::string text;
   if (point.step) text += ", in step " + base::format_count(*point.step);
   if (point.phase.empty() || point.phase == "other") return text;
@@ -44,7 +44,7 @@ std::string point_place(const report::DeviceReport& device, const report::PointI
     at += at.empty() ? "after " : ", ";
     at += point_text(device, point.event, point.time_ns);
   }
-  return at + doing_text(point);
+  return at + activity_text(point);
 }
 
 std::string point_bytes(const report::DeviceReport& device, const report::PointInTime& point) {

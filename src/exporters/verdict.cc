@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/units.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
-#include "exporters/words.h"
 #include "report/devices.h"
 #include "text/layout.h"
 
@@ -74,7 +74,7 @@ const report::DeviceReport* fullest(const report::Report& report, std::string_vi
   const report::DeviceReport* best = nullptr;
   for (const report::DeviceReport& device : report.devices) {
     if (!is_asked_for(device, asked_for) || !report::has_content(device)) continue;
-    if (best == nullptr || device.held().peak_bytes > best->held().peak_bytes) {
+    if (best == nullptr || device.live_totals().peak_bytes > best->live_totals().peak_bytes) {
       best = &device;
     }
   }
@@ -99,7 +99,7 @@ std::string step_text(const report::Finding& finding) {
   return step;
 }
 
-std::string calm_text(const report::Report& report, std::string_view asked_for) {
+std::string no_findings_text(const report::Report& report, std::string_view asked_for) {
   const report::DeviceReport* device = fullest(report, asked_for);
   if (device == nullptr) return "This file has no memory events and no memory.";
   const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
@@ -111,11 +111,12 @@ std::string calm_text(const report::Report& report, std::string_view asked_for) 
   if (device->disagreement_bytes() > 0) {
     return text + " But events and segments disagree, so the peak is unknown.";
   }
-  text += " Peak " + base::bytes_text(device->held().peak_bytes) +
+  text += " Peak " + base::bytes_text(device->live_totals().peak_bytes) +
           (device->allocated ? " allocated" : " requested");
   if (report.devices.size() > 1) text += " on " + device_name(*device);
-  if (device->held().peak_event) {
-    text += " at " + point_text(*device, device->held().peak_event, device->held().peak_time_ns);
+  if (device->live_totals().peak_event) {
+    text += " at " + point_text(*device, device->live_totals().peak_event,
+                                device->live_totals().peak_time_ns);
   }
   const std::string holders = holders_text(report, *device);
   text += holders.empty() ? "." : ": " + holders + ".";

@@ -18,7 +18,7 @@ std::string severity_mark(const report::Finding& finding);
 std::string step_text(const report::Finding& finding);
 
 // The sentences of a report without findings.
-std::string calm_text(const report::Report& report, std::string_view asked_for);
+std::string no_findings_text(const report::Report& report, std::string_view asked_for);
 
 struct InputNote {
   bool is_severe = false;  // data are missing or wrong

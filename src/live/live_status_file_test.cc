@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::live {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "live/live_status_folder.h"
 #include "probes/process_memory.h"
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 #include "tests/support/wait_until.h"
 
 namespace plimsoll::live {
@@ -71,7 +71,7 @@ class LiveStatus : public testing::Test {
     ::chmod(folder().c_str(), 0700);
   }
 
-  tests::MadeMachine machine_;
+  tests::FakeMachine machine_;
   std::atomic<int> checks_ = 0;
 };
 

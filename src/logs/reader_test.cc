@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 #include "tests/support/temporary_folder.h"
 #include "text_log/text_log.h"
 
@@ -24,7 +24,7 @@ Result<LogContents> read_contents(const std::string& bytes) {
 }
 
 std::string a_log() {
-  return text_log::text_log_header(0) + text_log::text_log_snapshot(tests::made_sample(), {});
+  return text_log::text_log_header(0) + text_log::text_log_snapshot(tests::synthetic_sample(), {});
 }
 
 std::string sentence(const std::string& bytes) {
@@ -85,7 +85,8 @@ TEST_F(LogReaderTest, reads_a_file_in_pieces) {
   const std::string path = folder_ + "/long.log";
   {
     std::ofstream file(path);
-    for (int i = 0; i < 300; ++i) file << text_log::text_log_snapshot(tests::made_sample(), {});
+    for (int i = 0; i < 300; ++i)
+      file << text_log::text_log_snapshot(tests::synthetic_sample(), {});
   }
   std::uint64_t seen = 0;
   const auto contents = read_log(path, [&](LogFormat, const MemorySample&) { ++seen; });

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "logs/lines.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 #include "text_log/text_log.h"
 
 namespace plimsoll::logs {
@@ -15,7 +15,7 @@ namespace {
 
 using tests::kMb;
 using tests::made_cpu;
-using tests::made_sample;
+using tests::synthetic_sample;
 
 struct ReadTextLog {
   std::vector<MemorySample> samples;
@@ -36,7 +36,7 @@ ReadTextLog read_text_log(const std::string& text) {
 }
 
 TEST(TextLogReader, round_trips_written_logs) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.batch_size = 32;
   sample.ran_out = true;
   sample.ran_out_of = "cuda:0";
@@ -78,7 +78,7 @@ TEST(TextLogReader, round_trips_written_logs) {
 }
 
 TEST(TextLogReader, reads_names_that_look_like_the_format) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices[1].layers = {{"a, b 3 MB in 4", kMb, 1}, {"x | y\n=== Iteration 5 ===", kMb, 2}};
   sample.devices[1].large_tensors[0].name = "a | b";
   const std::string snapshot = text_log::text_log_snapshot(sample, {});
@@ -90,7 +90,7 @@ TEST(TextLogReader, reads_names_that_look_like_the_format) {
 }
 
 TEST(TextLogReader, omits_a_truncated_snapshot) {
-  const std::string one = text_log::text_log_snapshot(made_sample(), {});
+  const std::string one = text_log::text_log_snapshot(synthetic_sample(), {});
   for (std::size_t size = 1; size < one.size(); ++size) {
     const ReadTextLog result = read_text_log(one + one.substr(0, size));
     EXPECT_EQ(result.samples.size(), 1U) << size;

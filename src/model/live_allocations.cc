@@ -67,7 +67,7 @@ bool has_categories(const Trace& trace, std::span<const LiveAllocation> live) {
 
 std::vector<LiveAllocation> live_allocations(const Trace& trace, const DeviceTrace& device,
                                              const UserLines& lines, std::int64_t event) {
-  const auto rows = live_set(device, held(device), event);
+  const auto rows = live_set(device, default_liveness(device), event);
   const AllocationKeys keys(trace, device, lines);
   std::vector<LiveAllocation> live;
   live.reserve(rows.size());

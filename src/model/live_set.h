@@ -16,7 +16,7 @@ namespace plimsoll::model {
 
 inline constexpr std::int64_t kBeforeFirst = -1;
 
-inline Liveness held(const DeviceTrace& device) {
+inline Liveness default_liveness(const DeviceTrace& device) {
   return device.has_block_sizes ? Liveness::kAllocated : Liveness::kActive;
 }
 

@@ -12,7 +12,7 @@
 #include "plimsoll/monitor.h"
 #include "probes/cuda_devices.h"
 #include "probes/process_memory.h"
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::monitor {
 namespace {
@@ -93,7 +93,7 @@ class DeviceWatchTest : public testing::Test {
     return "process " + std::to_string(pid) + " compute " + used + "\n";
   }
 
-  tests::MadeMachine machine_;
+  tests::FakeMachine machine_;
   const int self_ = ::getpid();
   void* cuda_;
 };

@@ -12,7 +12,7 @@
 
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll {
 namespace {

@@ -11,7 +11,7 @@
 #include "monitor/watch.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/recorder_c.h"
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::monitor {
 namespace {
@@ -42,7 +42,7 @@ class ShowingTest : public testing::Test {
     return *sample;
   }
 
-  tests::MadeMachine machine_;
+  tests::FakeMachine machine_;
 };
 
 plimsoll_recording* record_into_nothing() {

@@ -14,7 +14,7 @@
 
 #include "plimsoll/process_rank.h"
 #include "plimsoll/recorder_c.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 #include "tests/support/temporary_folder.h"
 
 namespace plimsoll {

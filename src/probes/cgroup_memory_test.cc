@@ -2,30 +2,30 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::probes {
 namespace {
 
-using tests::MadeMachine;
+using tests::FakeMachine;
 
 constexpr const char* kTop = "/sys/fs/cgroup";
 
-void add_group(const MadeMachine& machine, const std::string& folder, const std::string& limit,
+void add_group(const FakeMachine& machine, const std::string& folder, const std::string& limit,
                const std::string& current) {
   machine.write(folder + "/memory.max", limit + "\n");
   machine.write(folder + "/memory.current", current + "\n");
 }
 
 TEST(CgroupMemory, without_a_controller_there_is_nothing_to_report) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   EXPECT_FALSE(read_cgroup_memory(machine.root()));
   machine.write("/proc/self/cgroup", "0::/a\n");
   EXPECT_FALSE(read_cgroup_memory(machine.root()));
 }
 
 TEST(CgroupMemory, version_2_is_reported_with_its_pressure_and_its_kills) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/self/cgroup", "0::/job\n");
   const std::string folder = std::string(kTop) + "/job";
   add_group(machine, folder, "1000000", "900000");
@@ -51,7 +51,7 @@ TEST(CgroupMemory, version_2_is_reported_with_its_pressure_and_its_kills) {
 }
 
 TEST(CgroupMemory, the_group_with_the_least_free_memory_counts) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/self/cgroup", "0::/pod/container/task\n");
   add_group(machine, std::string(kTop) + "/pod", "2000", "1990");
   add_group(machine, std::string(kTop) + "/pod/container", "1000", "400");
@@ -63,7 +63,7 @@ TEST(CgroupMemory, the_group_with_the_least_free_memory_counts) {
 }
 
 TEST(CgroupMemory, a_container_that_sees_the_hosts_path_reads_its_own_root) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/self/cgroup", "0::/kubepods/pod1/abc\n");
   add_group(machine, kTop, "5000", "100");
   const auto reported = read_cgroup_memory(machine.root());
@@ -73,7 +73,7 @@ TEST(CgroupMemory, a_container_that_sees_the_hosts_path_reads_its_own_root) {
 }
 
 TEST(CgroupMemory, version_1_reports_no_limit_as_a_large_number) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/self/cgroup", "9:cpu:/x\n4:memory:/box\n0::/\n");
   const std::string folder = std::string(kTop) + "/memory/box";
   machine.write(folder + "/memory.limit_in_bytes", "9223372036854771712\n");
@@ -92,7 +92,7 @@ TEST(CgroupMemory, version_1_reports_no_limit_as_a_large_number) {
 }
 
 TEST(CgroupMemory, files_of_garbage_report_nothing) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/self/cgroup", "::\n\n0\n0::\n7:memory\n0::/job\n");
   const std::string folder = std::string(kTop) + "/job";
   add_group(machine, folder, "plenty", "some");

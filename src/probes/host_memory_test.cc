@@ -4,19 +4,19 @@
 #include <unistd.h>
 
 #include "probes/process_memory.h"
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::probes {
 namespace {
 
-using tests::MadeMachine;
+using tests::FakeMachine;
 
 constexpr const char* kMeminfo =
     "MemTotal:       8000 kB\nMemFree:        1000 kB\nMemAvailable:   5000 kB\n"
     "SwapTotal:      400 kB\nSwapFree:       300 kB\n";
 
 TEST(MachineMemory, is_reported_as_far_as_it_is_known) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   EXPECT_EQ(read_machine_memory(machine.root()).total_bytes, std::nullopt);
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/pressure/memory", "some avg10=3.00 avg60=2.00 avg300=1.00 total=9\n");
@@ -33,7 +33,7 @@ TEST(MachineMemory, is_reported_as_far_as_it_is_known) {
 }
 
 TEST(HostProbe, reports_the_machine_if_no_group_has_a_limit) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/self/statm", "900 33 12 1 0 99 0\n");
   HostProbe probe(machine.root());
@@ -44,7 +44,7 @@ TEST(HostProbe, reports_the_machine_if_no_group_has_a_limit) {
 }
 
 TEST(HostProbe, reports_the_limiting_group_without_its_file_cache) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/self/cgroup", "0::/job\n");
   machine.write("/sys/fs/cgroup/job/memory.max", "4000000\n");
@@ -59,7 +59,7 @@ TEST(HostProbe, reports_the_limiting_group_without_its_file_cache) {
 }
 
 TEST(HostProbe, ignores_a_limit_above_the_machines_memory) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/meminfo", kMeminfo);
   machine.write("/proc/self/cgroup", "0::/job\n");
   machine.write("/sys/fs/cgroup/job/memory.max", "9000000000\n");
@@ -68,7 +68,7 @@ TEST(HostProbe, ignores_a_limit_above_the_machines_memory) {
 }
 
 TEST(HostProbe, without_proc_nothing_is_known) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   const HostMemory reported = HostProbe(machine.root()).read();
   EXPECT_EQ(reported.rss_bytes, std::nullopt);
   EXPECT_EQ(reported.used_bytes, std::nullopt);

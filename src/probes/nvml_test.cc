@@ -10,7 +10,7 @@
 #include <string>
 
 #include "probes/nvml_watcher.h"
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 #include "tests/support/threads.h"
 #include "tests/support/wait_until.h"
 
@@ -57,7 +57,7 @@ class NvmlTest : public testing::Test {
     return nvml ? "" : nvml.error().message;
   }
 
-  tests::MadeMachine machine_;
+  tests::FakeMachine machine_;
 };
 
 TEST_F(NvmlTest, devices_are_reported_with_their_processes_once_each) {

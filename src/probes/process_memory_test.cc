@@ -5,12 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::probes {
 namespace {
 
-using tests::MadeMachine;
+using tests::FakeMachine;
 
 TEST(ProcessMemory, this_process_is_known) {
   const auto reported = read_process_memory(::getpid(), Depth::kWithPss);
@@ -23,7 +23,7 @@ TEST(ProcessMemory, this_process_is_known) {
 }
 
 TEST(ProcessMemory, a_name_may_contain_anything) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.add_process(12, 1, "a) S 99 (b", "x", 500);
   const auto reported = read_process_memory(12, Depth::kQuick, machine.root());
   ASSERT_TRUE(reported);
@@ -36,7 +36,7 @@ TEST(ProcessMemory, a_name_may_contain_anything) {
 }
 
 TEST(ProcessMemory, unreported_figures_are_absent) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.write("/proc/5/stat", "5 (kernel) S 2");
   const auto reported = read_process_memory(5, Depth::kWithPss, machine.root());
   ASSERT_TRUE(reported);
@@ -49,7 +49,7 @@ TEST(ProcessMemory, unreported_figures_are_absent) {
 }
 
 TEST(Processes, are_listed_with_the_facts_of_one_reading) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.add_process(12, 1, "b", std::string("python\0train.py\0", 16), 8);
   machine.add_process(2, 1, "a", "", 4);
   machine.write("/proc/meminfo", "");
@@ -64,7 +64,7 @@ TEST(Processes, are_listed_with_the_facts_of_one_reading) {
 }
 
 TEST(ProcessFamily, children_are_reported_by_kind_and_shared_pages_counted_once) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   const std::string train("python\0train.py\0", 16);
   machine.add_process(10, 1, "python", train, 1000);
   machine.add_process(11, 10, "pt_data_worker", train, 900);
@@ -89,7 +89,7 @@ TEST(ProcessFamily, children_are_reported_by_kind_and_shared_pages_counted_once)
 }
 
 TEST(ProcessFamily, the_sum_is_absent_if_one_of_them_is_not_reported) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.add_process(10, 1, "python", "a", 1000);
   machine.add_process(11, 10, "python", "a", 900);
   machine.add_pss(10, 1);
@@ -97,7 +97,7 @@ TEST(ProcessFamily, the_sum_is_absent_if_one_of_them_is_not_reported) {
 }
 
 TEST(ProcessFamily, a_cycle_of_parents_ends) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   machine.add_process(10, 11, "a", "a", 1);
   machine.add_process(11, 10, "a", "a", 1);
   EXPECT_EQ(read_process_family(10, Depth::kQuick, machine.root())->children.size(), 1U);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::probes {
 namespace {
@@ -26,7 +26,7 @@ TEST(SystemFiles, a_key_is_a_whole_word_at_the_beginning_of_a_line) {
 }
 
 TEST(SystemFiles, unreadable_files_are_absent_and_never_block) {
-  const tests::MadeMachine machine;
+  const tests::FakeMachine machine;
   EXPECT_EQ(read_system_file(machine.root() + "/nothing"), std::nullopt);
   EXPECT_EQ(read_system_file(machine.root()), std::nullopt);  // a folder
   ASSERT_EQ(::mkfifo((machine.root() + "/pipe").c_str(), 0600), 0);
@@ -34,7 +34,7 @@ TEST(SystemFiles, unreadable_files_are_absent_and_never_block) {
 }
 
 TEST(SystemFiles, a_folder_is_listed_without_names_that_start_with_a_dot) {
-  const tests::MadeMachine machine;
+  const tests::FakeMachine machine;
   machine.write("/some/a", "1");
   machine.write("/some/.b", "1");
   EXPECT_EQ(list_system_folder(machine.root() + "/some"), std::vector<std::string>{"a"});

@@ -8,17 +8,17 @@
 
 #include <cstring>
 
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 
 namespace plimsoll::probes {
 namespace {
 
-using tests::MadeMachine;
+using tests::FakeMachine;
 
 const std::string kTrain("python\0train.py\0", 16);
 
 // A trainer with two workers, one of them started by a fork server, and a program.
-void add_family(const MadeMachine& machine, int trainer) {
+void add_family(const FakeMachine& machine, int trainer) {
   machine.add_process(trainer, 1, "python", kTrain, 1000);
   machine.add_process(2, trainer, "pt_data_worker", kTrain, 900);
   machine.add_process(3, trainer, "python",
@@ -29,7 +29,7 @@ void add_family(const MadeMachine& machine, int trainer) {
 }
 
 TEST(WorkerMemory, is_the_private_memory_of_workers) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   add_family(machine, 10);
   const WorkerMemory workers = read_worker_memory(10, machine.root());
   EXPECT_EQ(workers.count, 3U);
@@ -38,7 +38,7 @@ TEST(WorkerMemory, is_the_private_memory_of_workers) {
 }
 
 TEST(WorkerMemory, comes_from_the_children_of_each_thread_where_the_kernel_lists_them) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   add_family(machine, 10);
   machine.write("/proc/10/task/10/children", "2 ");
   machine.write("/proc/10/task/11/children", "");
@@ -48,7 +48,7 @@ TEST(WorkerMemory, comes_from_the_children_of_each_thread_where_the_kernel_lists
 }
 
 TEST(WorkerMemory, is_unknown_if_that_of_one_worker_is) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   add_family(machine, 10);
   machine.add_process(6, 10, "pt_data_worker", kTrain, 900);
   EXPECT_EQ(read_worker_memory(10, machine.root()).count, 4U);
@@ -62,7 +62,7 @@ std::int64_t g_now_ns = 0;
 std::int64_t reading_takes_1_ms() { return g_now_ns += 1'000'000; }
 
 TEST(WorkerProbe, reads_at_most_2_percent_of_the_time) {
-  const MadeMachine machine;
+  const FakeMachine machine;
   add_family(machine, ::getpid());
   WorkerProbe probe(machine.root());
   g_now_ns = 0;

@@ -38,7 +38,7 @@ struct BarPart {
   }
 };
 
-struct BarReport {
+struct DeviceBarReport {
   std::string point = {};
   std::int64_t time_ns = 0;
   std::uint64_t event = 0;
@@ -50,16 +50,17 @@ struct BarReport {
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
-        Field{"at", &BarReport::point,
+        Field{"at", &DeviceBarReport::point,
               "fullest: the reading with the most bytes used. oom: the last time the device ran "
               "out of memory."},
-        Field{"time_ns", &BarReport::time_ns, "Time of the reading."},
-        Field{"event", &BarReport::event, "Number of events of the device before the reading."},
-        Field{"readings", &BarReport::readings, "Number of readings in the recording."},
-        Field{"used_bytes", &BarReport::used_bytes,
+        Field{"time_ns", &DeviceBarReport::time_ns, "Time of the reading."},
+        Field{"event", &DeviceBarReport::event,
+              "Number of events of the device before the reading."},
+        Field{"readings", &DeviceBarReport::readings, "Number of readings in the recording."},
+        Field{"used_bytes", &DeviceBarReport::used_bytes,
               "Bytes in use by all processes and the driver; the sum of the parts."},
-        Field{"total_bytes", &BarReport::total_bytes, "Capacity of the device."},
-        Field{"parts", &BarReport::parts, "The users of the memory."}};
+        Field{"total_bytes", &DeviceBarReport::total_bytes, "Capacity of the device."},
+        Field{"parts", &DeviceBarReport::parts, "The users of the memory."}};
   }
 };
 

@@ -62,7 +62,7 @@ struct DeviceReport {
   Fragmentation fragmentation;
   std::vector<Oom> ooms;
   std::vector<OomDetails> oom_details;
-  std::vector<BarReport> bars;
+  std::vector<DeviceBarReport> bars;
   std::optional<std::uint64_t> process_start_bytes;
   std::optional<std::uint64_t> process_end_bytes;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
@@ -75,7 +75,7 @@ struct DeviceReport {
   bool has_unknown_peak() const;
 
   // The series that the device's tables count: allocated bytes if known, else requested.
-  const SeriesTotals& held() const { return allocated ? *allocated : requested_active; }
+  const SeriesTotals& live_totals() const { return allocated ? *allocated : requested_active; }
 
   static constexpr auto fields() {
     using base::Field;

@@ -33,9 +33,9 @@ inline bool is_minor(const Report& report, const DeviceReport& device) {
   constexpr std::int64_t kFactorOfGpu = 50;
   std::int64_t most = 0;  // of the other GPUs
   for (const DeviceReport& other : report.devices) {
-    if (&other != &device && !is_host(other)) most = std::max(most, other.held().peak_bytes);
+    if (&other != &device && !is_host(other)) most = std::max(most, other.live_totals().peak_bytes);
   }
-  const std::int64_t peak = device.held().peak_bytes;
+  const std::int64_t peak = device.live_totals().peak_bytes;
   if (!is_host(device)) return peak < most / kFactorOfGpu;
   return most > 0 && (peak <= most || (peak < kSmallOnHost && peak / kFactorOfHost <= most));
 }
@@ -49,7 +49,7 @@ inline bool went_on_after(const DeviceReport& device, std::uint64_t oom_event) {
 // The device with the highest peak, the CPU only as a last resort; nullptr: nothing was recorded.
 inline const DeviceReport* main_device(const Report& report) {
   const auto weight = [](const DeviceReport& device) {
-    return std::pair(device.device_type != "cpu", device.held().peak_bytes);
+    return std::pair(device.device_type != "cpu", device.live_totals().peak_bytes);
   };
   const DeviceReport* best = nullptr;
   for (const DeviceReport& device : report.devices) {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tensorboard/scalars.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::tensorboard {
 namespace {
@@ -31,7 +31,7 @@ std::vector<std::string> shown_in(const Chart& chart, const MemorySample& sample
 }
 
 TEST(Layout, begins_with_the_five_categories_and_with_the_allocators_figures) {
-  const MemorySample sample = tests::made_sample();
+  const MemorySample sample = tests::synthetic_sample();
   const auto groups = layout_of(sample, "Memory");
   EXPECT_EQ(groups.front().title, "Memory");
   ASSERT_EQ(groups.front().charts.size(), 2U);
@@ -54,7 +54,7 @@ TEST(Layout, shows_the_cpu_where_there_is_nothing_else) {
 }
 
 TEST(Layout, has_charts_of_each_of_several_devices) {
-  MemorySample sample = tests::made_sample();
+  MemorySample sample = tests::synthetic_sample();
   sample.devices.push_back(sample.devices[1]);
   sample.devices[2].name = "cuda:1";
   const auto groups = layout_of(sample, "Memory");
@@ -63,11 +63,11 @@ TEST(Layout, has_charts_of_each_of_several_devices) {
   EXPECT_THAT(shown_in(groups[1].charts[3], sample),
               ElementsAre("Memory/cuda:1/vram_allocated", "Memory/cuda:1/vram_reserved",
                           "Memory/cuda:1/vram_peak"));
-  EXPECT_NE(groups, layout_of(tests::made_sample(), "Memory"));
+  EXPECT_NE(groups, layout_of(tests::synthetic_sample(), "Memory"));
 }
 
 MemorySample full_sample() {
-  MemorySample sample = tests::made_sample();
+  MemorySample sample = tests::synthetic_sample();
   sample.devices[1].at_peak = {{"parameter", 2000 * tests::kMb, 0}};
   return sample;
 }

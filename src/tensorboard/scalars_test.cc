@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::tensorboard {
 namespace {
@@ -20,7 +20,7 @@ using ::testing::Pair;
 using ::testing::StartsWith;
 using tests::made_cpu;
 using tests::made_gpu;
-using tests::made_sample;
+using tests::synthetic_sample;
 
 using Values = std::map<std::string, double>;
 
@@ -34,7 +34,7 @@ Values values_of(const MemorySample& sample, const ScalarOptions& options = {}) 
 }
 
 TEST(Scalars, use_the_familiar_tags) {
-  EXPECT_THAT(values_of(made_sample()),
+  EXPECT_THAT(values_of(synthetic_sample()),
               IsSupersetOf(Values{{"Memory/Tensor_Category/parameters_MB", 2000},
                                   {"Memory/Tensor_Category/gradients_MB", 1500},
                                   {"Memory/Tensor_Category/activations_MB", 4000},
@@ -61,12 +61,12 @@ TEST(Scalars, use_the_familiar_tags) {
                                   {"Memory/cpu_percent", 150},
                                   {"Memory/cpu_allocated", 30 / 1024.0},
                                   {"Memory/loss", 0.014553}}));
-  EXPECT_NEAR(values_of(made_sample())["Memory/vram_allocated"], 8073.4 / 1024, 1e-7);
-  EXPECT_NEAR(values_of(made_sample())["Memory/fragmentation_percent"], 20.3, 0.01);
+  EXPECT_NEAR(values_of(synthetic_sample())["Memory/vram_allocated"], 8073.4 / 1024, 1e-7);
+  EXPECT_NEAR(values_of(synthetic_sample())["Memory/fragmentation_percent"], 20.3, 0.01);
 }
 
 TEST(Scalars, have_each_component_with_its_gradient_and_state) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices[1].components = {{"xyz/optimizer_state", 20 * tests::kMb, 2},
                                   {"xyz/parameters", 10 * tests::kMb, 1},
                                   {"f_rest/parameters", 5 * tests::kMb, 1}};
@@ -78,7 +78,7 @@ TEST(Scalars, have_each_component_with_its_gradient_and_state) {
 }
 
 TEST(Scalars, state_what_the_peak_was_made_of) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   EXPECT_FALSE(values_of(sample).contains("Memory/Peak_Category/activations_MB"));
   sample.devices[1].at_peak = {{"activation", 5000 * tests::kMb, 0},
                                {"parameter", 3000 * tests::kMb, 0},
@@ -93,23 +93,23 @@ TEST(Scalars, state_what_the_peak_was_made_of) {
 
 TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
   ScalarOptions options;
-  EXPECT_THAT(values_of(made_sample(), options),
+  EXPECT_THAT(values_of(synthetic_sample(), options),
               IsSupersetOf(Values{{"Memory/Tensor_Layer/unet.down_MB", 5000},
                                   {"Memory/Tensor_Layer/unet.up_MB", 1000}}));
   options.top_layers = 1;
-  EXPECT_THAT(values_of(made_sample(), options),
+  EXPECT_THAT(values_of(synthetic_sample(), options),
               Not(Contains(Pair("Memory/Tensor_Layer/unet.up_MB", 1000))));
 }
 
 TEST(Scalars, include_the_bytes_left_by_an_iteration) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_growth"));
   sample.devices[1].growth_bytes = tests::kMb;
   EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], tests::kMb);
 }
 
 TEST(Scalars, are_in_the_requested_section) {
-  for (const Scalar& scalar : scalars_of(made_sample(), {"TensorProfiling", 3})) {
+  for (const Scalar& scalar : scalars_of(synthetic_sample(), {"TensorProfiling", 3})) {
     EXPECT_THAT(scalar.tag, StartsWith("TensorProfiling/"));
   }
 }
@@ -141,7 +141,7 @@ TEST(Scalars, describe_the_cpu_if_there_is_nothing_else) {
 }
 
 TEST(ScalarSeries, leave_out_the_cpu_while_it_is_0_where_a_gpu_is_used) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices[0].categories = {{"input", 0, 0}};
   sample.devices[0].dtypes.clear();
   sample.devices[0].live_bytes = sample.devices[0].live_count = 0;
@@ -173,7 +173,7 @@ TEST(ScalarSeries, have_the_figures_of_the_cpu_where_there_is_nothing_else) {
 
 TEST(Scalars, begin_with_the_tags_that_most_users_need) {
   std::vector<std::string> tags;
-  for (const Scalar& scalar : scalars_of(made_sample(), {})) tags.push_back(scalar.tag);
+  for (const Scalar& scalar : scalars_of(synthetic_sample(), {})) tags.push_back(scalar.tag);
   tags.resize(12);
   EXPECT_THAT(
       tags,
@@ -204,7 +204,7 @@ TEST(Scalars, report_several_devices_together_and_each) {
 }
 
 TEST(Scalars, report_non_pytorch_memory_of_each_device) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices[1].bar = tests::made_bar();
   EXPECT_EQ(values_of(sample)["Memory/vram_non_pytorch"], 2000 / 1024.0);
   sample.devices.push_back(sample.devices[1]);
@@ -218,7 +218,7 @@ TEST(Scalars, report_non_pytorch_memory_of_each_device) {
 }
 
 TEST(Scalars, have_tags_that_are_text) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices[1].layers = {{"net\n\xFF", tests::kMb, 1}};
   EXPECT_EQ(values_of(sample)["Memory/Tensor_Layer/net \xEF\xBF\xBD_MB"], 1);
 }

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tensorboard/timeline_picture.h"
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::tensorboard {
 namespace {

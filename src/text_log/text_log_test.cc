@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/made_sample.h"
+#include "tests/support/synthetic_sample.h"
 #include "tests/support/temporary_folder.h"
 
 namespace plimsoll::text_log {
@@ -18,7 +18,7 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 using tests::made_cpu;
-using tests::made_sample;
+using tests::synthetic_sample;
 
 constexpr const char* kExpected =
     R"(=== Iteration 100 | 2026-11-20T16:40:13.125Z | loss 0.014553 ===
@@ -42,13 +42,13 @@ Host: process 3000.0 MB, workers 400.0 MB in 4, used 8000.0 MB of 32000.0 MB, cp
 
 TEST(TextLog, writes_a_snapshot_that_can_be_grepped) {
   const std::string snapshot =
-      text_log_snapshot(made_sample(), {.top_layers = 2, .top_large_tensors = 1});
+      text_log_snapshot(synthetic_sample(), {.top_layers = 2, .top_large_tensors = 1});
   EXPECT_EQ(snapshot, kExpected);
-  EXPECT_LT(text_log_snapshot(made_sample(), {}).size(), 1100U);
+  EXPECT_LT(text_log_snapshot(synthetic_sample(), {}).size(), 1100U);
 }
 
 TEST(TextLog, writes_the_batch_and_what_was_live_at_the_peak) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.batch_size = 32;
   sample.devices[1].at_peak = {{"parameter", 2000 * tests::kMb, 0},
                                {"gradient", 1500 * tests::kMb, 0},
@@ -74,7 +74,7 @@ TEST(TextLog, calls_cpu_tensors_allocated_if_there_is_nothing_else) {
 }
 
 TEST(TextLog, reports_the_users_of_the_device) {
-  MemorySample sample = made_sample();
+  MemorySample sample = synthetic_sample();
   sample.devices[1].bar = tests::made_bar();
   EXPECT_THAT(
       text_log_snapshot(sample, {}),
@@ -103,7 +103,7 @@ TEST_F(TextLogTest, has_a_unique_name) {
   EXPECT_THAT(one.path(), MatchesRegex(".*/text_log_test/profiles/tensor_profile_"
                                        "[0-9]{8}_[0-9]{6}\\.log"));
   EXPECT_NE(one.path(), two.path());
-  ASSERT_TRUE(one.write(made_sample()).ok());
+  ASSERT_TRUE(one.write(synthetic_sample()).ok());
   std::ifstream file(one.path());
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_THAT(text, StartsWith("# Plimsoll tensor profile, format 1. MB are "));
@@ -116,7 +116,7 @@ TEST_F(TextLogTest, reports_in_one_sentence_that_it_cannot_be_created) {
   const Status status = log.create(folder_, {});
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().message, HasSubstr("text_log_test/profiles: Not a directory"));
-  EXPECT_TRUE(log.write(made_sample()).ok());
+  EXPECT_TRUE(log.write(synthetic_sample()).ok());
 }
 
 TEST(TextLog, leaves_no_file_without_a_sample) {
@@ -128,7 +128,7 @@ TEST(TextLog, leaves_no_file_without_a_sample) {
   log.close();
   EXPECT_FALSE(std::filesystem::exists(path));
   ASSERT_TRUE(log.create(folder.path(), {}));
-  ASSERT_TRUE(log.write(made_sample()));
+  ASSERT_TRUE(log.write(synthetic_sample()));
   log.close();
   EXPECT_TRUE(std::filesystem::exists(log.path()));
 }

@@ -101,7 +101,8 @@ Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Grou
   add_largest(sums, keep, is_kept);
   for (const std::int64_t point : important) {
     std::ranges::fill(sums, 0);
-    for (const std::uint32_t row : model::live_set(device, model::held(device), point)) {
+    for (const std::uint32_t row :
+         model::live_set(device, model::default_liveness(device), point)) {
       sums[groups.of[row]] += trace.lifetime_bytes(device, row);
     }
     add_largest(sums, keep, is_kept);

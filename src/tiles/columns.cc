@@ -13,7 +13,7 @@ class Walk {
  public:
   Walk(const model::DeviceTrace& device, const Baseline& baseline)
       : events_(device.events),
-        counts_allocated_(model::held(device) == model::Liveness::kAllocated),
+        counts_allocated_(model::default_liveness(device) == model::Liveness::kAllocated),
         live_(static_cast<std::uint64_t>(baseline.live_bytes)),
         reserved_(static_cast<std::uint64_t>(baseline.reserved_bytes)) {}
 

@@ -57,7 +57,7 @@ void visit_visible(const model::DeviceTrace& device, std::span<const std::int64_
   PLIMSOLL_DCHECK(std::ranges::is_sorted(points));
   if (points.empty()) return;
   const PointRanks ranks(points, device.events.size());
-  const model::Liveness liveness = model::held(device);
+  const model::Liveness liveness = model::default_liveness(device);
   const model::Lifetimes& lifetimes = device.lifetimes;
   for (const std::uint32_t row : model::live_set(device, liveness, points.front())) {
     visit(row, 0u, ranks.of(model::death(lifetimes, row, liveness)));

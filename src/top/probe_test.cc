@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "live/live_status.h"
-#include "tests/support/made_machine.h"
+#include "tests/support/fake_machine.h"
 #include "tests/support/threads.h"
 #include "tests/support/wait_until.h"
 
@@ -67,7 +67,7 @@ class TopProbeTest : public testing::Test {
     return std::move(started).value();
   }
 
-  tests::MadeMachine machine_;
+  tests::FakeMachine machine_;
 };
 
 TEST_F(TopProbeTest, the_host_and_its_largest_processes_are_reported) {

@@ -23,8 +23,8 @@ std::vector<std::string> words_of(const std::string& command) {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-using Words = std::vector<std::string>;
-using Position = Words::iterator;
+using CommandLine = std::vector<std::string>;
+using Position = CommandLine::iterator;
 
 // Skips the options of plimsoll run, up to the script or -m.
 Position behind_options_of_run(Position at, Position end) {
@@ -41,7 +41,7 @@ Position behind_options_of_run(Position at, Position end) {
 // Removes the options of Python, except -m and -c. These are separated from the letters before them
 // and from the value after them: "-bmpytest" becomes "-m" "pytest". Returns the position of the
 // first remaining word after the interpreter.
-Position remove_python_options(Words& words) {
+Position remove_python_options(CommandLine& words) {
   std::size_t at = 1;
   while (at < words.size() && words[at].size() > 1 && words[at][0] == '-') {
     const std::string word = words[at];
@@ -64,7 +64,7 @@ Position remove_python_options(Words& words) {
 
 // Reduces the command line of a Python program to the script and its arguments, or, with -m or -c,
 // to the interpreter, that option and what follows.
-void shorten_python(Words& words) {
+void shorten_python(CommandLine& words) {
   if (words.empty() || !file_name(words.front()).starts_with("python")) return;
   Position at = remove_python_options(words);
   const bool is_run =

@@ -9,7 +9,7 @@
 
 namespace plimsoll::tests {
 
-class MadeMachine {
+class FakeMachine {
  public:
   const std::string& root() const { return folder_.path(); }
 

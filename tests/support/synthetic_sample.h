@@ -62,7 +62,7 @@ inline DeviceBar made_bar() {
   return bar;
 }
 
-inline MemorySample made_sample() {
+inline MemorySample synthetic_sample() {
   MemorySample sample;
   sample.time_ns = 1'795'192'813'125'000'000;  // 2026-11-20T16:40:13.125Z
   sample.iteration = 100;

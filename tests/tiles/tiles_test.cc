@@ -233,12 +233,13 @@ TEST(TilesProperty, columns_are_the_maxima_of_the_reports_timeline) {
     const auto& totals = report.devices[on.d];
     const auto series = on.device.has_block_sizes ? report::Series::kAllocatedRounded
                                                   : report::Series::kRequestedActive;
-    const Baseline baseline{totals.held().baseline_bytes, totals.reserved.baseline_bytes};
+    const Baseline baseline{totals.live_totals().baseline_bytes, totals.reserved.baseline_bytes};
     for_each_axis(on, [&](const Axis& axis) {
       const auto whole = columns(on.device, axis, baseline, 0, axis.end(), 1);
-      ASSERT_EQ(std::max(whole[0].live_bytes, baseline.live_bytes), totals.held().peak_bytes);
-      if (totals.held().peak_event) {
-        ASSERT_EQ(whole[0].point, static_cast<std::int64_t>(*totals.held().peak_event));
+      ASSERT_EQ(std::max(whole[0].live_bytes, baseline.live_bytes),
+                totals.live_totals().peak_bytes);
+      if (totals.live_totals().peak_event) {
+        ASSERT_EQ(whole[0].point, static_cast<std::int64_t>(*totals.live_totals().peak_event));
       }
       for (const Column& column : columns(on.device, axis, baseline, 0, axis.end(), 11)) {
         if (column.first_event == column.end_event) continue;

@@ -487,11 +487,11 @@ TEST_F(CudaRecordingTest, WithoutGaugesTheRulesAloneGiveTheSizes) {
   for (const std::uint64_t bytes : {std::uint64_t{100}, 3 * kMiB, 17 * kMiB}) device.alloc(bytes);
   expect_equal(device);
   EXPECT_EQ(counts().proofs, 0U);
-  recording.tracker(0)->report_unproved();
+  recording.tracker(0)->report_unverified();
   EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SIZES_UNVERIFIED], 3U);
   device.has_gauges = true;
   device.alloc(1000);
-  recording.tracker(0)->report_unproved();
+  recording.tracker(0)->report_unverified();
   EXPECT_EQ(reported().notices[PLIMSOLL_NOTICE_SIZES_UNVERIFIED], 0U);
 }
 

@@ -29,8 +29,8 @@ using report::PointInTime;
 using Table = std::vector<GroupRow>;
 
 // Adds the program's activity at that event.
-void add_doing(const Trace& trace, const model::DeviceTrace& device, std::uint32_t event,
-               PointInTime& row) {
+void add_activity(const Trace& trace, const model::DeviceTrace& device, std::uint32_t event,
+                  PointInTime& row) {
   const auto ends = model::step_ends(trace, device);
   const std::size_t step = model::step_of(ends, event);
   if (step < ends.size()) row.step = ends[step].step;
@@ -64,7 +64,7 @@ PointInTime point_row(const PassContext& context, std::size_t d, const EventPoin
     row.event = static_cast<std::uint64_t>(point.event);
     const std::int64_t time_ns = device.events.time_ns[*row.event];
     if (time_ns != model::kNoTime) row.time_ns = time_ns;
-    add_doing(context.trace, device, static_cast<std::uint32_t>(*row.event), row);
+    add_activity(context.trace, device, static_cast<std::uint32_t>(*row.event), row);
   }
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;

@@ -30,7 +30,7 @@ EventPoint peak_of(const DeviceTrace& device, const report::DeviceReport& totals
   if (totals.has_unknown_peak() && device.has_final_state) {
     return EventPoint{"end", last_event(device), true};
   }
-  const auto& event = totals.held().peak_event;
+  const auto& event = totals.live_totals().peak_event;
   return EventPoint{"peak", event ? static_cast<std::int64_t>(*event) : kBeforeFirst};
 }
 

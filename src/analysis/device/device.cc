@@ -54,8 +54,8 @@ class AllocatorFigures {
   std::uint32_t next_ = 0;
 };
 
-report::BarReport report_of(const DeviceBar& bar, const DeviceReading& reading) {
-  report::BarReport out;
+report::DeviceBarReport report_of(const DeviceBar& bar, const DeviceReading& reading) {
+  report::DeviceBarReport out;
   out.time_ns = reading.time_ns;
   out.event = reading.events_before;
   out.used_bytes = bar.used_bytes;
@@ -80,12 +80,12 @@ std::int64_t last_oom(const DeviceTrace& device) {
   return model::kNoTime;
 }
 
-std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& device,
-                                       const report::DeviceReport& totals) {
+std::vector<report::DeviceBarReport> bars_of(const Trace& trace, const DeviceTrace& device,
+                                             const report::DeviceReport& totals) {
   AllocatorFigures held(device, totals);
   const std::int64_t oom_ns = last_oom(device);
-  std::optional<report::BarReport> fullest;
-  std::optional<report::BarReport> at_oom;
+  std::optional<report::DeviceBarReport> fullest;
+  std::optional<report::DeviceBarReport> at_oom;
   std::int64_t nearest_ns = kSimultaneousNs;
   std::uint64_t readings = 0;
   for (const DeviceReading& reading : trace.readings) {
@@ -98,8 +98,8 @@ std::vector<report::BarReport> bars_of(const Trace& trace, const DeviceTrace& de
     nearest_ns = distance(reading.time_ns, oom_ns);
     at_oom = report_of(*bar, reading);
   }
-  std::vector<report::BarReport> bars;
-  const auto add = [&](std::optional<report::BarReport>& bar, const char* point) {
+  std::vector<report::DeviceBarReport> bars;
+  const auto add = [&](std::optional<report::DeviceBarReport>& bar, const char* point) {
     if (!bar) return;
     bar->point = point;
     bar->readings = readings;

@@ -26,7 +26,7 @@ void read(TraceMaker& maker, std::uint64_t free_bytes, std::int64_t time_ns,
   maker.builder().add_reading(std::move(reading));
 }
 
-std::vector<report::BarReport> bars(TraceMaker& maker) {
+std::vector<report::DeviceBarReport> bars(TraceMaker& maker) {
   const auto report =
       tests::run_passes(maker.finish(), tests::passes(make(), tests::timeline_pass()));
   for (const report::DeviceReport& device : report.devices) {
@@ -35,7 +35,7 @@ std::vector<report::BarReport> bars(TraceMaker& maker) {
   return {};
 }
 
-std::string text(const report::BarReport& bar) {
+std::string text(const report::DeviceBarReport& bar) {
   std::string text = bar.point + " " + std::to_string(bar.used_bytes) + ":";
   for (const report::BarPart& part : bar.parts) {
     text += " " + part.kind + " " + std::to_string(part.bytes);

@@ -36,11 +36,12 @@ class SteadySteps {
     next_end_ = warm_up;
     const model::Lifetimes& lifetimes = device.lifetimes;
     for (std::size_t row = 0; row < lifetimes.baseline_count; ++row) {
-      if (death(lifetimes, row, model::held(device)) == model::kBeforeRecording) continue;
+      if (death(lifetimes, row, model::default_liveness(device)) == model::kBeforeRecording)
+        continue;
       total_ += trace.lifetime_bytes(device, row);
     }
     replay(
-        device, model::held(device),
+        device, model::default_liveness(device),
         [&](std::uint32_t row, std::uint32_t event) {
           pass_ends(event);
           total_ += trace.lifetime_bytes(device, row);
@@ -80,7 +81,7 @@ std::vector<Point> find_digest_points(const model::Trace& trace, const model::De
   std::vector<Point> points;
   const bool has_peak = !(totals.has_unknown_peak() && device.has_final_state);
   if (has_peak) {
-    const auto& event = totals.held().peak_event;
+    const auto& event = totals.live_totals().peak_event;
     points.push_back({"peak", event ? static_cast<std::int64_t>(*event) : model::kBeforeFirst});
   }
   if (device.events.size() == 0) return points;

@@ -126,12 +126,12 @@ bool is_reserved_judged(const DeviceFacts& device) {
       device.report.oom_details,
       [](const report::OomDetails& oom) { return oom.cause == "fragmentation"; });
   return !is_in_oom && device.report.reserved.baseline_bytes >= 0 &&
-         device.report.held().baseline_bytes >= 0;
+         device.report.live_totals().baseline_bytes >= 0;
 }
 
 std::uint64_t excess_bytes(const report::DeviceReport& device) {
   const std::int64_t reserved = device.reserved.peak_bytes;
-  const std::int64_t live = device.held().peak_bytes;
+  const std::int64_t live = device.live_totals().peak_bytes;
   if (reserved <= live) return 0;
   return static_cast<std::uint64_t>(reserved) - static_cast<std::uint64_t>(live);
 }
@@ -151,8 +151,8 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
   const bool is_roomy = total > 0 && !is_at_least(reserved, kShareOfDevice, total);
   finding.severity = is_roomy ? report::FindingSeverity::kInfo : report::FindingSeverity::kWarning;
   finding.title = bytes_text(reserved) + " reserved on " + device.name + ", at most " +
-                  bytes_text(device.report.held().peak_bytes) + " used: " + bytes_text(cached) +
-                  " are cached blocks " +
+                  bytes_text(device.report.live_totals().peak_bytes) +
+                  " used: " + bytes_text(cached) + " are cached blocks " +
                   (is_by_shape ? "of earlier shapes" : "that no later request fits");
   finding.evidence.push_back(
       "Reserved memory reached its peak when " + peak.line + " requested " +

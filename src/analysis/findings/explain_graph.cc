@@ -53,7 +53,7 @@ struct Turn {
 using Turns = std::vector<Turn>;
 
 // The allocations of a root module over the whole recording.
-struct Made {
+struct RootAllocations {
   std::vector<std::uint32_t> births;             // up to the peak, ascending
   std::vector<std::uint32_t> freed_by_backward;  // births of those that a backward frees, ascending
   std::size_t trained = 0;                       // intervals between backwards that contain its
@@ -92,7 +92,7 @@ std::size_t count_between(const std::vector<std::uint32_t>& births, std::uint32_
 using Parts = std::span<const std::uint32_t>;
 
 // Whether a forward that keeps `count` of the allocations in `window` keeps a graph.
-bool is_graph(const Made& made, std::size_t count, std::size_t window) {
+bool is_graph(const RootAllocations& made, std::size_t count, std::size_t window) {
   const std::size_t in_training = made.freed_by_backward.size();
   const bool is_most = is_at_least(count, kGraphKeptShare, window);
   const bool is_as_in_training = is_at_least(count * made.trained, kShareOfTraining, in_training);
@@ -101,7 +101,7 @@ bool is_graph(const Made& made, std::size_t count, std::size_t window) {
 }
 
 // Whether each call keeps at least as many tensors as a training forward of the module does.
-bool keeps_as_in_training(const Peak& peak, const Made& made, Parts parts) {
+bool keeps_as_in_training(const Peak& peak, const RootAllocations& made, Parts parts) {
   std::unordered_map<std::uint64_t, std::size_t> kept;
   for (const std::uint32_t part : parts) ++kept[layer_operator(peak, peak.live()[part])];
   std::size_t used = 0;
@@ -124,8 +124,8 @@ std::uint64_t bytes_of(const Peak& peak, Parts parts) {
 // Whether the first operator after a forward is outside all modules and builds a graph. The
 // recorder attributes such an operator to forward only if it builds a graph, so the results of a
 // forward without a graph lead to none.
-bool is_followed_by_graph(const Peak& peak, const Made& made, const Turns& turns, Parts parts,
-                          std::size_t window) {
+bool is_followed_by_graph(const Peak& peak, const RootAllocations& made, const Turns& turns,
+                          Parts parts, std::size_t window) {
   const std::uint32_t last = peak.live()[parts.back()].born;
   const auto next = std::ranges::upper_bound(turns, last, {}, &Turn::born);
   if (next == turns.end() || !next->root.empty()) return false;
@@ -133,8 +133,8 @@ bool is_followed_by_graph(const Peak& peak, const Made& made, const Turns& turns
 }
 
 // Whether a forward keeps `parts` without any backward that uses them.
-bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made, const Turns& turns,
-                     Parts parts, std::size_t window) {
+bool is_unused_graph(const Peak& peak, const BackwardUse& use, const RootAllocations& made,
+                     const Turns& turns, Parts parts, std::size_t window) {
   const bool is_small = parts.size() < kGraphFewestKept;
   const bool is_as_in_training = is_small && keeps_as_in_training(peak, made, parts) &&
                                  is_followed_by_graph(peak, made, turns, parts, window);
@@ -161,7 +161,8 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const Made& made,
 }
 
 // The beginning of the window of births that contains the most `parts`.
-std::size_t fullest_window(const Peak& peak, const Made& made, Parts parts, std::size_t window) {
+std::size_t fullest_window(const Peak& peak, const RootAllocations& made, Parts parts,
+                           std::size_t window) {
   const auto born = [&](std::size_t part) { return peak.live()[parts[part]].born; };
   std::size_t first = 0, begin = 0, count = 0;
   for (std::size_t last = 0; last < parts.size(); ++last) {
@@ -174,8 +175,8 @@ std::size_t fullest_window(const Peak& peak, const Made& made, Parts parts, std:
 // Splits `parts`, which lie between the same two backwards, by forward, and returns the forwards
 // that no backward uses. A sampling loop runs many forwards between two backwards; the split is
 // aligned to the forward that keeps the most.
-std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use, const Made& made,
-                               const Turns& turns, Parts parts) {
+std::vector<Parts> kept_graphs(const Peak& peak, const BackwardUse& use,
+                               const RootAllocations& made, const Turns& turns, Parts parts) {
   const std::size_t window = std::min(made.in_one_forward(), made.births.size());
   if (window == 0) return {};
   const auto birth = [&](std::size_t part) {
@@ -262,7 +263,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
   const auto& trace = peak.trace();
   std::erase_if(unused, [](const auto& parts) { return parts.second.size() < kGraphFewestKept; });
   if (unused.empty()) return {};
-  std::map<std::string_view, Made> made_by;
+  std::map<std::string_view, RootAllocations> made_by;
   for (const auto& [root, parts] : unused) made_by[root];
   Turns turns;
   std::string_view last_root;  // the root of the forward that allocates last
@@ -275,7 +276,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
     if (!is_forward_activation(peak, allocation)) return;
     const auto found = made_by.find(root_of(layer_now));
     if (found == made_by.end()) return;
-    Made& made = found->second;
+    RootAllocations& made = found->second;
     const std::uint64_t call = layer_operator(peak, allocation);
     if (made.allocations++ == 0) made.first_call = call;
     ++made.calls[call];
@@ -298,7 +299,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
   }
   std::vector<Graphs> found;  // by root
   for (const auto& [root, parts] : unused) {
-    const Made& made = made_by[root];
+    const RootAllocations& made = made_by[root];
     std::vector<Parts> forwards;
     for (auto begin = parts.begin(); begin != parts.end();) {
       const std::size_t interval = use.interval(peak.live()[*begin]);

@@ -27,7 +27,8 @@ std::uint64_t most_in_training(const Peak& peak) {
   const auto& ends = peak.backward_ends();
   std::uint64_t live = 0, most = 0;
   for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
-    if (death(device.lifetimes, row, model::held(device)) == model::kBeforeRecording) continue;
+    if (death(device.lifetimes, row, model::default_liveness(device)) == model::kBeforeRecording)
+      continue;
     live += trace.lifetime_bytes(device, row);
   }
   std::size_t begun = 0, ended = 0;
@@ -36,7 +37,7 @@ std::uint64_t most_in_training(const Peak& peak) {
     while (ended < ends.size() && ends[ended] <= event) ++ended;
   };
   replay(
-      device, model::held(device),
+      device, model::default_liveness(device),
       [&](std::uint32_t row, std::uint32_t event) {
         advance(event);
         live += trace.lifetime_bytes(device, row);

@@ -12,32 +12,33 @@
 namespace plimsoll::analysis::findings {
 
 LiveByKind live_by_kind(const Facts& facts, const DeviceFacts& device, std::int64_t event) {
-  LiveByKind held;
+  LiveByKind live;
   const model::Trace& trace = facts.trace;
-  for (const std::uint32_t row : live_set(device.trace, model::held(device.trace), event)) {
+  for (const std::uint32_t row :
+       live_set(device.trace, model::default_liveness(device.trace), event)) {
     const std::uint64_t bytes = trace.lifetime_bytes(device.trace, row);
     const std::string_view category = trace.strings[trace.category(device.trace, row)];
-    held.all += bytes;
+    live.all += bytes;
     if (category == model::kActivation) {
-      held.activations += bytes;
+      live.activations += bytes;
     } else if (category == model::kActivationGradient) {
-      held.activation_gradients += bytes;
+      live.activation_gradients += bytes;
     } else if (category == model::kParameter || category == model::kBuffer) {
-      held.parameters += bytes;
+      live.parameters += bytes;
     } else if (category == model::kGradient) {
-      held.gradients += bytes;
+      live.gradients += bytes;
     } else if (category == model::kOptimizerState) {
-      held.optimizer_state += bytes;
+      live.optimizer_state += bytes;
     }
   }
-  return held;
+  return live;
 }
 
-std::string kinds_text(const LiveByKind& held) {
-  std::array kinds{std::pair{"parameters", held.parameters}, std::pair{"gradients", held.gradients},
-                   std::pair{"optimizer state", held.optimizer_state},
-                   std::pair{"activations", held.activations},
-                   std::pair{"gradients of activations", held.activation_gradients}};
+std::string kinds_text(const LiveByKind& live) {
+  std::array kinds{std::pair{"parameters", live.parameters}, std::pair{"gradients", live.gradients},
+                   std::pair{"optimizer state", live.optimizer_state},
+                   std::pair{"activations", live.activations},
+                   std::pair{"gradients of activations", live.activation_gradients}};
   std::ranges::stable_sort(kinds, std::ranges::greater{},
                            [](const auto& kind) { return kind.second; });
   std::string text;

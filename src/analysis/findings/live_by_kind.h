@@ -21,6 +21,6 @@ struct LiveByKind {
 LiveByKind live_by_kind(const Facts& facts, const DeviceFacts& device, std::int64_t event);
 
 // "activations 2.0 GiB, parameters 1.0 GiB": the non-empty kinds, largest first.
-std::string kinds_text(const LiveByKind& held);
+std::string kinds_text(const LiveByKind& live);
 
 }  // namespace plimsoll::analysis::findings

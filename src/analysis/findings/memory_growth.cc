@@ -185,11 +185,11 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
 std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
                               const report::GrowthRow& row) {
   const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
-  const std::optional<std::uint64_t> peak = device.report.held().peak_event;
+  const std::optional<std::uint64_t> peak = device.report.live_totals().peak_event;
   if (!peak) return grown;
   double saving = 0;
-  for (const std::uint32_t lifetime :
-       model::live_set(device.trace, model::held(device.trace), static_cast<std::int64_t>(*peak))) {
+  for (const std::uint32_t lifetime : model::live_set(
+           device.trace, model::default_liveness(device.trace), static_cast<std::int64_t>(*peak))) {
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
     const auto size = static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
     if (size > row.bytes_per_step && facts.lines.label(line) == row.line) {
@@ -213,7 +213,7 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
   }
   const report::GrowthRow& first = rows.front();
   const auto live =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().end_bytes, 0));
+      static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.live_totals().end_bytes, 0));
   const bool is_each = std::ranges::all_of(rows, is_every_step);
   finding.id = "memory_growth";
   finding.severity = !first.is_certain || first.is_of_calls ? report::FindingSeverity::kInfo

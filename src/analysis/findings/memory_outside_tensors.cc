@@ -37,7 +37,7 @@ Findings memory_outside_tensors(const Facts& facts) {
     const std::uint64_t start = *report.process_start_bytes;
     const std::uint64_t end = *report.process_end_bytes;
     const auto tensors =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(report.held().peak_bytes, 0));
+        static_cast<std::uint64_t>(std::max<std::int64_t>(report.live_totals().peak_bytes, 0));
     if (end <= start || end - start <= tensors) continue;
     const std::uint64_t outside = end - start - tensors;
     if (outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) continue;

@@ -42,12 +42,13 @@ struct Used {
 
 Used used_of(const Facts& facts, const DeviceFacts& device) {
   const model::Trace& trace = facts.trace;
-  const auto& peak = device.report.held();
+  const auto& peak = device.report.live_totals();
   Used used{&device, static_cast<std::uint64_t>(peak.peak_bytes), {}, {}};
   const auto event =
       peak.peak_event ? static_cast<std::int64_t>(*peak.peak_event) : model::kBeforeFirst;
   const auto& lifetimes = device.trace.lifetimes;
-  for (const std::uint32_t row : live_set(device.trace, model::held(device.trace), event)) {
+  for (const std::uint32_t row :
+       live_set(device.trace, model::default_liveness(device.trace), event)) {
     const model::StackId stack = lifetimes.alloc[row] != kNone || lifetimes.block[row] != kNone
                                      ? trace.stack(device.trace, row)
                                      : model::kNoStack;
@@ -64,7 +65,8 @@ Used used_of(const Facts& facts, const DeviceFacts& device) {
 }
 
 std::uint64_t peak_bytes(const DeviceFacts* device) {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(device->report.held().peak_bytes, 0));
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(device->report.live_totals().peak_bytes, 0));
 }
 
 // The devices in order of their peaks, largest first, without those that do no work. Empty if the
@@ -243,8 +245,8 @@ void add_idle(const std::vector<DeviceFacts>& devices, const std::vector<Used>& 
     const bool is_used = std::ranges::any_of(
         used, [&](const Used& each) { return each.device->name == device.name; });
     if (is_used) continue;
-    const auto bytes =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.held().peak_bytes, 0));
+    const auto bytes = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(device.report.live_totals().peak_bytes, 0));
     finding.evidence.push_back(device.name + " holds " + bytes_text(bytes) + " at most.");
   }
 }

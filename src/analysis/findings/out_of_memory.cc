@@ -174,20 +174,20 @@ void report_large_request(const DeviceFacts& device, const OomDetails& oom,
 }
 
 // The next step for the largest kind, if half of the live memory is of known kinds.
-std::string step_of_kind(const LiveByKind& held) {
-  const std::uint64_t model = held.parameters + held.gradients + held.optimizer_state;
-  const std::uint64_t activations = held.activations + held.activation_gradients;
-  if (!is_at_least(activations + model, kKnownShare, held.all)) return {};
+std::string step_of_kind(const LiveByKind& live) {
+  const std::uint64_t model = live.parameters + live.gradients + live.optimizer_state;
+  const std::uint64_t activations = live.activations + live.activation_gradients;
+  if (!is_at_least(activations + model, kKnownShare, live.all)) return {};
   if (activations >= model) {
     return "Activations are the largest part: use a smaller batch, or run the layers through "
            "torch.utils.checkpoint.checkpoint(…, use_reentrant=False).";
   }
-  if (held.optimizer_state >= held.parameters) {
+  if (live.optimizer_state >= live.parameters) {
     return "The optimizer's state is the largest part: keep it in 8 bits (AdamW8bit of "
            "bitsandbytes or torchao), or shard it with parameters and gradients over your devices "
            "(FSDP, ZeRO).";
   }
-  return held.gradients > 0
+  return live.gradients > 0
              ? "Parameters and their gradients are the largest part: shard them over your devices "
                "(FSDP), or train fewer of them (LoRA)."
              : "Parameters are the largest part: load them in bfloat16 or quantized, or spread the "
@@ -216,7 +216,7 @@ bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report:
   return true;
 }
 
-void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveByKind& held,
+void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveByKind& live,
                    report::Finding& finding) {
   const report::OomNeed& need = oom.need;
   if (need.basis == "optimizer_state") {
@@ -243,22 +243,22 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
         " parameters, gradients and state over your devices (FSDP, ZeRO), use an optimizer with "
         "less state (Adafactor, SGD), or train fewer parameters (LoRA).";
   }
-  if (finding.next_step.empty()) finding.next_step = step_of_kind(held);
+  if (finding.next_step.empty()) finding.next_step = step_of_kind(live);
   if (finding.next_step.empty())
     finding.next_step = "Begin with " + top_line(oom) + ", which uses most.";
 }
 
 void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                     report::Finding& finding) {
-  const LiveByKind held = live_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
-  const bool has_kinds = !step_of_kind(held).empty();
+  const LiveByKind live = live_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
+  const bool has_kinds = !step_of_kind(live).empty();
   if (has_kinds) {
-    finding.evidence.push_back("Live then were " + kinds_text(held) +
+    finding.evidence.push_back("Live then were " + kinds_text(live) +
                                (facts.trace.has_inferred_roles ? " (inferred)." : "."));
   }
   if (report_new_caller(device, oom, finding)) return;
   if (is_known(oom.need)) {
-    report_needed(device, oom, held, finding);
+    report_needed(device, oom, live, finding);
     const std::string more = facts.conf.expandable_segments ? "" : close_text(oom);
     if (!more.empty()) finding.next_step += " " + more;
     return;
@@ -271,7 +271,7 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
   }
   finding.next_step +=
       has_kinds
-          ? step_of_kind(held)
+          ? step_of_kind(live)
           : "Begin with " + top_line(oom) +
                 ", which uses most. Its purpose is unknown: a recording by plimsoll run shows it.";
 }
@@ -287,7 +287,7 @@ void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetail
 
 // Reports the driver's figures at the last failure: everything but tensors and cache, if that is
 // large. Returns false if the driver was not queried and nothing is known about other processes.
-bool report_who_else(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
+bool report_other_users(const DeviceFacts& device, const Burst& burst, report::Finding& finding) {
   const auto& bars = device.report.bars;
   if (bars.empty() || bars.back().point != "oom") return false;
   const bool is_last = burst.last == &device.report.oom_details.back();
@@ -328,7 +328,7 @@ void report_others(const OomDetails& oom, report::Finding& finding) {
 void report_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
                          report::Finding& finding) {
   const OomDetails& oom = *burst.last;
-  if (!is_cpu(device) && !report_who_else(device, burst, finding)) report_others(oom, finding);
+  if (!is_cpu(device) && !report_other_users(device, burst, finding)) report_others(oom, finding);
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was used by " + holders_text(oom.top_lines) + ".");
   }

@@ -90,7 +90,7 @@ bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
     if (category != model::kActivation) continue;
     const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row);
     made += size;
-    if (model::death(lifetimes, row, model::held(device.trace)) == kNone) live += size;
+    if (model::death(lifetimes, row, model::default_liveness(device.trace)) == kNone) live += size;
   }
   return made > 0 && is_at_least(live, kShareOfGraph, made);
 }
@@ -125,7 +125,8 @@ PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std:
   PeakAllocation allocation;
   allocation.lifetime = row;
   allocation.born = device.trace.lifetimes.alloc[row];
-  allocation.died = model::death(device.trace.lifetimes, row, model::held(device.trace));
+  allocation.died =
+      model::death(device.trace.lifetimes, row, model::default_liveness(device.trace));
   if (allocation.born != kNone) {
     allocation.stack = facts.trace.site(device.trace, allocation.born).stack;
   } else if (device.trace.lifetimes.block[row] != kNone) {
@@ -165,7 +166,7 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
-  const auto held = model::held(device.trace);
+  const auto held = model::default_liveness(device.trace);
   is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
                     is_in_used_forward(facts, device, point, begins_) ||
                     is_between_backward_and_step(facts, device, event_, begins_, steps_);
@@ -252,7 +253,8 @@ std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
   std::uint64_t live = 0;
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
     const std::uint64_t size = trace().lifetime_bytes(device_->trace, row);
-    const std::uint32_t died = model::death(lifetimes, row, model::held(device_->trace));
+    const std::uint32_t died =
+        model::death(lifetimes, row, model::default_liveness(device_->trace));
     if (died == model::kBeforeRecording) continue;
     if (row < lifetimes.baseline_count) {
       live += size;

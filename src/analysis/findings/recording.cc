@@ -142,7 +142,7 @@ Findings history_truncated(const Facts& facts) {
     finding.title = "The recording on " + device.name + " wrapped: only the last " +
                     base::format_count(events) + " events are left";
     finding.evidence.push_back(
-        bytes_text(device.report.held().baseline_bytes) +
+        bytes_text(device.report.live_totals().baseline_bytes) +
         " were live before the first event that is left. Totals are exact from there on; what "
         "happened before, and a higher peak if there was one, is lost.");
     if (device.report.frees_without_alloc > 0) {

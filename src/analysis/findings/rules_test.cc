@@ -99,7 +99,7 @@ TEST(OutOfMemory, reports_other_users_of_the_device_if_the_driver_was_queried) {
   for (const bool is_much : {true, false}) {
     FactsCase c;
     c.device().oom_details = {oom("too_big"), oom("one_large_request", "b.py:2 (g)")};
-    report::BarReport bar{.point = "oom", .total_bytes = 10 * kGib};
+    report::DeviceBarReport bar{.point = "oom", .total_bytes = 10 * kGib};
     const auto bytes = [](std::uint64_t gib) { return static_cast<std::int64_t>(gib * kGib); };
     bar.parts = {{"tensors", "tensors", bytes(6), 0, 0},
                  {"process", "process 77 serve", is_much ? bytes(2) : -bytes(1), 77, 1},
@@ -546,7 +546,7 @@ report::Finding churn_in_convolutions(std::uint64_t used_gib) {
                                     {"/home/u/net.py", 5, "Net.forward"}});
   for (int i = 0; i < 5; ++i) add_wave(c, 10, stack);
   if (used_gib > 0) {
-    report::BarReport& bar = c.device().bars.emplace_back();
+    report::DeviceBarReport& bar = c.device().bars.emplace_back();
     bar.used_bytes = used_gib * kGib;
     bar.total_bytes = 80 * kGib;
   }

@@ -18,31 +18,32 @@ constexpr std::uint64_t kFewestSegments = 50;
 // From this share on, a device counts as nearly full.
 constexpr double kNearlyFull = 0.9;
 
-enum class Room : std::uint8_t { kUnknown, kFull, kFree };
+enum class Headroom : std::uint8_t { kUnknown, kFull, kFree };
 
-Room room_of(const report::DeviceReport& device) {
-  if (!device.ooms.empty()) return Room::kFull;
-  if (device.bars.empty()) return Room::kUnknown;
-  const report::BarReport& bar = device.bars.front();  // when it was fullest
-  return is_at_least(bar.used_bytes, kNearlyFull, bar.total_bytes) ? Room::kFull : Room::kFree;
+Headroom headroom_of(const report::DeviceReport& device) {
+  if (!device.ooms.empty()) return Headroom::kFull;
+  if (device.bars.empty()) return Headroom::kUnknown;
+  const report::DeviceBarReport& bar = device.bars.front();  // when it was fullest
+  return is_at_least(bar.used_bytes, kNearlyFull, bar.total_bytes) ? Headroom::kFull
+                                                                   : Headroom::kFree;
 }
 
-std::string advice(const Traffic& traffic, Room room, bool is_expandable) {
+std::string advice(const Traffic& traffic, Headroom room, bool is_expandable) {
   if (traffic.by_empty_cache) {
     return "Remove torch.cuda.empty_cache() there, or call it once between phases.";
   }
-  if (room == Room::kFree && traffic.by_convolution) {
+  if (room == Headroom::kFree && traffic.by_convolution) {
     return "torch.backends.cudnn.benchmark frees and requests segments while it tries algorithms "
            "for each new shape. If shapes keep changing, set it to False, or pad the "
            "inputs to a few shapes. If this ends after the first steps, nothing is wrong.";
   }
-  if (room == Room::kFree) {
+  if (room == Headroom::kFree) {
     return "Find what returns the memory there: torch.cuda.empty_cache() in a library, "
            "garbage_collection_threshold in PYTORCH_CUDA_ALLOC_CONF, or a limit of the process "
            "(torch.cuda.set_per_process_memory_fraction) that is nearly reached.";
   }
-  return std::string(room == Room::kFull ? "The device is nearly full, and"
-                                         : "If the device is nearly full,") +
+  return std::string(room == Headroom::kFull ? "The device is nearly full, and"
+                                             : "If the device is nearly full,") +
          " the allocator empties its cache before it tries again. Lower the peak" +
          (is_expandable ? "." : ", or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.");
 }
@@ -65,14 +66,14 @@ Findings segment_churn(const Facts& facts) {
                                (traffic.by_empty_cache ? ", by torch.cuda.empty_cache()." : "."));
     finding.evidence.push_back(
         "Each cudaMalloc and cudaFree stops the device; cached memory would have been reused.");
-    const Room room = room_of(device.report);
-    if (room == Room::kFree) {
-      const report::BarReport& bar = device.report.bars.front();
+    const Headroom room = headroom_of(device.report);
+    if (room == Headroom::kFree) {
+      const report::DeviceBarReport& bar = device.report.bars.front();
       finding.evidence.push_back("The device has room: at most " + bytes_text(bar.used_bytes) +
                                  " of " + bytes_text(bar.total_bytes) + " were used.");
     }
     // Trying algorithms costs time at each new shape, but the user may have chosen that.
-    if (room == Room::kFree && traffic.by_convolution && !traffic.by_empty_cache) {
+    if (room == Headroom::kFree && traffic.by_convolution && !traffic.by_empty_cache) {
       finding.severity = report::FindingSeverity::kInfo;
       finding.evidence.emplace_back("Most of it happens inside convolutions.");
     }

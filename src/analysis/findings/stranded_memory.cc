@@ -74,7 +74,7 @@ Findings stranded_memory(const Facts& facts) {
     finding.evidence.push_back(
         peak.line + " requested " + bytes_text(peak.requested_bytes) + " (event " +
         base::format_count(*peak.event) + ") and got new memory from the driver. At most " +
-        bytes_text(device.report.held().peak_bytes) + " were ever live simultaneously.");
+        bytes_text(device.report.live_totals().peak_bytes) + " were ever live simultaneously.");
     for (auto& sentence : pinning_sentences(peak.pinning_lines)) {
       finding.evidence.push_back(std::move(sentence));
     }

@@ -87,7 +87,7 @@ Findings what_fills_the_peak(const Facts& facts) {
   std::vector<const DeviceFacts*> by_peak;
   for (const DeviceFacts& device : devices) by_peak.push_back(&device);
   std::ranges::stable_sort(by_peak, std::ranges::greater{}, [](const DeviceFacts* device) {
-    return device->report.held().peak_bytes;
+    return device->report.live_totals().peak_bytes;
   });
   std::set<std::pair<model::DeviceType, std::string>> known;  // explanations already given for
                                                               // devices of a type that use more

@@ -39,10 +39,10 @@ std::vector<Survivor> all_survivors(const model::Trace& trace, const model::Devi
 }
 
 // The state and the gradient that an old parameter gets late. For each name, only the first counts.
-class LateBelongings {
+class LateStateOrGradient {
  public:
-  LateBelongings(const model::Trace& trace, const model::DeviceTrace& device,
-                 const std::vector<Survivor>& survivor, std::size_t steps)
+  LateStateOrGradient(const model::Trace& trace, const model::DeviceTrace& device,
+                      const std::vector<Survivor>& survivor, std::size_t steps)
       : trace_(trace), device_(device), steps_(steps) {
     const std::size_t warm_up = base::ages_of(steps).warm_up;
     for (const Survivor& each : survivor) {
@@ -194,7 +194,7 @@ std::vector<Survivor> survivors_at_ends(const model::Trace& trace, const model::
   join_entries(trace, device, lines, survivor);
   count_appended(trace, device, lines, survivor);
   mark_model(trace, device, survivor, ends);
-  LateBelongings is_late(trace, device, survivor, ends.size());
+  LateStateOrGradient is_late(trace, device, survivor, ends.size());
   std::erase_if(survivor, is_late);
   return survivor;
 }

@@ -64,10 +64,10 @@ class DeviceLayers {
     const auto& lifetimes = device_.lifetimes;
     for (std::size_t row = 0; row < lifetimes.size(); ++row) {
       LayerBytes& own = rows_[of_lifetime_[row].index()].own;
-      if (is_live(lifetimes, row, model::held(device_), points.now)) add(row, own);
+      if (is_live(lifetimes, row, model::default_liveness(device_), points.now)) add(row, own);
       if (!points.saved) continue;
       if (has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward) &&
-          is_live(lifetimes, row, model::held(device_), *points.saved)) {
+          is_live(lifetimes, row, model::default_liveness(device_), *points.saved)) {
         own.saved_bytes += trace_.lifetime_bytes(device_, row);
       }
     }
@@ -137,7 +137,7 @@ class DeviceLayers {
       rows_[id].inclusive.peak_bytes = now[id].inclusive;
     }
     replay(
-        device_, model::held(device_),
+        device_, model::default_liveness(device_),
         [&](std::uint32_t row, std::uint32_t event) {
           change(row, now, trace_.lifetime_bytes(device_, row));
           raise_peaks(of_lifetime_[row], now, event);

@@ -53,7 +53,7 @@ History::History(const model::Trace& trace, const model::DeviceTrace& device)
     if (has(lifetimes.flags[row], model::LifetimeFlags::kAdopted)) continue;
     const std::string_view category = trace.strings[trace.category(device, row)];
     if (category == model::kWorkspace) continue;
-    const std::uint32_t died = model::death(lifetimes, row, model::held(device));
+    const std::uint32_t died = model::death(lifetimes, row, model::default_liveness(device));
     const model::Site& site = trace.birth(device, row);
     made_.push_back(Made{static_cast<std::uint32_t>(row), lifetimes.alloc[row],
                          died == model::kNone ? kNever : died, trace.lifetime_bytes(device, row),

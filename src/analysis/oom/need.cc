@@ -22,7 +22,8 @@ std::vector<Part> live_at(const History& history, const Step& failed) {
   const model::Trace& trace = history.trace();
   const model::DeviceTrace& device = history.device();
   std::vector<Part> parts;
-  for (const std::uint32_t row : model::live_set(device, model::held(device), failed.end)) {
+  for (const std::uint32_t row :
+       model::live_set(device, model::default_liveness(device), failed.end)) {
     const std::uint32_t born = device.lifetimes.alloc[row];
     const bool is_of_step = born != model::kNone && born >= failed.begin;
     const model::Site& site = trace.birth(device, row);
@@ -49,7 +50,7 @@ std::uint64_t peak_so_far(const History& history, const Step& failed, std::uint6
     changes[made[at].born - failed.begin] += static_cast<std::int64_t>(made[at].bytes);
   }
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint32_t died = model::death(lifetimes, row, model::held(device));
+    const std::uint32_t died = model::death(lifetimes, row, model::default_liveness(device));
     if (died < failed.begin || died > failed.end) continue;
     changes[died - failed.begin] -=
         static_cast<std::int64_t>(history.trace().lifetime_bytes(device, row));
@@ -160,7 +161,8 @@ class Replay {
     const std::uint32_t from = history_.made()[alignment_.anchor].born;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> deaths;
     for (std::uint32_t row = 0; row < device.lifetimes.size(); ++row) {
-      const std::uint32_t died = model::death(device.lifetimes, row, model::held(device));
+      const std::uint32_t died =
+          model::death(device.lifetimes, row, model::default_liveness(device));
       if (died != model::kNone && died > from && died < alignment_.step.end) {
         deaths.emplace_back(died, row);
       }

@@ -82,7 +82,8 @@ std::vector<report::GroupRow> sum_by_line(const Trace& trace, const DeviceTrace&
                                           const model::UserLines& lines) {
   std::vector<report::GroupRow> rows;
   for (const std::uint32_t lifetime : live) {
-    if (!model::is_live(device.lifetimes, lifetime, model::held(device), event)) continue;
+    if (!model::is_live(device.lifetimes, lifetime, model::default_liveness(device), event))
+      continue;
     const std::uint32_t line = lines.line(trace.stack(device, lifetime)).value;
     if (line >= rows.size()) rows.resize(line + 1);
     const std::uint64_t size = trace.lifetime_bytes(device, lifetime);

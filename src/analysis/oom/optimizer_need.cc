@@ -61,7 +61,8 @@ Need need_of_optimizer(const History& history, const Failure& failure, std::uint
   if (creates_state(trace, requesting)) lines.insert(requesting);
   std::uint64_t gradients = 0, state = 0, scratch = 0;
   bool has_scalars = false;
-  for (const std::uint32_t row : model::live_set(device, model::held(device), failure.event)) {
+  for (const std::uint32_t row :
+       model::live_set(device, model::default_liveness(device), failure.event)) {
     const std::uint64_t bytes = trace.lifetime_bytes(device, row);
     const std::string_view category = trace.strings[trace.category(device, row)];
     need.bytes += bytes;

@@ -33,10 +33,10 @@ std::optional<std::size_t> of_peak(const model::Trace& trace, const model::Devic
   const auto after = static_cast<std::size_t>(next - begins.begin());
   std::uint64_t of_before = 0, of_after = 0;
   for (const std::uint32_t row :
-       live_set(device, model::held(device), static_cast<std::int64_t>(*peak))) {
+       live_set(device, model::default_liveness(device), static_cast<std::int64_t>(*peak))) {
     if (!is_saved(device, row)) continue;
     const auto is_live_at = [&](std::size_t backward) {
-      return is_live(device.lifetimes, row, model::held(device),
+      return is_live(device.lifetimes, row, model::default_liveness(device),
                      std::int64_t{begins[backward]} - 1);
     };
     const std::uint64_t size = trace.lifetime_bytes(device, row);
@@ -90,7 +90,7 @@ class DeviceSaved {
     const std::size_t step = model::step_of(ends, begin > 0 ? begin - 1 : 0);
     if (step < ends.size()) row.step = ends[step].step;
     const auto point = std::int64_t{begin} - 1;
-    for (const std::uint32_t live : live_set(device_, model::held(device_), point)) {
+    for (const std::uint32_t live : live_set(device_, model::default_liveness(device_), point)) {
       const std::uint64_t size = trace_.lifetime_bytes(device_, live);
       row.live_bytes += size;
       if (!is_saved(device_, live)) continue;
@@ -156,7 +156,8 @@ class SavedPass final : public Pass {
       const model::DeviceTrace& device = context.trace.devices[i];
       if (context.options.device && device.device != *context.options.device) continue;
       std::optional<std::uint64_t> peak;
-      if (i < context.report.devices.size()) peak = context.report.devices[i].held().peak_event;
+      if (i < context.report.devices.size())
+        peak = context.report.devices[i].live_totals().peak_event;
       DeviceSaved(context, device, peak).append_to(context.report.tables);
     }
     return {};

@@ -110,7 +110,7 @@ class DeviceSteps {
         end(row);
       }
     };
-    const model::Liveness liveness = model::held(device_);
+    const model::Liveness liveness = model::default_liveness(device_);
     for (std::size_t row = 0; row < device_.lifetimes.baseline_count; ++row) {
       const bool is_over =
           model::death(device_.lifetimes, row, liveness) == model::kBeforeRecording;

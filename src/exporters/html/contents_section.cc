@@ -6,9 +6,9 @@
 #include "base/units.h"
 #include "charts/layers.h"
 #include "exporters/html/sections.h"
+#include "exporters/labels.h"
 #include "exporters/layer_tree.h"
 #include "exporters/point_text.h"
-#include "exporters/words.h"
 #include "page/escape.h"
 #include "report/rest_row.h"
 

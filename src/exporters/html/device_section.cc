@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "exporters/device_facts.h"
 #include "exporters/html/sections.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "page/escape.h"
 
 namespace plimsoll::exporters::html {
@@ -43,7 +43,7 @@ Paint paint_of_part(const report::BarPart& part) {
 }
 
 // The users of the whole device, as one bar.
-void write_bar(Markup& html, const report::BarReport& bar_report) {
+void write_bar(Markup& html, const report::DeviceBarReport& bar_report) {
   const auto total = static_cast<double>(std::max(bar_report.total_bytes, bar_report.used_bytes));
   if (total <= 0) return;
   std::string svg =
@@ -195,7 +195,7 @@ void write_totals(Markup& html, const DeviceView& view) {
     html.close().close();
   }
   if (!view.report.bars.empty()) {
-    const report::BarReport& bar_report = view.report.bars.back();
+    const report::DeviceBarReport& bar_report = view.report.bars.back();
     html.open("div", {{"class", "panel"}});
     html.open("div", {{"class", "head"}}).element("h3", {}, "The whole device");
     html.element("span", {{"class", "sub"}},

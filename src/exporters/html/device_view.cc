@@ -24,7 +24,7 @@ std::int64_t point_of(const DeviceView& view) {
 }
 
 std::vector<std::uint32_t> live_at_point(const DeviceView& view) {
-  return model::live_set(view.device, model::held(view.device), point_of(view));
+  return model::live_set(view.device, model::default_liveness(view.device), point_of(view));
 }
 
 // The events of the last kMostFailures failures.
@@ -51,7 +51,7 @@ std::vector<std::int64_t> important_points(const DeviceView& view) {
 
 // The state right after an event, which need not be the peak of its column. `axis` is the chart's.
 ViewPoint point_at(const DeviceView& view, const tiles::Axis& axis, std::int64_t event) {
-  const tiles::Baseline baseline = {view.report.held().baseline_bytes,
+  const tiles::Baseline baseline = {view.report.live_totals().baseline_bytes,
                                     view.report.reserved.baseline_bytes};
   if (event < 0) return {event, 0, baseline.live_bytes, baseline.reserved_bytes};
   const tiles::Axis events(view.input.trace, view.device, tiles::AxisKind::kEvent);

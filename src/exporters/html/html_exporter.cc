@@ -9,9 +9,9 @@
 #include "exporters/html/assets.h"
 #include "exporters/html/encoding.h"
 #include "exporters/html/rank_section.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
 #include "exporters/verdict.h"
-#include "exporters/words.h"
 #include "page/paint.h"
 #include "page/svg.h"
 #include "plimsoll/version.h"
@@ -54,16 +54,17 @@ Devices devices_of(const ExportInput& input) {
       order.push_back(at);
     }
   }
-  std::ranges::stable_sort(order, std::greater{},
-                           [&](std::size_t at) { return report.devices[at].held().peak_bytes; });
+  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t at) {
+    return report.devices[at].live_totals().peak_bytes;
+  });
   for (const std::size_t at : order) {
     if (devices.views.size() < kMostDevices) {
       devices.views.push_back(make_view(input, at, devices.views.size()));
     } else {
       const report::DeviceReport& device = report.devices[at];
       devices.others.push_back(device_name(device) + ": peak " +
-                               base::bytes_text(device.held().peak_bytes) + ", end " +
-                               base::bytes_text(device.held().end_bytes) + ".");
+                               base::bytes_text(device.live_totals().peak_bytes) + ", end " +
+                               base::bytes_text(device.live_totals().end_bytes) + ".");
     }
   }
   if (!empty_ones.empty()) {

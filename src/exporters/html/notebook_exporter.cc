@@ -8,9 +8,9 @@
 #include "charts/timeline.h"
 #include "exporters/html/encoding.h"
 #include "exporters/html/sections.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
 #include "exporters/verdict.h"
-#include "exporters/words.h"
 #include "page/svg.h"
 
 namespace plimsoll::exporters::html {
@@ -24,7 +24,7 @@ constexpr std::size_t kFewestColumns = 20;
 
 void write_findings(Markup& html, const report::Report& report, std::string_view device) {
   if (report.findings.empty()) {
-    html.element("p", {}, calm_text(report, device));
+    html.element("p", {}, no_findings_text(report, device));
     return;
   }
   for (std::size_t at = 0; at < std::min(report.findings.size(), kMostFindings); ++at) {

@@ -5,8 +5,8 @@
 #include "base/units.h"
 #include "charts/timeline.h"
 #include "exporters/html/sections.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
-#include "exporters/words.h"
 #include "page/escape.h"
 
 namespace plimsoll::exporters::html {

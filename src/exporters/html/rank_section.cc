@@ -6,8 +6,8 @@
 #include "base/units.h"
 #include "charts/ranks.h"
 #include "exporters/html/sections.h"
+#include "exporters/labels.h"
 #include "exporters/verdict.h"
-#include "exporters/words.h"
 
 namespace plimsoll::exporters::html {
 namespace {
@@ -43,7 +43,7 @@ std::vector<RankLine> lines_of(const comparison::RankComparison* comparison,
 }
 
 void write_rank_row(Markup& html, const RankLine& line) {
-  const std::int64_t peak = line.device == nullptr ? 0 : line.device->held().peak_bytes;
+  const std::int64_t peak = line.device == nullptr ? 0 : line.device->live_totals().peak_bytes;
   html.open("tr", {{"data-key", line.name}, {"data-bytes", std::to_string(peak)}});
   html.open("th", {{"scope", "row"}, {"class", "key"}}).text(line.name).close();
   const auto number = [&](std::int64_t bytes, const char* sign) {
@@ -64,7 +64,7 @@ void write_rank_row(Markup& html, const RankLine& line) {
   } else {
     html.element("td", {}, "");
   }
-  number(line.device == nullptr ? 0 : line.device->held().end_bytes, "");
+  number(line.device == nullptr ? 0 : line.device->live_totals().end_bytes, "");
   const bool failed = line.device != nullptr && !line.device->oom_details.empty();
   html.element("td", {},
                (line.device == nullptr ? "" : device_name(*line.device)) +
@@ -79,7 +79,8 @@ void write_findings_of(Markup& html, const RankLine& line) {
   html.open("details");
   html.element(
       "summary", {},
-      line.name + ": " + (findings.empty() ? calm_text(*line.report, "") : findings.front().title));
+      line.name + ": " +
+          (findings.empty() ? no_findings_text(*line.report, "") : findings.front().title));
   html.open("ul", {{"class", "notes"}});
   for (const report::Finding& finding : findings) {
     html.element("li", {},

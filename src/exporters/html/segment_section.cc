@@ -4,7 +4,7 @@
 #include "base/units.h"
 #include "charts/segments.h"
 #include "exporters/html/sections.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "page/escape.h"
 
 namespace plimsoll::exporters::html {

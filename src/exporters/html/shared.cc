@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 #include "exporters/html/sections.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "page/escape.h"
 #include "page/svg.h"
 

@@ -4,8 +4,8 @@
 #include "base/units.h"
 #include "charts/steps.h"
 #include "exporters/html/sections.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
-#include "exporters/words.h"
 #include "page/escape.h"
 
 namespace plimsoll::exporters::html {

@@ -4,9 +4,9 @@
 #include "base/units.h"
 #include "exporters/device_facts.h"
 #include "exporters/html/sections.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
 #include "exporters/verdict.h"
-#include "exporters/words.h"
 
 namespace plimsoll::exporters::html {
 namespace {
@@ -46,7 +46,7 @@ std::string level(double share, const char* paint, bool is_light) {
 
 // The peak next to the expected peak of the next step, and the use of the whole device.
 void write_gauge(Markup& html, const DeviceView& view, const report::Finding* first) {
-  const report::SeriesTotals& held = view.report.held();
+  const report::SeriesTotals& held = view.report.live_totals();
   html.open("aside", {{"class", "gauge"}, {"aria-label", "Peak"}});
   const bool has_peak = view.report.events > 0;
   if (view.report.disagreement_bytes() > 0) {
@@ -79,7 +79,7 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
     html.element("p", {}, "saves up to " + bytes_text(first->saving_bytes));
   }
   if (!view.report.bars.empty() && view.report.bars.back().total_bytes > 0) {
-    const report::BarReport& bar = view.report.bars.back();
+    const report::DeviceBarReport& bar = view.report.bars.back();
     const double used = static_cast<double>(bar.used_bytes) / static_cast<double>(bar.total_bytes);
     html.open("div", {{"class", "bars"}}).raw(level(used, "muted", false));
     html.element("span", {}, base::format_percent(used)).close();
@@ -105,7 +105,7 @@ void write_verdict(Markup& html, const report::Report& report,
     html.element("h1", {{"data-finding", first->id}}, first->title);
     write_evidence(html, *first);
   } else {
-    const std::string calm = calm_text(report, device);
+    const std::string calm = no_findings_text(report, device);
     // The first sentence is the headline; the rest is the evidence.
     const std::size_t end = calm.find(". ");
     const bool is_known = view == nullptr || view->report.disagreement_bytes() == 0;

@@ -70,7 +70,7 @@ class Walk {
     const model::Lifetimes& lifetimes = device.lifetimes;
     died_.assign(device.events.size(), kNone);
     for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-      const std::uint32_t death = model::death(lifetimes, row, model::held(device));
+      const std::uint32_t death = model::death(lifetimes, row, model::default_liveness(device));
       if (death < died_.size()) died_[death] = row;
       const LayerId layer = layers.of(device, row);
       while (part_of.size() < layers.size()) {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/units.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
 #include "exporters/verdict.h"
-#include "exporters/words.h"
 #include "report/devices.h"
 #include "text/layout.h"
 
@@ -82,7 +82,7 @@ std::string holders_line(const report::Report& report, const report::DeviceRepor
 }
 
 std::string peak_line(const report::DeviceReport& device, const TextOptions& options) {
-  const report::SeriesTotals& held = device.held();
+  const report::SeriesTotals& held = device.live_totals();
   std::string text = device.disagreement_bytes() > 0 ? "peak unknown, events and segments disagree"
                                                      : "peak " + base::bytes_text(held.peak_bytes);
   if (held.peak_event) text += " at " + point_text(device, held.peak_event, held.peak_time_ns);
@@ -101,7 +101,7 @@ std::string reserved_line(const report::DeviceReport& device, std::size_t width)
     text = "reserved " + base::bytes_text(device.reserved.peak_bytes) + " at most";
   }
   if (!device.bars.empty()) {
-    const report::BarReport& bar = device.bars.front();  // when it was fullest
+    const report::DeviceBarReport& bar = device.bars.front();  // when it was fullest
     text += (text.empty() ? "" : "; ") + bytes_text(bar.used_bytes) + " of " +
             bytes_text(bar.total_bytes) + " used on the device, by all processes";
   }
@@ -116,7 +116,7 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
   }
   std::ranges::stable_sort(devices,
                            [](const report::DeviceReport* a, const report::DeviceReport* b) {
-                             return a->held().peak_bytes > b->held().peak_bytes;
+                             return a->live_totals().peak_bytes > b->live_totals().peak_bytes;
                            });
   Lines out;
   for (std::size_t i = 0; i < std::min(devices.size(), kMostDevices); ++i) {
@@ -188,7 +188,7 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
   Lines lines;
   if (report.findings.empty()) {
     for (const std::string& line :
-         first_lines(calm_text(report, fitted.device), 0, fitted.width, room)) {
+         first_lines(no_findings_text(report, fitted.device), 0, fitted.width, room)) {
       lines.push_back(text::styled(line, text::Style::kGood, fitted.color));
     }
   } else {

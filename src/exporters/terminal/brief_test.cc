@@ -76,7 +76,7 @@ TEST(BriefText, the_figures_that_nvidia_smi_shows_follow_the_peak) {
   report::Report report = small();
   report.devices[0].reserved.peak_bytes = 14 * kBriefGiB;
   EXPECT_THAT(to_brief_text(report, {}), HasSubstr("end 1.0 GiB\n  reserved 14.0 GiB at most\n"));
-  report::BarReport& bar = report.devices[0].bars.emplace_back();
+  report::DeviceBarReport& bar = report.devices[0].bars.emplace_back();
   bar.used_bytes = std::uint64_t{20} << 30;
   bar.total_bytes = std::uint64_t{80} << 30;
   EXPECT_THAT(to_brief_text(report, {}),

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exporters/device_facts.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "text/layout.h"
 #include "text/table.h"
 

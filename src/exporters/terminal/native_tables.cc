@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/units.h"
+#include "exporters/labels.h"
 #include "exporters/layer_tree.h"
 #include "exporters/point_text.h"
 #include "exporters/terminal/devices.h"
-#include "exporters/words.h"
 #include "text/layout.h"
 #include "text/table.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/categories.h"
 #include "base/units.h"
+#include "exporters/labels.h"
 #include "exporters/terminal/report.h"
-#include "exporters/words.h"
 #include "model/groupings.h"
 #include "model/steps.h"
 #include "text/block_chart.h"
@@ -247,12 +247,12 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
                            const report::DeviceReport& device, const OverTimeOptions& options) {
   const model::DeviceTrace* const recorded = trace_of(trace, device);
   if (recorded == nullptr || recorded->events.size() == 0) return {};
-  if (device.held().peak_bytes <= 0 || device.disagreement_bytes() > 0) return {};
+  if (device.live_totals().peak_bytes <= 0 || device.disagreement_bytes() > 0) return {};
 
   text::BlockChart chart;
   chart.rows = kRows;
   chart.row_value =
-      text::round_row_value(static_cast<std::uint64_t>(device.held().peak_bytes), kRows);
+      text::round_row_value(static_cast<std::uint64_t>(device.live_totals().peak_bytes), kRows);
   const std::vector<std::string> labels = row_labels(chart.row_value);
   std::size_t label_width = 0;
   for (const std::string& label : labels) label_width = std::max(label_width, label.size());
@@ -261,7 +261,7 @@ std::string over_time_text(const model::Trace& trace, const model::UserLines& li
 
   const tiles::Axis axis(trace, *recorded, tiles::Axis::best(trace, *recorded));
   const std::vector<tiles::Column> columns = tiles::columns(
-      *recorded, axis, {device.held().baseline_bytes, device.reserved.baseline_bytes}, 0,
+      *recorded, axis, {device.live_totals().baseline_bytes, device.reserved.baseline_bytes}, 0,
       axis.end(), count);
   chart.totals = totals_of(columns);
   std::vector<NamedBand> bands;

@@ -1,7 +1,7 @@
 #include "exporters/terminal/ranks.h"
 
 #include "base/units.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "text/layout.h"
 #include "text/table.h"
 
@@ -35,7 +35,7 @@ std::string ranks_table(const comparison::RankComparison& comparison,
   for (const comparison::RankRow& rank : comparison.ranks) {
     const std::string device = rank.device != nullptr ? device_name(*rank.device) : "-";
     const std::string end =
-        rank.device != nullptr ? base::bytes_text(rank.device->held().end_bytes) : "-";
+        rank.device != nullptr ? base::bytes_text(rank.device->live_totals().end_bytes) : "-";
     table.add_row({std::to_string(rank.number), base::bytes_text(rank.peak_bytes),
                    (rank.difference_bytes > 0 ? "+" : "") + base::bytes_text(rank.difference_bytes),
                    end, device + (rank.first_oom != nullptr ? ", out of memory" : ""),

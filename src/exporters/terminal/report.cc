@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "exporters/labels.h"
 #include "exporters/terminal/devices.h"
 #include "exporters/verdict.h"
-#include "exporters/words.h"
 #include "report/devices.h"
 #include "text/layout.h"
 
@@ -37,7 +37,7 @@ std::string finding_text(const report::Finding& finding, const TextOptions& opti
 
 std::string verdict_text(const report::Report& report, const TextOptions& options) {
   if (report.findings.empty()) {
-    return text::styled(text::wrap(calm_text(report, options.device), 0, options.width),
+    return text::styled(text::wrap(no_findings_text(report, options.device), 0, options.width),
                         text::Style::kGood, options.color) +
            "\n";
   }

@@ -90,7 +90,7 @@ TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_na
                         {0, "activations_dominate", "activations are 40.0%", 0.8},
                         {0, "stranded_memory", "1.0 GiB were stranded", 0.5},
                         {0, "memory_growth", "a line grows", 0.4}};
-  EXPECT_THAT(calm_text(report, ""),
+  EXPECT_THAT(no_findings_text(report, ""),
               testing::EndsWith(" Closest to a finding: activations are 40.0%; 1.0 GiB were "
                                 "stranded."));
 }
@@ -112,11 +112,11 @@ TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named)
   add("optimizer_state", 4 * kUnit);
   add("unknown", kUnit);
   add("parameter", kUnit);
-  EXPECT_THAT(calm_text(report, ""),
+  EXPECT_THAT(no_findings_text(report, ""),
               HasSubstr("(510.0 ms): activations 6.0 GiB, optimizer state 4.0 GiB, unknown 1.0 "
                         "GiB."));
   report.tables.points.front().name = "end";
-  EXPECT_THAT(calm_text(report, ""), HasSubstr("(510.0 ms)."));
+  EXPECT_THAT(no_findings_text(report, ""), HasSubstr("(510.0 ms)."));
 }
 
 TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {
@@ -153,7 +153,7 @@ TEST(TextReport, the_users_of_the_device_are_those_at_its_failure_if_any) {
   report::Report report = healthy();
   TextOptions wide;
   wide.width = 200;
-  report::BarReport bar{
+  report::DeviceBarReport bar{
       .point = "fullest", .readings = 45, .used_bytes = 3 << 20, .total_bytes = 4 << 20};
   bar.parts = {{"tensors", "tensors", 5 << 20, 0, 0},
                {"process", "process 7 e\x1bvil", 1 << 20, 7, 1},

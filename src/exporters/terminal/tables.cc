@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/units.h"
+#include "exporters/labels.h"
 #include "exporters/point_text.h"
 #include "exporters/stack_frames.h"
 #include "exporters/terminal/devices.h"
 #include "exporters/terminal/native_tables.h"
-#include "exporters/words.h"
 #include "report/rest_row.h"
 #include "text/layout.h"
 #include "text/table.h"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "exporters/torch_snapshot/pickle_strings.h"
 #include "exporters/torch_snapshot/pickle_writer.h"
-#include "exporters/torch_snapshot/words.h"
 #include "model/trace.h"
 
 namespace plimsoll::exporters::torch_snapshot {
