@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent
 
 # Why a test may be skipped under CI, where every other skip is a failure.
 ALLOWED_SKIPS = (
-    "no folder of samples beside the checkout",
+    "no folder of samples next to the checkout",
     "only root can give files away",
     "only root can read the log of the kernel",
     "has a GPU",
@@ -144,7 +144,7 @@ def samples() -> Path:
     """The folder of real files that are too big for the repository."""
     folder = Path(os.environ.get("PLIMSOLL_SAMPLES", ROOT.parent / "shared" / "samples"))
     if not folder.parent.is_dir():
-        pytest.skip(f"no folder of samples beside the checkout: {folder} (set PLIMSOLL_SAMPLES)")
+        pytest.skip(f"no folder of samples next to the checkout: {folder} (set PLIMSOLL_SAMPLES)")
     if not folder.is_dir():
         pytest.skip(f"no samples in {folder} (set PLIMSOLL_SAMPLES)")
     return folder
@@ -155,8 +155,8 @@ def plimsoll_command() -> str:
     """The command: PLIMSOLL_BIN, or the one next to this Python, or one in a build folder."""
     if "PLIMSOLL_BIN" in os.environ:
         return os.environ["PLIMSOLL_BIN"]
-    beside = str(Path(sys.executable).parent)
-    return shutil.which("plimsoll", path=beside) or str(built_file("src/cli/plimsoll"))
+    folder = str(Path(sys.executable).parent)
+    return shutil.which("plimsoll", path=folder) or str(built_file("src/cli/plimsoll"))
 
 
 @pytest.fixture(scope="session")

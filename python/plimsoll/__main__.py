@@ -13,8 +13,8 @@ def main() -> None:
         from plimsoll._command.launch import interpreter_words, launch
 
         launch(words[1:], list(interpreter_words(sys.orig_argv[1:])))
-    beside = os.path.dirname(os.path.abspath(sys.executable))
-    command = shutil.which("plimsoll", path=beside) or shutil.which("plimsoll")
+    folder = os.path.dirname(os.path.abspath(sys.executable))
+    command = shutil.which("plimsoll", path=folder) or shutil.which("plimsoll")
     if command is None:
         print("plimsoll: the command is not installed; only `run` is available", file=sys.stderr)
         sys.exit(2)

@@ -89,8 +89,8 @@ TEST(WorkerMemory, of_a_real_fork_excludes_pages_that_it_shares_with_its_parent)
   const pid_t child = ::fork();
   if (child == 0) {
     std::memset(map(kPrivate), 1, kPrivate);
-    const bool is_told = ::write(ready[1], "!", 1) == 1;
-    if (is_told) ::pause();
+    const bool is_reported = ::write(ready[1], "!", 1) == 1;
+    if (is_reported) ::pause();
     ::_exit(0);
   }
   char byte = 0;

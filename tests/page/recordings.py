@@ -39,7 +39,7 @@ class Workshop:
 
     def sample(self, name: str) -> list[Path]:
         if self.samples is None:
-            pytest.skip("no folder of samples beside the checkout (set PLIMSOLL_SAMPLES)")
+            pytest.skip("no folder of samples next to the checkout (set PLIMSOLL_SAMPLES)")
         path = self.samples / name
         if not path.is_file():
             pytest.skip(f"no sample {name}")

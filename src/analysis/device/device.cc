@@ -82,7 +82,7 @@ std::int64_t last_oom(const DeviceTrace& device) {
 
 std::vector<report::DeviceBarReport> bars_of(const Trace& trace, const DeviceTrace& device,
                                              const report::DeviceReport& totals) {
-  AllocatorFigures held(device, totals);
+  AllocatorFigures allocator(device, totals);
   const std::int64_t oom_ns = last_oom(device);
   std::optional<report::DeviceBarReport> fullest;
   std::optional<report::DeviceBarReport> at_oom;
@@ -90,7 +90,7 @@ std::vector<report::DeviceBarReport> bars_of(const Trace& trace, const DeviceTra
   std::uint64_t readings = 0;
   for (const DeviceReading& reading : trace.readings) {
     if (reading.device != device.device) continue;
-    const auto bar = base::device_bar(held.figures_at(reading));
+    const auto bar = base::device_bar(allocator.figures_at(reading));
     if (!bar) continue;
     ++readings;
     if (!fullest || bar->used_bytes > fullest->used_bytes) fullest = report_of(*bar, reading);

@@ -92,9 +92,9 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   }
   blocks = without_single_operators(peak, blocks);
   if (blocks.size() < 2) return;
-  const std::uint64_t held = sum_of(blocks, measure);
+  const std::uint64_t in_blocks = sum_of(blocks, measure);
   // Checkpoints do not free what is allocated outside the layers.
-  if (!is_at_least(held, kLeastInBlocks, explanation.bytes)) return;
+  if (!is_at_least(in_blocks, kLeastInBlocks, explanation.bytes)) return;
   std::uint64_t largest = 0;
   for (const report::LayerRow* block : blocks) {
     largest = std::max(largest, block->inclusive.*measure);
@@ -102,7 +102,7 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   // Without marks of backward, it is unknown when the memory of a block is allocated again. At
   // worst, all of the largest block is.
   const std::uint64_t saving =
-      peak.backward_begins().empty() ? held - largest : saving_of_checkpoints(peak, blocks);
+      peak.backward_begins().empty() ? in_blocks - largest : saving_of_checkpoints(peak, blocks);
   finding.evidence.push_back(blocks_text(blocks, measure));
   if (!is_worth_it(peak, saving)) return;
   finding.saving_bytes = saving;

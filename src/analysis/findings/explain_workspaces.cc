@@ -58,9 +58,9 @@ void explain_convolution(const Peak& peak, Explanations& out) {
   if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) return;
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   report::Finding& finding = explanation.finding;
-  const std::string held = bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
-  finding.title = "Workspaces of cuDNN fill " + share_text(peak, explanation.bytes) + ": " + held +
-                  " requested by " + std::string(operator_of(peak, first));
+  const std::string amount = bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
+  finding.title = "Workspaces of cuDNN fill " + share_text(peak, explanation.bytes) + ": " +
+                  amount + " requested by " + std::string(operator_of(peak, first));
   finding.id = "library_workspaces";
   if (peak.has_line(first)) {
     finding.id = "one_line_dominates";

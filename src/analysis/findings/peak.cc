@@ -166,11 +166,11 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
-  const auto held = model::default_liveness(device.trace);
+  const auto liveness = model::default_liveness(device.trace);
   is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
                     is_in_used_forward(facts, device, point, begins_) ||
                     is_between_backward_and_step(facts, device, event_, begins_, steps_);
-  for (const std::uint32_t row : live_set(device.trace, held, std::int64_t{event_})) {
+  for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
     const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
     if (is_from_before && !is_inferred()) continue;
     const PeakAllocation allocation = allocation_of(facts, device, row);

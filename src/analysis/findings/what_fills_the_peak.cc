@@ -48,9 +48,9 @@ std::string confidence_text(const Peak& peak, const Explanation& explanation) {
 
 // States the composition of the whole peak.
 std::string whole_text(const Peak& peak) {
-  const LiveByKind held =
+  const LiveByKind live =
       live_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
-  return "The peak of " + bytes_text(peak.bytes()) + " contains " + kinds_text(held) + ".";
+  return "The peak of " + bytes_text(peak.bytes()) + " contains " + kinds_text(live) + ".";
 }
 
 void append_best(Peak& peak, Findings& findings) {

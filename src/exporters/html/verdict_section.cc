@@ -46,7 +46,7 @@ std::string level(double share, const char* paint, bool is_light) {
 
 // The peak next to the expected peak of the next step, and the use of the whole device.
 void write_gauge(Markup& html, const DeviceView& view, const report::Finding* first) {
-  const report::SeriesTotals& held = view.report.live_totals();
+  const report::SeriesTotals& totals = view.report.live_totals();
   html.open("aside", {{"class", "gauge"}, {"aria-label", "Peak"}});
   const bool has_peak = view.report.events > 0;
   if (view.report.disagreement_bytes() > 0) {
@@ -54,7 +54,7 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
     html.close();
     return;
   }
-  write_large(html, has_peak ? held.peak_bytes : held.end_bytes);
+  write_large(html, has_peak ? totals.peak_bytes : totals.end_bytes);
   std::string caption = (has_peak ? "peak on " : "live at the end on ") + device_name(view.report);
   caption += view.report.allocated ? ", allocated" : ", requested";
   if (view.point != nullptr && (view.point->name == "peak" || !has_peak)) {
@@ -67,10 +67,10 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
                  bytes_text(view.point->live_bytes + older_bytes(*view.point)) +
                      " live when memory ran out");
   }
-  const auto peak = static_cast<double>(held.peak_bytes);
+  const auto peak = static_cast<double>(totals.peak_bytes);
   if (peak > 0 && first != nullptr && first->saving_bytes > 0 && report::lowers_peak(first->id) &&
-      first->saving_bytes < static_cast<std::uint64_t>(held.peak_bytes)) {
-    const std::uint64_t rest = static_cast<std::uint64_t>(held.peak_bytes) - first->saving_bytes;
+      first->saving_bytes < static_cast<std::uint64_t>(totals.peak_bytes)) {
+    const std::uint64_t rest = static_cast<std::uint64_t>(totals.peak_bytes) - first->saving_bytes;
     html.open("div", {{"class", "bars"}});
     html.raw(level(1, "activation", false)).element("span", {}, "peak");
     html.raw(level(static_cast<double>(rest) / peak, "activation", true));

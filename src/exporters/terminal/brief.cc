@@ -82,11 +82,13 @@ std::string holders_line(const report::Report& report, const report::DeviceRepor
 }
 
 std::string peak_line(const report::DeviceReport& device, const TextOptions& options) {
-  const report::SeriesTotals& held = device.live_totals();
-  std::string text = device.disagreement_bytes() > 0 ? "peak unknown, events and segments disagree"
-                                                     : "peak " + base::bytes_text(held.peak_bytes);
-  if (held.peak_event) text += " at " + point_text(device, held.peak_event, held.peak_time_ns);
-  text += ", end " + base::bytes_text(held.end_bytes);
+  const report::SeriesTotals& totals = device.live_totals();
+  std::string text = device.disagreement_bytes() > 0
+                         ? "peak unknown, events and segments disagree"
+                         : "peak " + base::bytes_text(totals.peak_bytes);
+  if (totals.peak_event)
+    text += " at " + point_text(device, totals.peak_event, totals.peak_time_ns);
+  text += ", end " + base::bytes_text(totals.end_bytes);
   const std::string name = device_name(device);
   const std::size_t room = options.width - std::min(options.width, text::display_width(name) + 2);
   return text::styled(name, text::Style::kBold, options.color) + "  " +
