@@ -62,8 +62,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"plimsoll_{limit}")
     options = config.option
     if options.plimsoll or options.plimsoll_update or config.getini("plimsoll"):
-        from plimsoll._testing.plugin import Plugin
-
+        try:
+            from plimsoll._testing.plugin import Plugin
+        except ModuleNotFoundError as error:
+            if error.name != "plimsoll._core":
+                raise
+            message = "--plimsoll needs the engine, and this is a recorder alone"
+            raise pytest.UsageError(message) from None
         config.pluginmanager.register(Plugin(config), PLUGIN_NAME)
 
 

@@ -5,10 +5,17 @@ The suites' sums are computed by hand: a float32 tensor of N elements takes 4 N 
 
 import json
 import re
+from collections import Counter
+from itertools import accumulate
+from pathlib import Path
 
 import pytest
 
 import plimsoll
+from plimsoll._testing.session_recording import EVENTS, blocks_of
+from plimsoll._testing.tensors import AllocatedTensors, Tensor
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytest_plugins = ["pytester"]
 
@@ -92,6 +99,43 @@ def test_peak(memory, seed):
     assert memory.peak_bytes == peak
 """
     ).assert_outcomes(passed=3)
+
+
+def assert_parts_are_exact(file: bytes, most: int) -> None:
+    """Compare the peaks of parts that begin at a block of events with those of the whole file."""
+    head, blocks = file[:16], list(blocks_of(file, 16))
+    whole = AllocatedTensors(file, "whole").by_device()
+    begins = [at for at, (kind, _) in enumerate(blocks) if kind == EVENTS]
+    for begin in begins[:: max(1, len(begins) // most)]:
+        before = plimsoll.open_bytes(head + b"".join(block for _, block in blocks[:begin]))
+        older = Counter(before.events.to_pydict()["device"])
+        expected = {
+            device: peak_of([each for each in tensors if each.born >= older[device]])
+            for device, tensors in whole.items()
+        }
+        part = [block for at, (kind, block) in enumerate(blocks) if kind != EVENTS or at >= begin]
+        peaks = AllocatedTensors(head + b"".join(part), "part").peaks()
+        found = {each.device: each.size_bytes for each in peaks}
+        assert found == {device: peak for device, peak in expected.items() if device in found}
+        assert not any(peak for device, peak in expected.items() if device not in found)
+
+
+def peak_of(tensors: list[Tensor]) -> int:
+    changes = [(each.born, each.size_bytes) for each in tensors]
+    changes += [(each.freed, -each.size_bytes) for each in tensors if each.freed is not None]
+    return max(accumulate(change for _, change in sorted(changes)), default=0)
+
+
+@pytest.mark.parametrize("version", ["v1", "v3"])
+def test_a_part_of_a_recording_has_the_sums_of_what_was_born_in_it(version):
+    assert_parts_are_exact((ROOT / f"tests/compat/{version}.plimsoll").read_bytes(), most=9)
+
+
+@pytest.mark.slow
+def test_parts_of_recordings_from_a_gpu_are_as_exact(samples):
+    files = sorted(samples.glob("gpu/recordings/*.plim"), key=lambda each: each.stat().st_size)
+    for file in files[:12]:
+        assert_parts_are_exact(file.read_bytes(), most=4)
 
 
 def test_other_threads_count(suite):

@@ -58,6 +58,7 @@ class Plugin:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Run the function of the test, the innermost of all hooks, and check its limits."""
         test = item.stash[_TEST]
+        item.stash[_FAILURE] = ""  # plugins that repeat a test report it several times
         for _ in range(test.warmup):
             item.runtest()
         test.begin()
@@ -75,8 +76,8 @@ class Plugin:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Fail a test after pytest-memray has checked its own limits."""
         report = yield
-        failure = item.stash.get(_FAILURE, None)
-        if failure is None or report.when != "call":
+        failure = item.stash.get(_FAILURE, "")
+        if not failure or report.when != "call":
             return report
         if hasattr(report, "wasxfail"):  # passed, but expected to fail
             report.outcome = "skipped"

@@ -19,7 +19,7 @@ from plimsoll.recording import Recording, record
 
 _HEAD_BYTES = 16  # of the file
 _BLOCK = struct.Struct("<4sB3xIIII")
-_DEFINITIONS, _EVENTS, _END = 1, 2, 3
+DEFINITIONS, EVENTS, END = 1, 2, 3  # kinds of blocks
 
 
 class NotRecordedError(Exception):
@@ -33,7 +33,7 @@ class SessionRecording:
         # Every recording ends with a block of the same content, except for counts that only a
         # whole file has: that of an empty recording ends the trace of each test.
         empty = _record.Recording(b"", False, 0, False, False, {}).take()[1]
-        self._end = next(block for kind, block in _blocks(empty, _HEAD_BYTES) if kind == _END)
+        self._end = next(block for kind, block in blocks_of(empty, _HEAD_BYTES) if kind == END)
         self._recording: Recording = record(path, overwrite=True)
         self._recording.start()
         self._pid = os.getpid()
@@ -58,7 +58,7 @@ class SessionRecording:
         while len(head := os.pread(self._file, _BLOCK.size, self._absorbed)) == _BLOCK.size:
             _, kind, payload_bytes, *_ = _BLOCK.unpack(head)
             block_bytes = _BLOCK.size + payload_bytes
-            if kind == _DEFINITIONS:
+            if kind == DEFINITIONS:
                 self._definitions += os.pread(self._file, block_bytes, self._absorbed)
             self._absorbed += block_bytes
         return self._absorbed
@@ -69,7 +69,7 @@ class SessionRecording:
         with open(self._file, "rb", closefd=False) as file:
             file.seek(begin)
             data = file.read()
-        wanted = [block for kind, block in _blocks(data) if kind <= _EVENTS]
+        wanted = [block for kind, block in blocks_of(data) if kind <= EVENTS]
         return b"".join((self._head, self._definitions, *wanted, self._end))
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class SessionRecording:
         return native
 
 
-def _blocks(data: bytes, at: int = 0) -> Iterator[tuple[int, bytes]]:
+def blocks_of(data: bytes, at: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield the kind and the bytes of each complete block from a place on."""
     while at + _BLOCK.size <= len(data):
         _, kind, payload_bytes, *_ = _BLOCK.unpack_from(data, at)

@@ -107,11 +107,18 @@ class AllocatedTensors:
 
     def peaks(self, phase: str | None = None, category: str | None = None) -> list[Peak]:
         """Return the peak of each device, of all tensors or of those of a phase and category."""
+        by_device = self.by_device(phase, category)
+        return [_peak(device, tensors) for device, tensors in by_device.items()]
+
+    def by_device(
+        self, phase: str | None = None, category: str | None = None
+    ) -> dict[str, list[Tensor]]:
+        """Return the tensors of each device, all or those of a phase and category."""
         by_device: dict[str, list[Tensor]] = defaultdict(list)
         for tensor in self._tensors:
             if self._is_wanted(tensor, phase, category):
                 by_device[tensor.device].append(tensor)
-        return [_peak(device, tensors) for device, tensors in by_device.items()]
+        return by_device
 
     def reserved_peaks(self) -> list[Peak]:
         """Return the most that the allocator of each device obtained from the driver."""
