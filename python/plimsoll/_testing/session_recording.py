@@ -2,7 +2,7 @@
 
 A block of a trace file can be decoded on its own, given the definitions of the file
 (docs/format.md). So the trace of a test consists of all definitions and the blocks that were
-written while the test ran. Reading it costs what the test allocated, however long the session is.
+written while the test ran. Reading it takes no longer if earlier tests allocated much.
 Its sums begin at 0: frees of older memory have no effect.
 """
 
