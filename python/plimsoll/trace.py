@@ -169,7 +169,7 @@ class Trace(TraceInNotebook):
 
     @property
     def stacks(self) -> Table:
-        """The distinct stacks, each a list of rows of `frames`, innermost first."""
+        """The distinct stacks: rows of `frames`, innermost first, and the line in reports."""
         return self._table("stacks")
 
     @property
@@ -287,7 +287,7 @@ class Trace(TraceInNotebook):
 
     def __repr__(self) -> str:
         source = self.report["source"]
-        devices = ", ".join(map(_device_name, self.devices)) or "no device"
+        devices = ", ".join(map(device_name, self.devices)) or "no device"
         verdict = self.findings[0]["title"] if self.findings else "nothing found wrong"
         facts = f"{source['events']:,} events on {devices}"
         return f"<plimsoll.Trace {source['path']!r}: {facts}; {verdict}>"
@@ -378,7 +378,7 @@ def _question(device: str | int | None, at: str | int | None, top: int) -> tuple
     return "" if device is None else str(device), "" if at is None else str(at), top
 
 
-def _device_name(device: dict[str, Any]) -> str:
+def device_name(device: dict[str, Any]) -> str:
     """Return the name of a device, such as ``cuda:0`` or ``cpu``."""
     kind, ordinal = device["device_type"], device["device"]
     return f"{kind}:{ordinal}" if ordinal >= 0 and kind != "cpu" else str(kind)

@@ -1,5 +1,6 @@
 """Fixtures for tests of monitoring inside other packages."""
 
+import importlib
 import socket
 
 import pytest
@@ -28,3 +29,25 @@ def unwatched():
     yield
     plimsoll.stop_monitoring()
     assert not _record.is_recording()
+
+
+@pytest.fixture
+def suite(request, monkeypatch, tmp_path):
+    """Run a file of tests with Plimsoll's pytest plugin, in this process, which has torch."""
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(2, 2)
+    with plimsoll.record(tmp_path / "warm-up.plim") as recording:
+        # pytester forgets the modules that a suite imports: import them here.
+        torch.optim.Adam(model.parameters()).step()
+    recording.report()
+    importlib.import_module("plimsoll._testing.plugin")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    pytester = request.getfixturevalue("pytester")
+
+    def run(source, *options):
+        pytester.makepyfile(f"import gc, pytest, torch, plimsoll\nkept = []\n{source}")
+        # Hypothesis would be imported again for each suite, which takes a second.
+        off = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        return pytester.runpytest_inprocess(*off, "--plimsoll", *options)
+
+    return run

@@ -137,6 +137,11 @@ def test_tables_join(trace):
     assert lines.filter(pl.col("file").cast(pl.String).str.ends_with(".py")).height > 0
 
 
+def test_a_stack_has_the_line_that_reports_name(trace):
+    lines = {row["line"] for row in trace.stacks}
+    assert {row["key"] for row in trace.ask(top=1000).tables["by_line"]} <= lines
+
+
 def test_blocks_fill_their_segments(trace):
     blocks = table(trace, "blocks").group_by("segment").aggregate([("size_bytes", "sum")])
     sums = dict(

@@ -1,8 +1,12 @@
 // The tables `stacks` and `frames`. The number of a stack or a frame is its row; it is also a
 // column, for joins.
 
+#include <memory>
+#include <utility>
+
 #include "engine/table_builder.h"
 #include "engine/tables.h"
+#include "model/user_line.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -10,6 +14,19 @@ namespace {
 // Arrow's offsets are signed. These offsets are smaller than any size in memory, so their bits are
 // the same.
 static_assert(sizeof(model::FrameId) == sizeof(std::uint32_t));
+
+void add_user_lines(TableBuilder& table) {
+  const model::UserLines lines(table.trace());
+  auto labels = std::make_shared<Dictionary>();
+  for (std::uint32_t id = 0; id < lines.line_count(); ++id) {
+    TableBuilder::append(*labels, lines.label(model::LineId{id}));
+  }
+  Cells cells = table.compute<std::uint32_t>([&](std::size_t row) {
+    return lines.line(model::StackId{static_cast<std::uint32_t>(row)}).value;
+  });
+  cells.dictionary = std::move(labels);
+  table.add("line", "line that reports name, such as train.py:42 (forward)", std::move(cells));
+}
 
 }  // namespace
 
@@ -24,6 +41,7 @@ Table stack_table(const StatePtr& state) {
   table.add("frames", "rows of the table frames, innermost first; null if none was recorded",
             table.with_nulls(std::move(frames),
                              [](std::size_t row) { return row == model::kNoStack.index(); }));
+  add_user_lines(table);
   return table.finish();
 }
 

@@ -1,0 +1,138 @@
+"""The memory of one test: the part of the session's recording in which its function runs."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import plimsoll
+from plimsoll import _record, recording
+from plimsoll._testing import files
+from plimsoll._testing.limits import LeakLimit, Limit
+from plimsoll._testing.session_recording import NotRecordedError, SessionRecording
+from plimsoll._testing.tensors import AllocatedTensors
+from plimsoll._testing.verdicts import verdict_on
+
+
+class MeasuredTest:
+    """The memory that a test allocates from `begin` on.
+
+    Args:
+        session: The recording; or why there is none.
+        test_id: The test, as pytest names it.
+        root: The folder that has ``.plimsoll``.
+    """
+
+    def __init__(
+        self, session: SessionRecording | NotRecordedError, test_id: str, root: Path
+    ) -> None:
+        self.limits: list[Limit] = []
+        self.has_fixture = False
+        self._session = session
+        self._test_id = test_id
+        self._root = root
+        self._begin: int | NotRecordedError = NotRecordedError("the test has not begun")
+        self._dropped = self._steps = 0
+
+    @property
+    def warmup(self) -> int:
+        """How often to run the test before its memory counts."""
+        return max((each.warmup for each in self.limits if isinstance(each, LeakLimit)), default=0)
+
+    def begin(self) -> None:
+        """Note that the function of the test begins."""
+        session = self._session
+        if isinstance(session, NotRecordedError):
+            return
+        if self.limits or self.has_fixture:
+            # Garbage is then collected at the same allocations, whichever tests ran before.
+            gc.collect(1)
+            try:
+                self._begin, self._dropped = session.begin_part(), session.dropped()
+            except NotRecordedError as error:
+                self._begin = error
+            self._steps = recording._steps
+        _record.begin_region(self._test_id)
+
+    def end(self) -> None:
+        """Note that the function of the test has ended."""
+        if not isinstance(self._session, NotRecordedError):
+            _record.end_region(self._test_id)
+
+    def tensors(self) -> AllocatedTensors:
+        """Return what the test has allocated so far.
+
+        Raises:
+            NotRecordedError: It is unknown.
+        """
+        return AllocatedTensors(self._trace(), self._test_id)
+
+    def failures(self) -> list[str]:
+        """Return the text of each limit that the test exceeds.
+
+        Raises:
+            NotRecordedError: Its memory is unknown.
+        """
+        steps = recording._steps - self._steps
+        data = self._trace()
+        tensors = AllocatedTensors(data, self._test_id)
+        is_limited = any(isinstance(each, LeakLimit) for each in self.limits)
+        if is_limited and tensors.are_live():
+            gc.collect()  # takes a tenth of a second with torch in memory
+            data = self._trace()
+            tensors = AllocatedTensors(data, self._test_id)
+        verdicts = [verdict_on(limit, tensors, steps) for limit in self.limits]
+        texts = [verdict.text() for verdict in verdicts if verdict is not None]
+        if texts:
+            texts.append(self._trace_line(self._save(data)))
+        return texts
+
+    def write_baseline(self) -> None:
+        """Write what the test has used so far as its baseline."""
+        path = files.baseline_path(self._root, self._test_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.tensors().trace.export(path, format="digest")
+
+    def growth_since_baseline(self) -> str | None:
+        """Return what the test uses more of than its baseline; None if nothing."""
+        path = files.baseline_path(self._root, self._test_id)
+        shown = path.relative_to(self._root)
+        if not path.exists():
+            return (
+                f"plimsoll: there is no baseline {shown}\n"
+                "  → Run pytest --plimsoll-update, and commit the file that it writes."
+            )
+        trace = self._save(self._trace())
+        difference = plimsoll.diff(path, trace)
+        if difference.growth_bytes == 0:
+            trace.unlink()
+            return None
+        return (
+            f"plimsoll: the test uses {difference.growth_bytes:,} B more than its baseline\n"
+            f"  Baseline: {shown}\n"
+            f"{difference.summary()}\n"
+            "  → If this is intended, run pytest --plimsoll-update and commit the file.\n"
+            f"{self._trace_line(trace)}"
+        )
+
+    def lost_events(self) -> int:
+        """Return how many events were lost while the test ran."""
+        if isinstance(self._session, NotRecordedError) or isinstance(self._begin, NotRecordedError):
+            return 0
+        return self._session.dropped() - self._dropped
+
+    def _trace(self) -> bytes:
+        if isinstance(self._session, NotRecordedError):
+            raise self._session
+        if isinstance(self._begin, NotRecordedError):
+            raise self._begin
+        return self._session.part_since(self._begin)
+
+    def _save(self, data: bytes) -> Path:
+        path = files.trace_path(self._root, self._test_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    def _trace_line(self, path: Path) -> str:
+        return f"  Trace of the test: {path.relative_to(self._root)}"

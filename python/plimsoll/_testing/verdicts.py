@@ -1,0 +1,140 @@
+"""What a failed limit prints: the verdict, the evidence, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll._process.sizes import size_text
+from plimsoll._testing.limits import GrowthLimit, LeakLimit, Limit, MemoryLimit
+from plimsoll._testing.tensors import AllocatedTensors, Site, by_line
+
+_MOST_LINES = 5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a test fails."""
+
+    title: str
+    evidence: list[str]
+    next_step: str
+
+    def text(self) -> str:
+        """Return the lines of a finding."""
+        facts = [f"  - {each}" for each in self.evidence]
+        return "\n".join([f"plimsoll: {self.title}", *facts, f"  → {self.next_step}"])
+
+
+def verdict_on(limit: Limit, tensors: AllocatedTensors, steps: int) -> Verdict | None:
+    """Return why a test exceeds a limit; None if it does not.
+
+    Args:
+        limit: The limit.
+        tensors: What the test allocated.
+        steps: The number of steps that the test marked.
+    """
+    if isinstance(limit, MemoryLimit):
+        return _memory_verdict(limit, tensors)
+    if isinstance(limit, LeakLimit):
+        return _leak_verdict(limit, tensors)
+    return _growth_verdict(limit, tensors, steps)
+
+
+def _memory_verdict(limit: MemoryLimit, tensors: AllocatedTensors) -> Verdict | None:
+    if limit.by == "reserved":
+        peaks = tensors.reserved_peaks()
+    else:
+        peaks = tensors.peaks(limit.phase, limit.category)
+    peaks = [each for each in peaks if limit.applies_to(each.device)]
+    peak = max(peaks, key=lambda each: each.size_bytes, default=None)
+    if peak is None or peak.size_bytes <= limit.limit_bytes:
+        return None
+    excess = peak.size_bytes - limit.limit_bytes
+    what = " ".join(word for word in (limit.phase, limit.category) if word) or limit.by
+    title = (
+        f"{limit.shown} is exceeded by {_exact(excess)}: the peak of {what} memory on "
+        f"{peak.device} is {_exact(peak.size_bytes)}"
+    )
+    if peak.event is None:
+        return Verdict(
+            title,
+            ["The allocator obtained this much from the driver while the test ran."],
+            "Allocate less, in fewer different sizes, or raise the limit.",
+        )
+    sites = tensors.sites(peak.device, peak.event, limit.phase, limit.category)
+    largest = by_line(sites)[0]
+    return Verdict(
+        title,
+        _lines(sites),
+        f"Have {size_text(excess)} less live at the peak. {largest.line} has the most, "
+        f"{size_text(largest.size_bytes)}.",
+    )
+
+
+def _leak_verdict(limit: LeakLimit, tensors: AllocatedTensors) -> Verdict | None:
+    leaks = [
+        site
+        for site in tensors.sites(device=None)
+        if site.size_bytes > limit.limit_bytes
+        and (limit.filter_fn is None or limit.filter_fn(site))
+    ]
+    if not leaks:
+        return None
+    leaked_bytes = sum(each.size_bytes for each in leaks)
+    return Verdict(
+        f"{limit.shown} is exceeded: {_exact(leaked_bytes)} of tensors outlive the test",
+        _lines(leaks),
+        f"Release what retains the tensors of {by_line(leaks)[0].line}: a global, a cache, a "
+        "fixture or an attribute. If a cache fills only once, pass warmup=1.",
+    )
+
+
+def _growth_verdict(limit: GrowthLimit, tensors: AllocatedTensors, steps: int) -> Verdict | None:
+    if steps < limit.steps:
+        made = f"{steps} step" if steps == 1 else f"{steps} steps"
+        return Verdict(
+            f"{limit.shown} cannot be checked: the test marked {made}, not {limit.steps}",
+            [],
+            "Call memory.step() at the end of each iteration, and iterate more often.",
+        )
+    rows = tensors.growth()
+    growth = sum(row["bytes_per_step"] for row in rows)
+    if growth <= limit.limit_bytes:
+        return None
+    evidence = [
+        f"{_exact(row['bytes_per_step'])} per step since step {row['first_step']}: {row['key']}, "
+        f"{_tensors(row['survivors'])} still live"
+        for row in rows[:_MOST_LINES]
+    ]
+    return Verdict(
+        f"{limit.shown} is exceeded: memory grows by {_exact(growth)} per step",
+        evidence,
+        f"Free what {rows[0]['key']} retains from step to step.",
+    )
+
+
+def _lines(sites: list[Site]) -> list[str]:
+    lines = by_line(sites)
+    shown = [f"{_total([each])}: {each.line}{_facts(each)}" for each in lines[:_MOST_LINES]]
+    rest = lines[_MOST_LINES:]
+    return [*shown, f"{_total(rest)}: everything else"] if rest else shown
+
+
+def _total(sites: list[Site]) -> str:
+    count = sum(each.count for each in sites)
+    return f"{_exact(sum(each.size_bytes for each in sites))} in {_tensors(count)}"
+
+
+def _facts(site: Site) -> str:
+    facts = [site.operator, site.category, site.layer and f"layer {site.layer}"]
+    return "".join(f", {fact}" for fact in facts if fact)
+
+
+def _tensors(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count:,} tensors"
+
+
+def _exact(size_bytes: int) -> str:
+    """Return the size for people, with the bytes if they are not the same."""
+    exact = f"{size_bytes:,} B"
+    return exact if size_bytes < 1024 else f"{size_text(size_bytes)} ({exact})"

@@ -1,0 +1,79 @@
+"""The pytest plugin's entry point: the options, the markers and the fixture ``memory``.
+
+pytest imports this module in every run. It is outside the package plimsoll, whose import loads the
+recorder and the engine, and imports plimsoll only if the plugin is on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from plimsoll._testing.fixture import Memory
+
+PLUGIN_NAME = "plimsoll_limits"
+
+_LIMITS = (
+    "limit_memory(limit, *, by='allocated', device=None, phase=None, category=None): "
+    "fail if the tensors that the test allocates take more memory than this at their peak",
+    "limit_leaks(limit, *, warmup=0, filter_fn=None): "
+    "fail if tensors of one line outlive the test and take more memory than this",
+    "limit_growth(limit, *, steps=16): "
+    "fail if the test leaves more memory than this behind at each memory.step()",
+)
+
+
+class MemoryOff:
+    """The fixture ``memory`` while the plugin is off: nothing is checked."""
+
+    def step(self) -> None:
+        """Do nothing."""
+
+    def matches_baseline(self) -> None:
+        """Do nothing."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """Skip the test, because the peak is unknown."""
+        pytest.skip("memory.peak_bytes is only known with --plimsoll")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("plimsoll", "memory of tensors (plimsoll)")
+    group.addoption(
+        "--plimsoll",
+        action="store_true",
+        help="record the memory of tensors, and check the markers limit_memory, limit_leaks and "
+        "limit_growth",
+    )
+    group.addoption(
+        "--plimsoll-update",
+        action="store_true",
+        help="the same, and write the baselines of memory.matches_baseline() instead of comparing",
+    )
+    parser.addini("plimsoll", "as if --plimsoll were given", type="bool", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for limit in _LIMITS:
+        config.addinivalue_line("markers", limit)
+        config.addinivalue_line("markers", f"plimsoll_{limit}")
+    options = config.option
+    if options.plimsoll or options.plimsoll_update or config.getini("plimsoll"):
+        try:
+            from plimsoll._testing.plugin import Plugin
+        except ModuleNotFoundError as error:
+            if error.name != "plimsoll._core":
+                raise
+            message = "--plimsoll needs the engine, and this is a recorder alone"
+            raise pytest.UsageError(message) from None
+        config.pluginmanager.register(Plugin(config), PLUGIN_NAME)
+
+
+@pytest.fixture
+def memory(request: pytest.FixtureRequest) -> Memory | MemoryOff:
+    """The memory of this test's tensors: ``step()``, ``peak_bytes``, ``matches_baseline()``."""
+    plugin = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
+    return MemoryOff() if plugin is None else plugin.memory_of(request.node)

@@ -1,0 +1,380 @@
+"""Limits on the memory of tests, checked to the byte.
+
+The suites' sums are computed by hand: a float32 tensor of N elements takes 4 N bytes.
+"""
+
+import json
+import re
+from collections import Counter
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+import plimsoll
+from plimsoll._testing.session_recording import EVENTS, blocks_of
+from plimsoll._testing.tensors import AllocatedTensors, Tensor
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytest_plugins = ["pytester"]
+
+TITLE = "plimsoll: {} is exceeded by {}: the peak of {} memory on cpu is {}"
+
+
+PEAK = """
+@pytest.mark.limit_memory("{limit} B")
+def test_peak():
+    first = torch.zeros(500_000)   # 2,000,000 B
+    second = torch.zeros(300_000)  # 1,200,000 B: the peak is 3,200,000 B
+    del first
+    third = torch.zeros(400_000)   # 1,600,000 B
+"""
+
+
+def test_a_peak_that_equals_the_limit_passes(suite):
+    suite(PEAK.format(limit=3_200_000)).assert_outcomes(passed=1)
+
+
+def test_one_byte_more_fails_with_the_largest_lines(suite, pytester):
+    result = suite(PEAK.format(limit=3_199_999))
+    result.assert_outcomes(failed=1)
+    file = "test_one_byte_more_fails_with_the_largest_lines.py"
+    result.stdout.fnmatch_lines(
+        [
+            TITLE.format('limit_memory("3199999 B")', "1 B", "allocated", "3.1 MiB (3,200,000 B)"),
+            f"  - 1.9 MiB (2,000,000 B) in 1 tensor: *{file}:6 (test_peak), aten::zeros, other",
+            f"  - 1.1 MiB (1,200,000 B) in 1 tensor: *{file}:7 (test_peak), aten::zeros, other",
+            "  → Have 1 B less live at the peak. *:6 (test_peak) has the most, 1.9 MiB.",
+            f"  Trace of the test: .plimsoll/traces/{file}/test_peak.plim",
+        ],
+        consecutive=True,
+    )
+    trace = plimsoll.open(pytester.path / f".plimsoll/traces/{file}/test_peak.plim")
+    assert trace.devices[0]["requested_allocated"]["peak_bytes"] == 3_200_000
+    assert trace.report["source"]["diagnostics"] == []
+    assert (pytester.path / ".plimsoll/traces/.gitignore").read_text() == "*\n"
+
+
+def test_only_what_the_test_function_allocates_counts(suite):
+    suite(
+        """
+old = [torch.zeros(1_000_000)]
+
+@pytest.fixture
+def model():
+    yield torch.zeros(2_000_000)
+    torch.zeros(3_000_000)
+
+def setup_function():
+    torch.zeros(4_000_000)
+
+@pytest.mark.limit_memory("4000 B")
+def test_peak(model, memory):
+    old.clear()  # what an older tensor frees is not subtracted
+    small = torch.zeros(1_000)
+    assert memory.peak_bytes == 4_000
+"""
+    ).assert_outcomes(passed=1)
+
+
+def test_the_peak_is_the_sum_of_what_is_live(suite):
+    """Some 20,000 events, in many blocks of the file, with an oracle that only adds."""
+    suite(
+        """
+import random
+
+@pytest.mark.parametrize("seed", range(3))
+def test_peak(memory, seed):
+    random.seed(seed)
+    live, total, peak = {}, 0, 0
+    for number in range(10_000):
+        if live and random.random() < 0.48:
+            total -= 4 * live.pop(random.choice(list(live))).numel()
+        else:
+            elements = random.randrange(1, 3_000)
+            live[number] = torch.empty(elements)
+            total += 4 * elements
+        peak = max(peak, total)
+    assert memory.peak_bytes == peak
+"""
+    ).assert_outcomes(passed=3)
+
+
+def assert_parts_are_exact(file: bytes, most: int) -> None:
+    """Compare the peaks of parts that begin at a block of events with those of the whole file."""
+    head, blocks = file[:16], list(blocks_of(file, 16))
+    whole = AllocatedTensors(file, "whole").by_device()
+    begins = [at for at, (kind, _) in enumerate(blocks) if kind == EVENTS]
+    for begin in begins[:: max(1, len(begins) // most)]:
+        before = plimsoll.open_bytes(head + b"".join(block for _, block in blocks[:begin]))
+        older = Counter(before.events.to_pydict()["device"])
+        expected = {
+            device: peak_of([each for each in tensors if each.born >= older[device]])
+            for device, tensors in whole.items()
+        }
+        part = [block for at, (kind, block) in enumerate(blocks) if kind != EVENTS or at >= begin]
+        peaks = AllocatedTensors(head + b"".join(part), "part").peaks()
+        found = {each.device: each.size_bytes for each in peaks}
+        assert found == {device: peak for device, peak in expected.items() if device in found}
+        assert not any(peak for device, peak in expected.items() if device not in found)
+
+
+def peak_of(tensors: list[Tensor]) -> int:
+    changes = [(each.born, each.size_bytes) for each in tensors]
+    changes += [(each.freed, -each.size_bytes) for each in tensors if each.freed is not None]
+    return max(accumulate(change for _, change in sorted(changes)), default=0)
+
+
+@pytest.mark.parametrize("version", ["v1", "v3"])
+def test_a_part_of_a_recording_has_the_sums_of_what_was_born_in_it(version):
+    assert_parts_are_exact((ROOT / f"tests/compat/{version}.plimsoll").read_bytes(), most=9)
+
+
+@pytest.mark.slow
+def test_parts_of_recordings_from_a_gpu_are_as_exact(samples):
+    files = sorted(samples.glob("gpu/recordings/*.plim"), key=lambda each: each.stat().st_size)
+    for file in files[:12]:
+        assert_parts_are_exact(file.read_bytes(), most=4)
+
+
+def test_other_threads_count(suite):
+    suite(
+        """
+from threading import Thread
+
+def test_peak(memory):
+    thread = Thread(target=lambda: kept.append(torch.zeros(1_000)))
+    thread.start()
+    thread.join()
+    assert memory.peak_bytes == 4_000
+"""
+    ).assert_outcomes(passed=1)
+
+
+TRAINING = """
+@pytest.mark.limit_memory("{limit} B", {what})
+def test_training():
+    model = torch.nn.Linear(8, 8)  # 64 + 8 parameters: 288 B
+    optimizer = torch.optim.Adam(model.parameters())  # 2 x 288 B, and 2 x 4 B of step counts
+    model(torch.zeros(2, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "size_bytes"),
+    [
+        ("category='parameter'", 288),
+        ("category='gradient'", 288),
+        ("category='optimizer_state'", 584),
+    ],
+)
+def test_a_category_has_a_limit_of_its_own(suite, what, size_bytes):
+    suite(TRAINING.format(limit=size_bytes, what=what)).assert_outcomes(passed=1)
+    result = suite(TRAINING.format(limit=size_bytes - 1, what=what))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"plimsoll: limit_memory* exceeded by 1 B: * is {size_bytes:,} B"])
+
+
+def test_a_phase_has_a_limit_of_its_own(suite):
+    """The result of matmul is 16 x 16, its gradient and that of the weight as large."""
+    source = """
+@pytest.mark.limit_memory("{limit} B", phase="forward")
+def test_forward():
+    weight = torch.zeros(16, 16, requires_grad=True)  # 1,024 B outside of the phase
+    kept.append((weight @ weight).detach())  # 1,024 B
+"""
+    suite(source.format(limit=1024)).assert_outcomes(passed=1)
+    suite(source.format(limit=1023)).assert_outcomes(failed=1)
+
+
+def test_the_evidence_names_only_what_all_tensors_of_a_line_share(suite):
+    result = suite(
+        """
+@pytest.mark.limit_leaks("0 B")
+def test_leak():
+    for make in (torch.zeros, torch.ones):
+        kept.append(make(1_000))
+"""
+    )
+    result.stdout.fnmatch_lines(["  - 7.8 KiB (8,000 B) in 2 tensors: *:7 (test_leak), other"])
+
+
+def test_the_evidence_sums_to_the_peak(suite):
+    """In a training step, whose tensors differ in category, phase, layer and line."""
+    lines = suite(TRAINING.format(limit=0, what="device='cpu'")).outlines
+    title = next(line for line in lines if "the peak of allocated memory" in line)
+    parts = [line for line in lines if line.startswith("  - ")]
+    assert len(parts) > 1
+
+    def exact(text):
+        return int(re.search(r"([\d,]+) B\b", text)[1].replace(",", ""))
+
+    assert sum(map(exact, parts)) == exact(title.partition(" is exceeded by ")[2])
+
+
+def test_a_device_that_the_test_does_not_use_has_no_peak(suite):
+    suite(
+        """
+@pytest.mark.limit_memory("0 B", device="cuda")
+@pytest.mark.limit_memory("4 KB", device="cpu")
+@pytest.mark.limit_memory("0 B", by="reserved")
+def test_peak():
+    torch.zeros(1024)
+"""
+    ).assert_outcomes(passed=1)
+
+
+def test_a_tensor_that_outlives_the_test_is_a_leak(suite):
+    result = suite(
+        """
+@pytest.mark.limit_leaks("0 B")
+def test_leak():
+    kept.append(torch.zeros(1_000))
+    torch.zeros(2_000)
+
+@pytest.mark.limit_leaks("4000 B")
+def test_leak_within_the_limit():
+    kept.append(torch.zeros(1_000))
+
+@pytest.mark.limit_leaks("0 B")
+def test_cycle():
+    cycle = [torch.zeros(1_000)]
+    cycle.append(cycle)
+
+@pytest.mark.limit_leaks("0 B")
+def test_old_tensor():
+    kept[0].add_(1)
+"""
+    )
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            'plimsoll: limit_leaks("0 B") is exceeded: 3.9 KiB (4,000 B) of tensors outlive *',
+            "  - 3.9 KiB (4,000 B) in 1 tensor: *:6 (test_leak), aten::zeros, other",
+            "  → Release what retains the tensors of *:6 (test_leak): *",
+            "  Trace of the test: *",
+        ],
+        consecutive=True,
+    )
+
+
+def test_warmup_fills_caches_before_the_test_counts(suite):
+    source = """
+import functools
+
+runs = []
+
+@functools.cache
+def table():
+    return torch.zeros(100)
+
+@pytest.fixture
+def number():
+    return len(runs)
+
+@pytest.mark.limit_leaks("0 B", warmup={warmup})
+def test_cache(number):
+    assert number == 0  # the fixtures are made once
+    runs.append(table())
+
+def test_runs():
+    assert len(runs) == {warmup} + 1
+"""
+    suite(source.format(warmup=2)).assert_outcomes(passed=2)
+    suite(source.format(warmup=0)).assert_outcomes(passed=1, failed=1)
+
+
+def test_a_filter_decides_which_sites_are_leaks(suite):
+    result = suite(
+        """
+seen = []
+
+def not_the_cache(site):
+    seen.append(site)
+    return "fill_cache" not in site.line
+
+def fill_cache():
+    kept.append(torch.zeros(100))
+    kept.append(torch.zeros(100))
+
+@pytest.mark.limit_leaks("0 B", filter_fn=not_the_cache)
+def test_filtered():
+    fill_cache()
+
+def test_site():
+    cache = seen[0]
+    assert (cache.size_bytes, cache.count, cache.device) == (400, 1, "cpu")
+    assert (cache.operator, cache.category, cache.layer) == ("aten::zeros", "other", "")
+    assert cache.phase == "other"
+    assert cache.stack[0].endswith(":11 fill_cache")
+    assert [site.line.rpartition(":")[2] for site in seen] == ["11 (fill_cache)", "12 (fill_cache)"]
+"""
+    )
+    result.assert_outcomes(passed=2)
+
+
+GROWTH = """
+@pytest.mark.limit_growth("{limit} B", steps=12)
+def test_steps(memory):
+    for step in range({steps}):
+        {body}
+        memory.step()
+"""
+
+
+def test_memory_that_each_step_leaves_behind_is_growth(suite):
+    body = "kept.append(torch.zeros(10))"  # 40 B
+    suite(GROWTH.format(limit=40, steps=16, body=body)).assert_outcomes(passed=1)
+    result = suite(GROWTH.format(limit=39, steps=16, body=body))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            'plimsoll: limit_growth("39 B", steps=12) is exceeded: memory grows by 40 B per step',
+            "  - 40 B per step since step *: *:7 (test_steps), * tensors still live",
+            "  → Free what *:7 (test_steps) retains from step to step.",
+        ],
+        consecutive=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["kept[:] = [torch.zeros(10 + step)]", "kept.append(torch.zeros(10)) if step < 2 else 0"],
+)
+def test_memory_that_is_replaced_or_cached_is_no_growth(suite, body):
+    suite(GROWTH.format(limit=0, steps=16, body=body)).assert_outcomes(passed=1)
+
+
+def test_too_few_steps_fail(suite):
+    result = suite(GROWTH.format(limit=0, steps=11, body="pass"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["plimsoll: *cannot be checked: the test marked 11 steps, not 12"])
+
+
+def test_a_baseline_is_written_once_and_compared_to_the_byte(suite, pytester):
+    source = """
+def test_step(memory):
+    tensor = torch.zeros({elements})
+    memory.matches_baseline()
+"""
+    name = "test_a_baseline_is_written_once_and_compared_to_the_byte.py"
+    result = suite(source.format(elements=1_000))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"*Failed: plimsoll: there is no baseline .plimsoll/{name}/test_step.json",
+            "*Run pytest --plimsoll-update, and commit the file that it writes.",
+        ]
+    )
+    suite(source.format(elements=1_000), "--plimsoll-update").assert_outcomes(passed=1)
+    digest = pytester.path / f".plimsoll/{name}/test_step.json"
+    assert json.loads(digest.read_text())
+    suite(source.format(elements=1_000)).assert_outcomes(passed=1)
+    suite(source.format(elements=999)).assert_outcomes(passed=1)
+    result = suite(source.format(elements=1_001))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*Failed: plimsoll: the test uses 4 B more than its baseline", "*Trace of the test: *"]
+    )
