@@ -56,7 +56,7 @@ class TimelinePainter {
       shows_limit_ = limit > 0 && limit <= kLimitShown * highest;
       if (shows_limit_) highest = std::max(highest, limit);
     }
-    chart_.bytes_at_top = std::max(highest * kHeadroom, 1.0);
+    chart_.bytes_at_top = std::max({highest * kHeadroom, options.bytes_at_top, 1.0});
     has_unexplained_ = std::ranges::any_of(data.not_in_bands, [](auto bytes) { return bytes > 0; });
   }
 

@@ -58,8 +58,15 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
     return make_error(ErrorCode::kInvalidArgument,
                       std::string("--html cannot be combined with ") + option);
   }
-  if (arguments.has("--force") && !arguments.has("--html")) {
-    return make_error(ErrorCode::kInvalidArgument, "--force applies only with --html");
+  for (const char* const option : {"--force", "--against"}) {
+    if (arguments.has("--html") || !arguments.has(option)) continue;
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        std::string(option) + " applies only with --html" +
+            (arguments.has("--force") ? "" : "; plimsoll diff BEFORE AFTER compares in text"));
+  }
+  if (arguments.has("--against") && question.files.size() > 1) {
+    return make_error(ErrorCode::kInvalidArgument, "--against compares one FILE, not several");
   }
   question.text.color = chosen_color(arguments);
   question.text.width = output_width(kWidestTables);
@@ -240,6 +247,9 @@ Command report_command() {
       {"--html", "", "PATH",
        "Write the report as one HTML page with charts, for any browser, also without a network; "
        "several files become one page. - is standard output."},
+      {"--against", "", "BEFORE",
+       "With --html: compare with this earlier recording or digest; the page begins with what "
+       "changed, and why."},
       {"--force", "", "", "Replace the page if it exists."},
       fail_on_option(report::kFindingIds),
       color_option(),
@@ -249,6 +259,7 @@ Command report_command() {
        {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
         {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
         {"plimsoll report snapshot.pickle --html report.html", "as a page"},
+        {"plimsoll report after.plim --against before.plim --html diff.html", "what changed"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},

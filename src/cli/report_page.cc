@@ -17,6 +17,7 @@
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "exporters/html/html_exporter.h"
+#include "plimsoll/diff.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -99,11 +100,37 @@ Result<std::string> page_of_several(const std::vector<std::string>& paths, const
   });
 }
 
+// The page of one recording with its comparison with an earlier one or its digest.
+Result<std::string> page_against(const Arguments& arguments, const Question& question,
+                                 int& exit_code) {
+  const std::string before_path = arguments.value("--against");
+  const std::string after_path = arguments.values("FILE").front();
+  PLIMSOLL_TRY_ASSIGN(const Difference difference, diff(before_path, after_path));
+  const comparison::Diff& value = difference.value();
+  PLIMSOLL_TRY_ASSIGN(const Recording after, read(after_path, question));
+  for (const auto* findings : {&value.findings, &after.report.value().findings}) {
+    if (is_to_fail_on(*findings, arguments)) exit_code = kFindingToFailOn;
+  }
+  const auto with = [&](const exporters::ExportInput* before) {
+    return page_of(after, question, [&](const exporters::ExportInput& input) {
+      return exporters::html::to_page_against({value, before}, input);
+    });
+  };
+  const auto before = read(before_path, question);
+  if (before) {
+    return page_of(*before, question,
+                   [&](const exporters::ExportInput& input) { return with(&input); });
+  }
+  if (before.error().code == ErrorCode::kInterrupted) return before.error();
+  return with(nullptr);  // a digest, or a file that no longer can be read
+}
+
 Result<std::string> page(const Arguments& arguments, const Question& question, int& exit_code) {
   const std::vector<std::string> paths = arguments.values("FILE");
   if (paths.size() > 1) {
     return page_of_several(paths, question, exit_code, arguments);
   }
+  if (arguments.has("--against")) return page_against(arguments, question, exit_code);
   PLIMSOLL_TRY_ASSIGN(const Recording recording, read(paths.front(), question));
   if (is_to_fail_on(recording.report.value().findings, arguments)) exit_code = kFindingToFailOn;
   return page_of(recording, question, exporters::html::to_page);
@@ -112,7 +139,9 @@ Result<std::string> page(const Arguments& arguments, const Question& question, i
 Status write(const Arguments& arguments, const Question& question, int& exit_code) {
   const std::string path = arguments.value("--html");
   const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
-  PLIMSOLL_TRY(check_not_an_input(path, arguments.values("FILE"), "--html"));
+  std::vector<std::string> inputs = arguments.values("FILE");
+  if (arguments.has("--against")) inputs.push_back(arguments.value("--against"));
+  PLIMSOLL_TRY(check_not_an_input(path, inputs, "--html"));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing, "--html"));
   PLIMSOLL_TRY_ASSIGN(const std::string text, page(arguments, question, exit_code));
   output.write(text);

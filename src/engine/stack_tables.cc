@@ -21,7 +21,7 @@ void add_user_lines(TableBuilder& table) {
   for (std::uint32_t id = 0; id < lines.line_count(); ++id) {
     TableBuilder::append(*labels, lines.label(model::LineId{id}));
   }
-  Cells cells = table.compute<std::uint32_t>([&](std::size_t row) {
+  BatchColumn cells = table.compute<std::uint32_t>([&](std::size_t row) {
     return lines.line(model::StackId{static_cast<std::uint32_t>(row)}).value;
   });
   cells.dictionary = std::move(labels);

@@ -73,9 +73,16 @@ Devices devices_of(const ExportInput& input) {
   return devices;
 }
 
+// What a page about more than one recording has first.
+struct FirstSection {
+  std::string subject;  // "3 recordings"
+  std::string relation;
+  const char* target;
+  const char* name;  // null: none
+};
+
 void write_top(Markup& html, const report::Report& report, const Devices& devices,
-               const SeveralRecordings* several) {
-  const bool has_ranks = several != nullptr && several->comparison;
+               const FirstSection* section) {
   html.open("header", {{"class", "top"}});
   html.open("span", {{"class", "brand"}});
   html.raw(
@@ -83,11 +90,8 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
       "r=\"6.4\"/><path d=\"M1 11H21\"/></svg>");
   html.text("Plimsoll").close();
   html.open("span", {{"class", "file"}});
-  const std::size_t recordings =
-      several == nullptr ? 1 : several->ranks.size() + several->others.size();
-  if (recordings > 1) {
-    html.element("b", {}, base::counted(recordings, "recording"));
-    html.text(" \u00b7 in full: ");
+  if (section != nullptr && !section->subject.empty()) {
+    html.element("b", {}, section->subject).text(section->relation);
   }
   html.element("b", {{"title", report.source.path}}, base::file_name(report.source.path));
   std::string facts;
@@ -100,7 +104,7 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
   const auto link = [&](const std::string& target, const char* name) {
     html.element("a", {{"href", "#" + target}}, name);
   };
-  if (has_ranks) link("ranks", "Ranks");
+  if (section != nullptr && section->name != nullptr) link(section->target, section->name);
   if (!devices.views.empty()) {
     const DeviceView& first = devices.views.front();
     if (!first.columns().empty()) link("time-0", "Over time");
@@ -218,8 +222,11 @@ std::string to_page(const ExportInput& input) {
 std::string to_page_of_several(const SeveralRecordings& several, const ExportInput& shown) {
   const Devices devices = devices_of(shown);
   const std::size_t count = several.ranks.size() + several.others.size();
+  const FirstSection section = {count > 1 ? base::counted(count, "recording") : "",
+                                " \u00b7 in full: ", "ranks",
+                                several.comparison ? "Ranks" : nullptr};
   Markup html;
-  write_top(html, shown.report, devices, &several);
+  write_top(html, shown.report, devices, &section);
   html.open("main");
   if (several.comparison) {
     write_verdict_of_ranks(html, *several.comparison, shown.report);
@@ -243,6 +250,28 @@ std::string to_page_of_several(const SeveralRecordings& several, const ExportInp
   html.close();
   return document(
       base::counted(count, several.comparison ? "rank" : "recording") + " \u2013 Plimsoll",
+      html.take());
+}
+
+std::string to_page_against(const ComparedWith& compared, const ExportInput& after) {
+  const Devices devices = devices_of(after);
+  const comparison::Diff& diff = compared.diff;
+  const std::string before(base::file_name(diff.before.path));
+  const FirstSection section = {before, " \u2192 ", "comparison", "Before and after"};
+  Markup html;
+  write_top(html, after.report, devices, &section);
+  html.open("main");
+  write_verdict_of_diff(html, diff);
+  write_comparison(html, compared, devices.views);
+  write_head(html, base::file_name(after.report.source.path), "the later recording in full");
+  write_verdict(html, after.report, after.report.findings,
+                devices.views.empty() ? nullptr : &devices.views.front());
+  write_recording(html, after.report, devices);
+  html.close();
+  return document(
+      diff.findings.empty()
+          ? before + " and " + std::string(base::file_name(diff.after.path)) + " \u2013 Plimsoll"
+          : page_title(after.report, diff.findings),
       html.take());
 }
 

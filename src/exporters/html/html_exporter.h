@@ -9,6 +9,7 @@
 
 #include "comparison/ranks.h"
 #include "exporters/exporter.h"
+#include "exporters/html/comparison_section.h"
 #include "exporters/html/sections.h"
 
 namespace plimsoll::exporters::html {
@@ -27,6 +28,9 @@ struct SeveralRecordings {
 
 // A page with a row for each recording and the full report of one of them, `shown`.
 std::string to_page_of_several(const SeveralRecordings& several, const ExportInput& shown);
+
+// A page with the comparison, then the full report of the later recording.
+std::string to_page_against(const ComparedWith& compared, const ExportInput& after);
 
 std::unique_ptr<Exporter> make();
 
