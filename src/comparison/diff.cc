@@ -91,7 +91,7 @@ Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause
     rest -= cause->difference_bytes;
   }
   if (rest != 0) {
-    finding.evidence.push_back(signed_bytes(rest) + (causes.size() == point.causes.size()
+    finding.evidence.push_back(signed_bytes(rest) + (finding.evidence.size() == point.causes.size()
                                                          ? ": everything else"
                                                          : ": other causes"));
   }

@@ -134,11 +134,12 @@ Error unreadable(const std::string& name, const std::string& why) {
 
 Status check_ranges(const report::Digest& digest, const std::string& name) {
   if (!digest.repeats) return {};
+  constexpr auto kMost = static_cast<std::int64_t>(kMostOfAllRows);  // no spread overflows
   for (const report::DigestRange& range : digest.repeats->ranges) {
     const bool has_key = !range.key || *range.key < digest.keys.size();
-    if (range.point < digest.points.size() && has_key && range.least_bytes <= range.most_bytes) {
-      continue;
-    }
+    const bool is_range = range.least_bytes <= range.most_bytes && range.least_bytes > -kMost &&
+                          range.most_bytes < kMost;
+    if (range.point < digest.points.size() && has_key && is_range) continue;
     return unreadable(name, "a range of the digest is not one of its points and keys");
   }
   return {};
