@@ -33,6 +33,8 @@ constexpr const char* kUpdate = "plimsoll check --update";
 
 std::string grown_text(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + bytes_text(bytes); }
 
+std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
+
 std::string exact_text(std::int64_t bytes) {
   return base::format_count(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))) + " B";
 }
@@ -255,9 +257,10 @@ class Checker {
       finding.id = "over_budget";
       finding.severity = FindingSeverity::kWarning;
       finding.site = "over_budget/" + checked.name;
-      finding.title = "memory on " + device + " grows by " + bytes_text(rate) +
-                      " a step, and the limit is " + bytes_text(limit.bytes) +
-                      (finding.evidence.size() > 1 ? "; " + finding.evidence[1] : "");
+      finding.title =
+          "memory on " + device + " grows by " + bytes_text(rate) + " a step, and the limit is " +
+          bytes_text(limit.bytes) +
+          (finding.evidence.size() > 1 ? "; " + first_sentence(finding.evidence[1]) : "");
       std::erase(finding.evidence, "");
       checked.findings.push_back(std::move(finding));
     }

@@ -65,17 +65,28 @@ bool needs_report(const Budget& budget) {
          });
 }
 
-// Removes the folder from places and texts: a baseline is the same wherever the project is.
+// Removes the folder from places and texts, so that a baseline is the same wherever the project is.
+// Short forms of places have the last folders of a path.
 void shorten_paths(const std::string& folder, Measurement& in) {
   std::error_code error;
-  const std::string prefix = std::filesystem::canonical(folder, error).string() + "/";
-  if (error || prefix.size() < 3) return;
+  const std::filesystem::path full = std::filesystem::canonical(folder, error);
+  if (error || !full.has_filename()) return;
+  const std::string last = full.filename().string() + "/";
+  const std::string two = full.parent_path().filename().string() + "/" + last;
+  for (report::DigestKey& key : in.digest.keys) {
+    for (const std::string& prefix : {full.string() + "/", two, last}) {
+      if (!key.place.starts_with(prefix)) continue;
+      key.place.erase(0, prefix.size());
+      break;
+    }
+  }
   const auto shorten = [&](std::string& text) {
-    for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
-      text.erase(at, prefix.size());
+    for (const std::string& prefix : {full.string() + "/", two}) {
+      for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+        text.erase(at, prefix.size());
+      }
     }
   };
-  for (report::DigestKey& key : in.digest.keys) shorten(key.place);
   for (Finding& finding : in.findings) {
     shorten(finding.title);
     std::ranges::for_each(finding.evidence, shorten);
