@@ -4,7 +4,7 @@
 #   rapidjson             readers, exporters (SAX)         no build
 #   ZLIB::ZLIB            readers (.gz)                    no build
 #   tsl::robin_map        model, readers (interning)       no build
-#   yaml-cpp              config                           no build
+#   yaml-cpp              config, and through it budgets   no build
 #   GTest::gmock_main     tests                            -DPLIMSOLL_TESTS=OFF
 #   benchmark::benchmark  bench                            -DPLIMSOLL_BENCH=OFF
 

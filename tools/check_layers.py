@@ -40,6 +40,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
+    "budgets": {"base", "comparison", "config", "report", "text"},
     "exporters/html": {
         "base", "charts", "comparison", "exporters", "model", "page", "report", "tiles",
         "plimsoll/version.h",
@@ -78,8 +79,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "config": {"base", "plimsoll/monitor_config.h"},
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
-        "base", "report", "comparison", "exporters", "exporters/html", "exporters/terminal",
-        "engine", "alerts", "logs", "top", "nsys", "text", "sample", "server",
+        "base", "report", "comparison", "budgets", "exporters", "exporters/html",
+        "exporters/terminal", "engine", "alerts", "logs", "top", "nsys", "text", "sample", "server",
         "charts", "page", "plimsoll/session.h", "plimsoll/diff.h",
     },
     "include/plimsoll": set(),

@@ -318,7 +318,10 @@ class Recording(RecordingInNotebook):
             "host": os.uname().nodename,
         }
         if "torch" in sys.modules:
-            meta["torch"] = str(sys.modules["torch"].__version__)
+            torch = sys.modules["torch"]
+            meta["torch"] = str(torch.__version__)
+            if hasattr(torch, "get_num_threads"):  # torch may still be importing
+                meta["threads"] = str(torch.get_num_threads())
         return meta
 
 

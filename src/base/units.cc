@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <limits>
+#include <system_error>
+#include <utility>
 
 namespace plimsoll::base {
 namespace {
@@ -75,6 +78,35 @@ std::string format_utc(std::int64_t time_ns) {
   std::array<char, 40> text{};
   if (::gmtime_r(&seconds, &parts) == nullptr) return {};
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
+
+std::optional<std::int64_t> parse_bytes(std::string_view text) {
+  constexpr std::size_t kMostDecimals = 6;  // 10^6 * 2^40 fits into 64 bits
+  constexpr std::array kUnits = {std::pair("KiB", 10), std::pair("KB", 10),  std::pair("MiB", 20),
+                                 std::pair("MB", 20),  std::pair("GiB", 30), std::pair("GB", 30),
+                                 std::pair("TiB", 40), std::pair("TB", 40),  std::pair("B", 0),
+                                 std::pair("", 0)};
+  const char* const last = text.data() + text.size();
+  std::int64_t whole = 0;
+  auto [at, error] = std::from_chars(text.data(), last, whole);
+  if (error != std::errc{} || text.front() == '-') return std::nullopt;
+  std::int64_t decimals = 0;
+  std::int64_t scale = 1;
+  if (at != last && *at == '.') {
+    const auto [end, bad] = std::from_chars(at + 1, last, decimals);
+    const auto digits = static_cast<std::size_t>(end - at - 1);
+    if (bad != std::errc{} || at[1] == '-' || digits > kMostDecimals) return std::nullopt;
+    for (std::size_t i = 0; i < digits; ++i) scale *= 10;
+    at = end;
+  }
+  while (at != last && *at == ' ') ++at;
+  for (const auto& [name, shift] : kUnits) {
+    if (std::string_view(at, last) != name) continue;
+    if (whole > (std::numeric_limits<std::int64_t>::max() >> shift) - 1) return std::nullopt;
+    if (scale > 1 && shift == 0) return std::nullopt;  // a fraction of a byte
+    return (whole << shift) + ((decimals << shift) / scale);
+  }
+  return std::nullopt;
 }
 
 }  // namespace plimsoll::base

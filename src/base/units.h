@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,5 +18,10 @@ std::string format_duration(std::int64_t duration_ns);           // "1.5 ms", "3
 std::string format_utc(std::int64_t time_ns);  // "2026-11-23 08:03:24 UTC"; "" outside the
                                                // calendar's range
 std::string format_percent(double share);      // 0.123 -> "12.3%"
+
+// Reads a size that a person wrote: "65536", "64 KiB", "1.5GiB". KB, MB, GB and TB mean the same as
+// KiB, MiB, GiB and TiB. Rounded down to bytes; nullopt for anything else.
+std::optional<std::int64_t> parse_bytes(std::string_view text);
+inline constexpr const char* kSizeForms = "bytes, or a number with KiB, MiB, GiB or TiB";
 
 }  // namespace plimsoll::base

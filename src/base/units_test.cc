@@ -65,5 +65,43 @@ TEST(Units, shares_are_percent) {
   EXPECT_EQ(format_percent(0.0006), "0.1%");
 }
 
+TEST(Units, sizes_that_people_write_are_read) {
+  EXPECT_EQ(parse_bytes("65536"), 65536);
+  EXPECT_EQ(parse_bytes("0"), 0);
+  EXPECT_EQ(parse_bytes("7 B"), 7);
+  EXPECT_EQ(parse_bytes("64KiB"), 65536);
+  EXPECT_EQ(parse_bytes("48 MB"), 48 << 20);
+  EXPECT_EQ(parse_bytes("48 MiB"), 48 << 20);
+  EXPECT_EQ(parse_bytes("6.4 MiB"), 6710886);  // rounded down
+  EXPECT_EQ(parse_bytes("1.5 TiB"), std::int64_t{3} << 39);
+  EXPECT_EQ(parse_bytes("9007199254740993"), 9007199254740993);  // exact above 2^53
+}
+
+TEST(Units, other_texts_are_no_sizes) {
+  for (const char* const text : {"",
+                                 " ",
+                                 "-1",
+                                 "+1",
+                                 "1.5",
+                                 "1.5 B",
+                                 "1. MiB",
+                                 ".5 MiB",
+                                 "1.-5 MiB",
+                                 "1.1234567 MiB",
+                                 "1 mib",
+                                 "1 MiB ",
+                                 " 1",
+                                 "0x10",
+                                 "1e6",
+                                 "1,000",
+                                 "MiB",
+                                 "1 XB",
+                                 "9223372036854775808",
+                                 "8388608 TiB",
+                                 "1 MiB/s"}) {
+    EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::base

@@ -145,6 +145,21 @@ Result<int> run_program(const std::vector<std::string>& words) {
   return wait_for(child);
 }
 
+Result<int> run_with_output_on_stderr(const std::vector<std::string>& words, const std::string& folder) {
+  const SpawnAttributes attributes;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+  pid_t child = 0;
+  std::vector<char*> pointers = pointers_to(words);
+  const int error = ::posix_spawnp(&child, pointers.front(), &actions, attributes.get(),
+                                   pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return cannot_start(words.front(), error);
+  return wait_for(child);
+}
+
 Result<int> run_and_forward_signals(const std::vector<std::string>& words) {
   ForwardedSignals signals;
   const SpawnAttributes attributes;

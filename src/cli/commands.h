@@ -18,6 +18,7 @@ Command top_command();
 Command nsys_command();
 Command demo_command();
 Command diff_command();
+Command check_command();
 Command prepare_command();
 Command enable_command();
 Command disable_command();

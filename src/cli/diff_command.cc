@@ -1,11 +1,9 @@
 // plimsoll diff: what differs between two recordings, and why.
 
-#include <charconv>
 #include <cstdint>
 #include <string>
-#include <system_error>
-#include <utility>
 
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
@@ -19,20 +17,10 @@ namespace {
 constexpr std::size_t kWidestDiff = 200;
 constexpr std::size_t kCausesShown = 10;
 
-// "65536", "64 KiB", "1MiB"
-Result<std::int64_t> parsed_bytes(const std::string& text) {
-  std::int64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  std::string unit(end, text.data() + text.size());
-  std::erase(unit, ' ');
-  for (const auto& [name, shift] : {std::pair("", 0), std::pair("B", 0), std::pair("KiB", 10),
-                                    std::pair("MiB", 20), std::pair("GiB", 30)}) {
-    if (error == std::errc{} && bytes >= 0 && unit == name && bytes <= (INT64_MAX >> shift)) {
-      return bytes << shift;
-    }
-  }
+Result<std::int64_t> parsed_growth(const std::string& text) {
+  if (const auto bytes = base::parse_bytes(text)) return *bytes;
   return make_error(ErrorCode::kInvalidArgument,
-                    "--fail-on-growth " + text + " is not a size; give bytes, or 64KiB, 1MiB");
+                    "--fail-on-growth " + text + " is not a size; write " + base::kSizeForms);
 }
 
 Result<int> compare_files(const Arguments& arguments) {
@@ -41,7 +29,7 @@ Result<int> compare_files(const Arguments& arguments) {
   PLIMSOLL_TRY_ASSIGN(question.top, chosen_top(arguments, kCausesShown));
   std::int64_t most_growth = INT64_MAX;
   if (arguments.has("--fail-on-growth")) {
-    PLIMSOLL_TRY_ASSIGN(most_growth, parsed_bytes(arguments.value("--fail-on-growth")));
+    PLIMSOLL_TRY_ASSIGN(most_growth, parsed_growth(arguments.value("--fail-on-growth")));
   }
   const std::string before = arguments.value("BEFORE");
   const std::string after = arguments.value("AFTER");

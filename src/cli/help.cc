@@ -51,7 +51,7 @@ Rows option_rows(const Command& which) {
 const std::vector<std::pair<std::string, std::string>>& exit_codes() {
   static const std::vector<std::pair<std::string, std::string>> kExitCodes = {
       {"0", "success"},
-      {"1", "--fail-on matched a finding"},
+      {"1", "--fail-on matched a finding, or a budget is exceeded"},
       {"2", "usage error: no such command, option, value or --at; or nothing was recorded"},
       {"3", "the input cannot be read: missing, no permission, unknown format or damaged"},
       {"4", "internal error: a bug, out of memory, or the output could not be written"},

@@ -5,6 +5,7 @@
 
 #include "base/json_schema.h"
 #include "base/json_writer.h"
+#include "budgets/check.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
@@ -23,6 +24,8 @@ int run_schema(const Arguments& arguments) {
       base::write_json_schema<report::Report>(json, "Plimsoll report");
     } else if (what == "diff") {
       base::write_json_schema<comparison::Diff>(json, "Plimsoll difference of two recordings");
+    } else if (what == "check") {
+      base::write_json_schema<budgets::Check>(json, "Plimsoll check of budgets");
     } else if (what == "digest") {
       base::write_json_schema<report::Digest>(json, "Plimsoll digest of a recording");
     } else if (what == "comparison") {
@@ -39,17 +42,17 @@ int run_schema(const Arguments& arguments) {
 Command schema_command() {
   Command command;
   command.name = "schema";
-  command.summary = "Print the JSON Schema of the report, of analyze or of diff";
+  command.summary = "Print the JSON Schema of a report or another result";
   command.description =
       "Prints the JSON Schema (draft 2020-12) of the output of plimsoll report --json, or of "
       "plimsoll analyze --json for one log (analyze) or several (comparison), of plimsoll diff "
-      "--json, or of a digest. Within a major "
+      "--json, of plimsoll check --format json, or of a digest. Within a major "
       "version, fields are added and never renamed or removed.";
   command.positionals = {{"WHAT",
                           "Schema to print (default report).",
                           Count::kAtMostOne,
                           Takes::kAnything,
-                          {"report", "analyze", "comparison", "diff", "digest"}}};
+                          {"report", "analyze", "comparison", "diff", "digest", "check"}}};
   command.run = run_schema;
   return command;
 }

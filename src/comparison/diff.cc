@@ -20,7 +20,6 @@ using report::Digest;
 using report::DigestPoint;
 using report::DigestRow;
 
-constexpr double kNegligible = 0.001;   // of the bytes at a point
 constexpr double kMovedMatters = 0.05;  // of the difference
 
 std::string signed_bytes(std::int64_t bytes) {
@@ -43,6 +42,67 @@ std::map<std::size_t, const DigestRow*> rows_at(const Digest& digest, const Dige
     if (row.point == index) rows.emplace(row.key, &row);
   }
   return rows;
+}
+
+std::string title_of(const DiffPoint& point) {
+  static const std::map<std::string, std::string, std::less<>> kNames = {
+      {"peak", "Peak"},
+      {"forward", "Highest point of forward"},
+      {"backward", "Highest point of backward"},
+      {"optimizer", "Highest point of the optimizer"},
+      {"data", "Highest point of data loading"},
+      {"step end", "Memory at the end of a step"},
+      {"oom", "Memory at the failed allocation"},
+      {"end", "Memory at the end"}};
+  const auto name = kNames.find(point.name);
+  std::string text = name == kNames.end() ? point.name : name->second;
+  text += " on " + point.device;
+  if (point.difference_bytes == 0) {
+    return text + " is unchanged at " + base::bytes_text(point.after_bytes) +
+           ", but made of other memory";
+  }
+  text += point.difference_bytes > 0 ? " grew by " : " shrank by ";
+  text += base::bytes_text(std::abs(point.difference_bytes));
+  if (point.before_bytes > 0) {
+    text += " (" + std::string(point.difference_bytes > 0 ? "+" : "") +
+            base::format_percent(static_cast<double>(point.difference_bytes) /
+                                 static_cast<double>(point.before_bytes)) +
+            ")";
+  }
+  return text + ", from " + base::bytes_text(point.before_bytes) + " to " +
+         base::bytes_text(point.after_bytes);
+}
+
+// `causes` are those to list.
+Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause*>& causes,
+                       std::size_t most_evidence) {
+  Finding finding;
+  const bool is_peak = point.name == "peak";
+  const std::int64_t difference = point.difference_bytes;
+  finding.id = std::string(is_peak ? "peak" : "memory") + (difference > 0   ? "_grew"
+                                                           : difference < 0 ? "_shrank"
+                                                                            : "_differs");
+  finding.severity = difference > 0 ? FindingSeverity::kWarning : FindingSeverity::kInfo;
+  finding.title = title_of(point);
+  std::int64_t rest = difference;
+  for (const DiffCause* const cause : causes) {
+    if (finding.evidence.size() == most_evidence) break;
+    finding.evidence.push_back(signed_bytes(cause->difference_bytes) + ": " + cause_text(*cause));
+    rest -= cause->difference_bytes;
+  }
+  if (rest != 0) {
+    finding.evidence.push_back(signed_bytes(rest) + (finding.evidence.size() == point.causes.size()
+                                                         ? ": everything else"
+                                                         : ": other causes"));
+  }
+  finding.evidence.push_back(
+      "Sum: " + base::format_count(static_cast<std::uint64_t>(std::abs(difference))) + " B " +
+      (difference < 0 ? "less." : "more."));
+  if (!causes.empty()) finding.next_step = next_step_of(*causes.front());
+  if (!finding.next_step.empty()) {
+    finding.saving_bytes = static_cast<std::uint64_t>(causes.front()->difference_bytes);
+  }
+  return finding;
 }
 
 class Comparer {
@@ -78,7 +138,7 @@ class Comparer {
 
     const std::vector<PairAtPoint> pairs = pairs_at(*from, *to);
     const auto larger = static_cast<double>(std::max(before.bytes, after.bytes));
-    const auto least = static_cast<std::int64_t>(std::ceil(kNegligible * larger));
+    const auto least = static_cast<std::int64_t>(std::ceil(options_.negligible * larger));
     Explained explained =
         explain(pairs, before_, after_, alignment_, std::max<std::int64_t>(least, 1));
     out.everything_else_bytes = explained.everything_else_bytes;
@@ -182,6 +242,8 @@ class Comparer {
     differ("The version of PyTorch", before.torch, after.torch);
     differ("The version of Python", before.python, after.python);
     differ("The version of Plimsoll", before.plimsoll, after.plimsoll);
+    differ("The number of threads", before.threads.value_or(""), after.threads.value_or(""));
+    differ("The mode of the recording", before.mode.value_or(""), after.mode.value_or(""));
     differ("The number of steps", std::to_string(before.steps), std::to_string(after.steps));
     differ("The rank", before.rank ? std::to_string(*before.rank) : "",
            after.rank ? std::to_string(*after.rank) : "");
@@ -217,7 +279,8 @@ class Comparer {
       }
       const bool has_cause = std::ranges::any_of(
           causes, [](const DiffCause* cause) { return cause->id != "peak_moved"; });
-      if (has_cause) diff_.findings.push_back(finding_of(*point, causes));
+      if (has_cause)
+        diff_.findings.push_back(describe_point(*point, causes, options_.most_evidence));
     }
   }
 
@@ -233,70 +296,6 @@ class Comparer {
                kMovedMatters * std::abs(static_cast<double>(point.difference_bytes));
   }
 
-  Finding finding_of(const DiffPoint& point, const std::vector<const DiffCause*>& causes) const {
-    Finding finding;
-    const bool is_peak = point.name == "peak";
-    const std::int64_t difference = point.difference_bytes;
-    finding.id = std::string(is_peak ? "peak" : "memory") + (difference > 0   ? "_grew"
-                                                             : difference < 0 ? "_shrank"
-                                                                              : "_differs");
-    finding.severity = difference > 0 ? FindingSeverity::kWarning : FindingSeverity::kInfo;
-    finding.title = title_of(point);
-    std::int64_t rest = difference;
-    for (const DiffCause* const cause : causes) {
-      if (finding.evidence.size() == options_.most_evidence) break;
-      std::string line = signed_bytes(cause->difference_bytes) + ": " + cause->title;
-      if (!cause->place.empty() && cause->id != "scaled" && cause->id != "dtype_changed") {
-        line += ", at " + cause->place;
-      }
-      if (cause->is_assumed) line += " (assumed to be the same)";
-      finding.evidence.push_back(std::move(line));
-      rest -= cause->difference_bytes;
-    }
-    if (rest != 0) {
-      finding.evidence.push_back(signed_bytes(rest) + (causes.size() == point.causes.size()
-                                                           ? ": everything else"
-                                                           : ": other causes"));
-    }
-    finding.evidence.push_back(
-        "Sum: " + base::format_count(static_cast<std::uint64_t>(std::abs(difference))) + " B " +
-        (difference < 0 ? "less." : "more."));
-    finding.next_step = next_step_of(*causes.front());
-    if (!finding.next_step.empty()) {
-      finding.saving_bytes = static_cast<std::uint64_t>(causes.front()->difference_bytes);
-    }
-    return finding;
-  }
-
-  static std::string title_of(const DiffPoint& point) {
-    static const std::map<std::string, std::string, std::less<>> kNames = {
-        {"peak", "Peak"},
-        {"forward", "Highest point of forward"},
-        {"backward", "Highest point of backward"},
-        {"optimizer", "Highest point of the optimizer"},
-        {"data", "Highest point of data loading"},
-        {"step end", "Memory at the end of a step"},
-        {"oom", "Memory at the failed allocation"},
-        {"end", "Memory at the end"}};
-    const auto name = kNames.find(point.name);
-    std::string text = name == kNames.end() ? point.name : name->second;
-    text += " on " + point.device;
-    if (point.difference_bytes == 0) {
-      return text + " is unchanged at " + base::bytes_text(point.after_bytes) +
-             ", but made of other memory";
-    }
-    text += point.difference_bytes > 0 ? " grew by " : " shrank by ";
-    text += base::bytes_text(std::abs(point.difference_bytes));
-    if (point.before_bytes > 0) {
-      text += " (" + std::string(point.difference_bytes > 0 ? "+" : "") +
-              base::format_percent(static_cast<double>(point.difference_bytes) /
-                                   static_cast<double>(point.before_bytes)) +
-              ")";
-    }
-    return text + ", from " + base::bytes_text(point.before_bytes) + " to " +
-           base::bytes_text(point.after_bytes);
-  }
-
   const Digest& before_;
   const Digest& after_;
   const DiffOptions& options_;
@@ -310,6 +309,20 @@ std::int64_t Diff::growth_bytes() const {
   std::int64_t most = 0;
   for (const DiffPoint& point : points) most = std::max(most, point.difference_bytes);
   return most;
+}
+
+std::string cause_text(const DiffCause& cause) {
+  std::string text = cause.title;
+  if (!cause.place.empty() && cause.id != "scaled" && cause.id != "dtype_changed") {
+    text += ", at " + cause.place;
+  }
+  return cause.is_assumed ? text + " (assumed to be the same)" : text;
+}
+
+Finding finding_of(const DiffPoint& point, std::size_t most_evidence) {
+  std::vector<const DiffCause*> causes;
+  for (const DiffCause& cause : point.causes) causes.push_back(&cause);
+  return describe_point(point, causes, most_evidence);
 }
 
 Diff compare(const Digest& before, const Digest& after, const DiffOptions& options) {

@@ -132,11 +132,17 @@ struct Diff {
 };
 
 struct DiffOptions {
-  std::string at;                  // only this point: "peak", "step end"; empty: all
+  std::string at = {};             // only this point: "peak", "step end"; empty: all
   std::size_t most_evidence = 10;  // causes listed in a finding
+  double negligible = 0.001;       // share of a point's bytes below which a row is no cause
 };
 
 Diff compare(const report::Digest& before, const report::Digest& after,
              const DiffOptions& options = {});
+
+// The finding about a point with all its causes.
+Finding finding_of(const DiffPoint& point, std::size_t most_evidence);
+// "size of Net.mlp: [512, 128] → [768, 128], at train.py:33 (Mlp.forward)"
+std::string cause_text(const DiffCause& cause);
 
 }  // namespace plimsoll::comparison

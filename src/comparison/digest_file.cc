@@ -99,7 +99,10 @@ bool read_value(const JsonValue& json, T& out) {
     if (json.kind != Kind::kObject) return false;
     bool is_valid = true;
     base::for_each_field<T>([&](const auto& field) {
-      const JsonValue* const value = is_valid ? json.find(field.name) : nullptr;
+      if (!is_valid) return;
+      const JsonValue* const value = json.find(field.name);
+      using Member = std::remove_cvref_t<decltype(out.*(field.member))>;
+      if (value == nullptr && base::IsOptional<Member>::value) return;  // newer than the file
       is_valid = value != nullptr && read_value(*value, out.*(field.member));
     });
     return is_valid;
@@ -127,6 +130,19 @@ bool read_value(const JsonValue& json, T& out) {
 
 Error unreadable(const std::string& name, const std::string& why) {
   return make_error(ErrorCode::kCorrupt, name + ": " + why);
+}
+
+Status check_ranges(const report::Digest& digest, const std::string& name) {
+  if (!digest.repeats) return {};
+  constexpr auto kMost = static_cast<std::int64_t>(kMostOfAllRows);  // no spread overflows
+  for (const report::DigestRange& range : digest.repeats->ranges) {
+    const bool has_key = !range.key || *range.key < digest.keys.size();
+    const bool is_range = range.least_bytes <= range.most_bytes && range.least_bytes > -kMost &&
+                          range.most_bytes < kMost;
+    if (range.point < digest.points.size() && has_key && is_range) continue;
+    return unreadable(name, "a range of the digest is not one of its points and keys");
+  }
+  return {};
 }
 
 // The rows of each point sum to its bytes, or the differences would not. No sum of differences
@@ -191,6 +207,7 @@ Result<report::Digest> parse_digest(const std::string& text, const std::string& 
                           "--to digest");
   }
   PLIMSOLL_TRY(check(digest, name));
+  PLIMSOLL_TRY(check_ranges(digest, name));
   return digest;
 }
 

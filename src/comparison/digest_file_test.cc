@@ -1,6 +1,8 @@
 #include "comparison/digest_file.h"
 
+#include <cstdint>
 #include <string>
+#include <tuple>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +54,7 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     return digest.ok() ? "read" : digest.error().message;
   };
   EXPECT_THAT(error_of("{\"digest_version\": "), HasSubstr("a.json: not JSON at byte "));
-  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.0"));
+  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.1"));
   Digest digest = made();
   digest.rows[0].bytes = 299;
   EXPECT_EQ(error_of(text_of(digest)), "a.json: the rows of point peak sum to 299 bytes, not 300");
@@ -65,6 +67,15 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
   digest = made();
   digest.rows.push_back({.bytes = 0});
   EXPECT_EQ(error_of(text_of(digest)), "a.json: two rows of the digest have point 0 and key 0");
+  for (const auto& [point, least, most] :
+       {std::tuple(std::uint64_t{1}, std::int64_t{0}, std::int64_t{0}),
+        std::tuple(std::uint64_t{0}, std::int64_t{2}, std::int64_t{1}),
+        std::tuple(std::uint64_t{0}, INT64_MIN, INT64_MAX)}) {
+    digest = made();
+    digest.repeats.emplace().ranges.push_back(
+        {.point = point, .least_bytes = least, .most_bytes = most});
+    EXPECT_THAT(error_of(text_of(digest)), HasSubstr("is not one of its points and keys"));
+  }
   digest = made();
   digest.digest_version = "2.0";
   EXPECT_THAT(error_of(text_of(digest)), HasSubstr("a digest of version 2.0"));

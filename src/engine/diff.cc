@@ -1,42 +1,20 @@
 #include "plimsoll/diff.h"
 
-#include <cstdio>
-#include <optional>
 #include <utility>
 
 #include "base/fields.h"
-#include "base/input_file.h"
 #include "base/json_writer.h"
 #include "comparison/diff.h"
-#include "comparison/digest_file.h"
+#include "engine/digest_input.h"
 #include "exporters/terminal/diff.h"
 #include "report/report.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr std::size_t kMostDigestBytes = std::size_t{64} << 20;
-
-// The text of the file if it is a digest; nullopt if it is something else, or cannot be opened.
-Result<std::optional<std::string>> digest_text(const std::string& path) {
-  const base::InputFile file = base::open_input(path);
-  std::string text;
-  if (file == nullptr) return std::optional<std::string>();
-  char buffer[65536];
-  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, file.get())) {
-    text.append(buffer, got);
-    if (!comparison::is_digest(text)) return std::optional<std::string>();
-    if (text.size() > kMostDigestBytes) {
-      return make_error(ErrorCode::kLimit, path + ": a digest of more than 64 MiB");
-    }
-  }
-  if (text.empty()) return std::optional<std::string>();
-  return std::optional(std::move(text));
-}
-
 Result<report::Digest> digest_of(const std::string& path, const ProgressCallback& progress) {
-  PLIMSOLL_TRY_ASSIGN(const auto text, digest_text(path));
-  if (text) return comparison::parse_digest(*text, path);
+  PLIMSOLL_TRY_ASSIGN(const auto digest, engine::read_digest(path));
+  if (digest) return *digest;
   PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
   Question question;
   question.analyses = {"digest"};

@@ -215,6 +215,8 @@ struct Program {
   std::string python;
   std::string torch;
   std::string host;
+  std::string threads;
+  std::string mode;
 };
 
 struct Trace {

@@ -15,7 +15,7 @@
 
 namespace plimsoll::report {
 
-inline constexpr const char* kDigestVersion = "1.0";
+inline constexpr const char* kDigestVersion = "1.1";
 
 struct DigestSource {
   std::string path;
@@ -26,6 +26,8 @@ struct DigestSource {
   std::string torch = {};
   std::string plimsoll = PLIMSOLL_VERSION;
   std::uint64_t steps = 0;
+  std::optional<std::string> threads = {};
+  std::optional<std::string> mode = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -40,7 +42,10 @@ struct DigestSource {
         Field{"python", &DigestSource::python, "Version of Python."},
         Field{"torch", &DigestSource::torch, "Version of PyTorch."},
         Field{"plimsoll", &DigestSource::plimsoll, "Version of Plimsoll that made the digest."},
-        Field{"steps", &DigestSource::steps, "Number of complete steps."}};
+        Field{"steps", &DigestSource::steps, "Number of complete steps."},
+        Field{"threads", &DigestSource::threads,
+              "Threads of PyTorch's operators when the recording began; null if unknown, as mode."},
+        Field{"mode", &DigestSource::mode, "Mode of the recording: full or lite."}};
   }
 };
 
@@ -169,6 +174,34 @@ struct DigestModule {
   }
 };
 
+// How much the bytes of a point, or of a key at a point, vary between equal recordings.
+struct DigestRange {
+  std::uint64_t point = 0;
+  std::optional<std::uint64_t> key = {};
+  std::int64_t least_bytes = 0;
+  std::int64_t most_bytes = 0;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{Field{"point", &DigestRange::point, "Index into points."},
+                      Field{"key", &DigestRange::key, "Index into keys; null: the whole point."},
+                      Field{"least_bytes", &DigestRange::least_bytes, "The minimum."},
+                      Field{"most_bytes", &DigestRange::most_bytes, "The maximum."}};
+  }
+};
+
+struct DigestRepeats {
+  std::uint64_t recordings = 0;
+  std::vector<DigestRange> ranges;  // only of what varies
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
+        Field{"ranges", &DigestRepeats::ranges, "What varies; all else is equal in all."}};
+  }
+};
+
 struct Digest {
   std::string digest_version = kDigestVersion;
   DigestSource source;
@@ -176,6 +209,7 @@ struct Digest {
   std::vector<DigestKey> keys;
   std::vector<DigestRow> rows;
   std::vector<DigestModule> modules;
+  std::optional<DigestRepeats> repeats = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -185,7 +219,11 @@ struct Digest {
         Field{"points", &Digest::points, "The points in time."},
         Field{"keys", &Digest::keys, "What the rows refer to."},
         Field{"rows", &Digest::rows, "What was live at the points, by key."},
-        Field{"modules", &Digest::modules, "The modules that the recording names."}};
+        Field{"modules", &Digest::modules, "The modules that the recording names."},
+        Field{"repeats", &Digest::repeats,
+              "If the program was recorded several times (plimsoll check --repeat): how much its "
+              "bytes vary, and the digest is that of the recording with the median peak. Else "
+              "null."}};
   }
 };
 

@@ -163,6 +163,9 @@ class DigestPass final : public Pass {
                      .command = source.command,
                      .python = source.python,
                      .torch = source.torch};
+    const model::Program& program = context.trace.program;
+    if (!program.threads.empty()) digest.source.threads = program.threads;
+    if (!program.mode.empty()) digest.source.mode = program.mode;
     Modules modules;
     for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
       const model::DeviceTrace& device = context.trace.devices[d];

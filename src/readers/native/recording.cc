@@ -54,6 +54,8 @@ void Recording::on_meta(std::string_view key, std::string_view value) {
   if (key == "python") program.python = value;
   if (key == "torch") program.torch = value;
   if (key == "host") program.host = value;
+  if (key == "threads") program.threads = value;
+  if (key == "mode") program.mode = value;
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
   if (key == "layer_calls") context_.builder.layer_calls_known();
   if (key == "collections") context_.builder.collections_known();

@@ -1,0 +1,476 @@
+#include "budgets/check.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/suggestion.h"
+#include "base/units.h"
+#include "budgets/repeats.h"
+#include "comparison/cause_text.h"
+#include "comparison/diff.h"
+
+namespace plimsoll::budgets {
+namespace {
+
+using base::bytes_text;
+using comparison::DiffCause;
+using comparison::DiffPoint;
+using report::Digest;
+using report::DigestKey;
+using report::DigestPoint;
+using report::DigestRow;
+
+constexpr std::size_t kCausesListed = 5;
+constexpr std::size_t kPartsListed = 3;
+constexpr std::size_t kLayersNamed = 5;
+constexpr const char* kUpdate = "plimsoll check --update";
+
+std::string grown_text(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + bytes_text(bytes); }
+
+std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
+
+std::string exact_text(std::int64_t bytes) {
+  return base::format_count(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))) + " B";
+}
+
+// Whether the pattern matches the layer, or one around it.
+bool is_in(std::string_view pattern, std::string layer) {
+  const std::string text(pattern);
+  while (!layer.empty()) {
+    if (::fnmatch(text.c_str(), layer.c_str(), 0) == 0) return true;
+    const std::size_t dot = layer.rfind('.');
+    layer.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return false;
+}
+
+std::int64_t sum_of(std::int64_t a, std::int64_t b) {
+  return a > std::numeric_limits<std::int64_t>::max() - b ? std::numeric_limits<std::int64_t>::max()
+                                                          : a + b;
+}
+
+// The rows at the peak of a device for whose keys `is_counted` is true.
+template <typename IsCounted>
+std::vector<const DigestRow*> rows_at_peak(const Digest& digest, const std::string& device,
+                                           const IsCounted& is_counted) {
+  std::vector<const DigestRow*> rows;
+  for (const DigestRow& row : digest.rows) {
+    const DigestPoint& point = digest.points[row.point];
+    if (point.name != "peak" || point.device != device) continue;
+    if (is_counted(digest.keys[row.key])) rows.push_back(&row);
+  }
+  return rows;
+}
+
+class Checker {
+ public:
+  Checker(const BudgetFile& file, const Budget& budget, const Runs& runs, const Digest* baseline)
+      : file_(file), budget_(budget), runs_(runs), digest_(runs.digest), baseline_(baseline) {
+    for (const DigestPoint& point : digest_.points) {
+      if (point.name == "peak") devices_.push_back(point.device);
+    }
+    if (baseline != nullptr) {
+      diff_ = comparison::compare(*baseline, digest_,
+                                  {.most_evidence = kCausesListed, .negligible = 0});
+    }
+  }
+
+  Result<std::vector<CheckedLimit>> run() {
+    for (const Limit& limit : budget_.limits) PLIMSOLL_TRY(check_limit(limit));
+    if (baseline_ != nullptr) PLIMSOLL_TRY(check_baseline());
+    if (budget_.allowed_findings) PLIMSOLL_TRY(check_findings());
+    return std::move(out_);
+  }
+
+ private:
+  Error unfit(int line, const std::string& sentence) const {
+    return make_error(ErrorCode::kInvalidArgument, file_.path + ":" + std::to_string(line) + ": " +
+                                                       budget_.name + ": " + sentence);
+  }
+
+  Status check_limit(const Limit& limit) {
+    switch (limit.kind) {
+      case LimitKind::kPeak:
+        return check_peak(limit);
+      case LimitKind::kCategory:
+        for (const std::string& device : devices_) {
+          add_part(limit, limit.name + " at the peak on " + device + " is ", device,
+                   [&](const DigestKey& key) { return key.category == limit.name; });
+        }
+        return {};
+      case LimitKind::kLayer:
+        return check_layer(limit);
+      case LimitKind::kGrowth:
+        return check_growth(limit);
+    }
+    return {};
+  }
+
+  Status check_peak(const Limit& limit) {
+    if (!limit.name.empty() && std::ranges::find(devices_, limit.name) == devices_.end()) {
+      return unfit(limit.line, "peak: the recording has no device " + limit.name + ", only " +
+                                   base::joined(devices_));
+    }
+    for (const std::string& device : devices_) {
+      if (!limit.name.empty() && limit.name != device) continue;
+      add_part(limit, "peak on " + device + " is ", device, [](const DigestKey&) { return true; });
+    }
+    return {};
+  }
+
+  Status check_layer(const Limit& limit) {
+    const auto is_counted = [&](const DigestKey& key) { return is_in(limit.name, key.layer); };
+    bool has_any = false;
+    for (const std::string& device : devices_) {
+      const bool has_layer = std::ranges::any_of(digest_.keys, [&](const DigestKey& key) {
+        return key.device == device && is_counted(key);
+      });
+      if (!has_layer) continue;
+      has_any = true;
+      add_part(limit, "layers " + limit.name + " at the peak on " + device + " have ", device,
+               is_counted);
+    }
+    return has_any ? Status() : no_such_layer(limit);
+  }
+
+  Status no_such_layer(const Limit& limit) const {
+    std::set<std::string> layers;
+    for (const DigestKey& key : digest_.keys) {
+      if (!key.layer.empty()) layers.insert(key.layer);
+    }
+    if (layers.empty()) return unfit(limit.line, "by_layer: the recording has no layers");
+    std::vector<std::string> named(layers.begin(), layers.end());
+    const std::size_t others = named.size() - std::min(named.size(), kLayersNamed);
+    named.resize(named.size() - others);
+    return unfit(limit.line, "by_layer: no layer matches " + limit.name +
+                                 "; indices are written *. The layers " + "are " +
+                                 base::joined(named) +
+                                 (others > 0 ? " and " + std::to_string(others) + " more" : ""));
+  }
+
+  // A limit of some of the memory at the peak of a device. `subject` begins the sentence.
+  template <typename IsCounted>
+  void add_part(const Limit& limit, const std::string& subject, const std::string& device,
+                const IsCounted& is_counted) {
+    std::int64_t bytes = 0;
+    for (const Measurement& run : runs_.each) {
+      std::int64_t sum = 0;
+      for (const DigestRow* row : rows_at_peak(run.digest, device, is_counted)) sum += row->bytes;
+      bytes = std::max(bytes, sum);
+    }
+    CheckedLimit& checked = add(limit, subject.substr(0, subject.rfind(' ', subject.size() - 2)));
+    checked.bytes = bytes;
+    checked.limit_bytes = limit.bytes;
+    if (bytes <= limit.bytes) return;
+    checked.verdict = Verdict::kExceeded;
+    CheckFinding finding;
+    finding.id = "over_budget";
+    finding.severity = FindingSeverity::kWarning;
+    finding.site = "over_budget/" + checked.name;
+    finding.title = subject + bytes_text(bytes) + ", " + bytes_text(bytes - limit.bytes) +
+                    " over the limit of " + bytes_text(limit.bytes);
+    const DiffCause* const grown =
+        limit.kind == LimitKind::kPeak ? growth_at_peak(device) : nullptr;
+    auto rows = rows_at_peak(digest_, device, is_counted);
+    std::ranges::stable_sort(rows, std::ranges::greater(), &DigestRow::bytes);
+    if (grown != nullptr) {
+      finding.title += "; " + grown_text(grown->difference_bytes) +
+                       " since the baseline: " + comparison::cause_text(*grown);
+      finding.site += "/" + grown->id + "/" + grown->subject;
+      finding.next_step = comparison::next_step_of(*grown) + " ";
+    } else if (!rows.empty()) {
+      finding.title += "; most of it: " + part_text(*rows.front());
+    }
+    finding.evidence.push_back(exact_text(bytes) + ", and the limit is " + exact_text(limit.bytes) +
+                               ".");
+    for (std::size_t i = 0; i < std::min(rows.size(), kPartsListed); ++i) {
+      finding.evidence.push_back(part_text(*rows[i]));
+    }
+    finding.next_step += "Save " + bytes_text(bytes - limit.bytes) + ", or raise the limit in " +
+                         file_.path + ":" + std::to_string(limit.line) + ".";
+    finding.saving_bytes = static_cast<std::uint64_t>(bytes - limit.bytes);
+    checked.findings.push_back(std::move(finding));
+  }
+
+  // "300 B of activation in Net.head, at train.py:33 (Mlp.forward)"
+  std::string part_text(const DigestRow& row) const {
+    const DigestKey& key = digest_.keys[row.key];
+    return bytes_text(row.bytes) + " of " + key.category +
+           (key.layer.empty() ? "" : " in " + key.layer) +
+           (key.place.empty() ? "" : ", at " + key.place);
+  }
+
+  const DiffCause* growth_at_peak(const std::string& device) const {
+    for (const DiffPoint& point : diff_.points) {
+      if (point.name == "peak" && point.device == device && point.difference_bytes > 0) {
+        return largest_growth(point);
+      }
+    }
+    return nullptr;
+  }
+
+  // Causes are sorted by size, whatever their sign; a peak that only moved explains nothing.
+  static const DiffCause* largest_growth(const DiffPoint& point) {
+    const DiffCause* moved = nullptr;
+    for (const DiffCause& cause : point.causes) {
+      if (cause.difference_bytes <= 0) continue;
+      if (cause.id != "peak_moved") return &cause;
+      moved = &cause;
+    }
+    return moved;
+  }
+
+  Status check_growth(const Limit& limit) {
+    for (const Measurement& run : runs_.each) {
+      if (run.is_only_digest) {
+        return unfit(limit.line, "growth_per_step needs a recording, not a digest");
+      }
+      if (!run.why_no_growth.empty()) {
+        return unfit(limit.line, "growth_per_step: growth is unknown: " + run.why_no_growth);
+      }
+    }
+    for (const std::string& device : devices_) {
+      double rate = 0;
+      const Finding* cause = nullptr;
+      for (const Measurement& run : runs_.each) {
+        for (const DeviceGrowth& growth : run.growth) {
+          if (growth.device != device || growth.bytes_per_step <= rate) continue;
+          rate = growth.bytes_per_step;
+          const auto found = std::ranges::find(run.findings, "memory_growth", &Finding::id);
+          cause = found == run.findings.end() ? nullptr : &*found;
+        }
+      }
+      CheckedLimit& checked = add(limit, "growth per step on " + device);
+      checked.bytes = static_cast<std::int64_t>(std::ceil(rate));
+      checked.limit_bytes = limit.bytes;
+      if (*checked.bytes <= limit.bytes) continue;
+      checked.verdict = Verdict::kExceeded;
+      CheckFinding finding;
+      if (cause != nullptr) static_cast<Finding&>(finding) = *cause;
+      finding.evidence.insert(finding.evidence.begin(), finding.title);
+      finding.id = "over_budget";
+      finding.severity = FindingSeverity::kWarning;
+      finding.site = "over_budget/" + checked.name;
+      finding.title =
+          "memory on " + device + " grows by " + bytes_text(rate) + " a step, and the limit is " +
+          bytes_text(limit.bytes) +
+          (finding.evidence.size() > 1 ? "; " + first_sentence(finding.evidence[1]) : "");
+      std::erase(finding.evidence, "");
+      checked.findings.push_back(std::move(finding));
+    }
+    return {};
+  }
+
+  Status check_findings() {
+    CheckedLimit checked{.name = "findings",
+                         .line = static_cast<std::uint64_t>(budget_.findings_line)};
+    std::set<std::string> seen;
+    for (const Measurement& run : runs_.each) {
+      if (run.is_only_digest) {
+        return unfit(budget_.findings_line, "findings needs a recording, not a digest");
+      }
+      for (const Finding& finding : run.findings) {
+        const auto& allowed = *budget_.allowed_findings;
+        const bool counts = finding.severity != FindingSeverity::kInfo &&
+                            std::ranges::find(allowed, finding.id) == allowed.end();
+        if (!counts || !seen.insert(finding.id + finding.title).second) continue;
+        checked.verdict = Verdict::kExceeded;
+        checked.findings.push_back({finding, finding.id});
+      }
+    }
+    out_.push_back(std::move(checked));
+    return {};
+  }
+
+  Status check_baseline() {
+    if (diff_.points.empty()) {
+      return unfit(budget_.baseline_line,
+                   "the recording and its baseline have no device and point in common; write the "
+                   "baseline again with " +
+                       std::string(kUpdate));
+    }
+    CheckedLimit checked{.name = "baseline",
+                         .line = static_cast<std::uint64_t>(budget_.baseline_line)};
+    std::vector<const DiffPoint*> order;
+    for (const DiffPoint& point : diff_.points) order.push_back(&point);
+    std::ranges::stable_sort(order, {}, [](const DiffPoint* point) {
+      return std::pair(point->name != "peak", -point->difference_bytes);
+    });
+    std::set<std::string> sites;
+    std::int64_t closest = std::numeric_limits<std::int64_t>::min();
+    for (const DiffPoint* const point : order) {
+      const Growth growth = growth_of(*point);
+      if (growth.bytes - growth.allowed > closest) {
+        closest = growth.bytes - growth.allowed;
+        checked.bytes = growth.bytes;
+        checked.limit_bytes = growth.allowed;
+      }
+      if (growth.bytes <= growth.allowed) continue;
+      if (growth.is_unjudged) {
+        checked.findings.push_back(unjudged(*point, growth));
+        continue;
+      }
+      checked.verdict = Verdict::kExceeded;
+      CheckFinding finding = grew(*point, growth);
+      if (sites.insert(finding.site).second) checked.findings.push_back(std::move(finding));
+    }
+    if (checked.verdict == Verdict::kMet) add_gain(checked);
+    add_environment(checked);
+    out_.push_back(std::move(checked));
+    return {};
+  }
+
+  // The growth of a point above all earlier recordings, and what is allowed. Without a spread, any
+  // byte above may_grow counts; with one, the growth must exceed the spread itself.
+  struct Growth {
+    std::int64_t bytes = 0;
+    std::int64_t allowed = 0;
+    std::int64_t spread = 0;
+    std::uint64_t recordings = 1;  // of the side that varies
+    bool is_unjudged = false;      // it varies, and the recordings are too few
+  };
+
+  Growth growth_of(const DiffPoint& point) const {
+    const PointRange before = range_of(*baseline_, index_of(*baseline_, point));
+    const PointRange after = range_of(digest_, index_of(digest_, point));
+    const PointRange& wider = before.spread() >= after.spread() ? before : after;
+    Growth growth;
+    growth.spread = wider.spread();
+    growth.recordings = wider.recordings;
+    growth.bytes =
+        growth.spread == 0 ? point.difference_bytes : point.after_bytes - before.most_bytes;
+    growth.allowed = sum_of(budget_.may_grow.of(point.before_bytes), growth.spread);
+    growth.is_unjudged = growth.spread > 0 && growth.recordings < kLeastRepeats;
+    return growth;
+  }
+
+  static std::uint64_t index_of(const Digest& digest, const DiffPoint& at) {
+    std::uint64_t index = 0;
+    while (digest.points[index].device != at.device || digest.points[index].name != at.name) {
+      ++index;
+    }
+    return index;
+  }
+
+  CheckFinding grew(const DiffPoint& point, const Growth& growth) const {
+    CheckFinding finding{comparison::finding_of(point, kCausesListed), ""};
+    const DiffCause* const cause = largest_growth(point);
+    std::string allowed = "Allowed: " + exact_text(growth.allowed);
+    if (growth.spread > 0) {
+      allowed += ", of which " + exact_text(growth.spread) + " is the range of " +
+                 base::counted(growth.recordings, "recording") + "; the growth above it is " +
+                 exact_text(growth.bytes);
+    }
+    finding.evidence.insert(finding.evidence.begin(), {finding.title + ".", allowed + "."});
+    finding.site = "baseline/" + point.device + "/" + point.name;
+    if (cause != nullptr) {
+      finding.title = grown_text(cause->difference_bytes) + ": " + comparison::cause_text(*cause);
+      finding.site = "baseline/" + point.device + "/" + cause->id + "/" + cause->subject;
+      finding.next_step = comparison::next_step_of(*cause);
+      finding.saving_bytes =
+          static_cast<std::uint64_t>(std::min(cause->difference_bytes, point.difference_bytes));
+    }
+    finding.next_step += (finding.next_step.empty() ? "" : " ") +
+                         std::string("If the growth is intended, accept it with ") + kUpdate + ".";
+    return finding;
+  }
+
+  static CheckFinding unjudged(const DiffPoint& point, const Growth& growth) {
+    CheckFinding finding;
+    finding.id = "baseline_differs";
+    finding.severity = FindingSeverity::kWarning;
+    finding.site = "baseline_differs/" + point.device + "/" + point.name;
+    finding.title = point.name + " on " + point.device + " is " + bytes_text(growth.bytes) +
+                    " above the baseline, but it varies by " + bytes_text(growth.spread) + " in " +
+                    base::counted(growth.recordings, "recording") + ": too few to judge";
+    finding.next_step = "Record the baseline " + std::to_string(kLeastRepeats) +
+                        " times: " + kUpdate + " --repeat " + std::to_string(kLeastRepeats) + ".";
+    return finding;
+  }
+
+  // Memory below the baseline: later growth would use up the gain unnoticed.
+  void add_gain(CheckedLimit& checked) const {
+    for (const DiffPoint& point : diff_.points) {
+      const std::int64_t gain = -point.difference_bytes;
+      if (gain <= growth_of(point).allowed) continue;
+      CheckFinding finding;
+      finding.id = "baseline_differs";
+      finding.severity = FindingSeverity::kInfo;
+      finding.site = "baseline_differs/" + point.device + "/" + point.name;
+      finding.title =
+          point.name + " on " + point.device + " is " + bytes_text(gain) + " below the baseline";
+      finding.evidence.push_back("Baseline " + exact_text(point.before_bytes) + ", now " +
+                                 exact_text(point.after_bytes) + ".");
+      finding.next_step = std::string("Run ") + kUpdate + " to keep the gain.";
+      checked.findings.push_back(std::move(finding));
+      return;
+    }
+  }
+
+  void add_environment(CheckedLimit& checked) const {
+    if (diff_.notes.empty()) return;
+    CheckFinding finding;
+    finding.id = "baseline_differs";
+    finding.severity = FindingSeverity::kWarning;
+    finding.site = "baseline_differs/environment";
+    finding.title = "the baseline was recorded differently: " + diff_.notes.front();
+    if (finding.title.ends_with('.')) finding.title.pop_back();
+    finding.evidence.assign(diff_.notes.begin() + 1, diff_.notes.end());
+    finding.next_step =
+        std::string("Run ") + kUpdate + " where the budget is checked, such as in CI.";
+    checked.findings.push_back(std::move(finding));
+  }
+
+  CheckedLimit& add(const Limit& limit, const std::string& name) {
+    return out_.emplace_back(
+        CheckedLimit{.name = name, .line = static_cast<std::uint64_t>(limit.line)});
+  }
+
+  const BudgetFile& file_;
+  const Budget& budget_;
+  const Runs& runs_;
+  const Digest& digest_;
+  const Digest* baseline_;
+  comparison::Diff diff_;
+  std::vector<std::string> devices_;
+  std::vector<CheckedLimit> out_;
+};
+
+}  // namespace
+
+std::size_t Check::count(Verdict verdict) const {
+  std::size_t count = 0;
+  for (const CheckedBudget& budget : budgets) {
+    for (const CheckedLimit& limit : budget.limits) count += limit.verdict == verdict ? 1 : 0;
+  }
+  return count;
+}
+
+std::size_t Check::errors() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      budgets, [](const CheckedBudget& budget) { return !budget.error.empty(); }));
+}
+
+Result<std::vector<CheckedLimit>> check_limits(const BudgetFile& file, const Budget& budget,
+                                               const Runs& runs, const Digest* baseline) {
+  return Checker(file, budget, runs, baseline).run();
+}
+
+std::vector<std::string> describe_update(const Digest& before, const Digest& after) {
+  std::vector<std::string> facts;
+  const comparison::Diff diff = comparison::compare(before, after, {.negligible = 0});
+  for (const Finding& finding : diff.findings) {
+    facts.push_back(finding.title);
+    facts.insert(facts.end(), finding.evidence.begin(), finding.evidence.end());
+  }
+  facts.insert(facts.end(), diff.notes.begin(), diff.notes.end());
+  return facts;
+}
+
+}  // namespace plimsoll::budgets

@@ -1,0 +1,116 @@
+// Compares what programs use with their budgets.
+//
+// Immutable results with field lists: `plimsoll check --format json` prints a Check.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/finding.h"
+#include "budgets/budget_file.h"
+#include "budgets/measurement.h"
+#include "plimsoll/result.h"
+#include "plimsoll/version.h"
+
+namespace plimsoll::budgets {
+
+inline constexpr const char* kCheckVersion = "1.0";
+
+enum class Verdict : std::uint8_t { kMet, kExceeded };
+constexpr const char* to_string(Verdict verdict) {
+  return verdict == Verdict::kMet ? "met" : "exceeded";
+}
+
+// Ids: peak_grew and memory_grew (since the baseline), over_budget, baseline_differs, or that of a
+// finding of the report that the budget does not allow.
+struct CheckFinding : Finding {
+  // What it is about, for tools that recognize a problem across commits: no line numbers, no bytes.
+  std::string site;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple_cat(
+        Finding::fields(),
+        std::tuple{Field{"site", &CheckFinding::site,
+                         "What the finding is about, without lines and bytes: the same text names "
+                         "the same problem in other commits."}});
+  }
+};
+
+struct CheckedLimit {
+  std::string name;
+  std::uint64_t line = 0;
+  Verdict verdict = Verdict::kMet;
+  std::optional<std::int64_t> bytes = {};
+  std::optional<std::int64_t> limit_bytes = {};
+  std::vector<CheckFinding> findings = {};
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"name", &CheckedLimit::name, "What is limited: peak on cpu, baseline, findings, ..."},
+        Field{"line", &CheckedLimit::line, "Line of the limit in the budget file."},
+        Field{"verdict", &CheckedLimit::verdict, "met or exceeded."},
+        Field{"bytes", &CheckedLimit::bytes,
+              "The measured bytes; for a baseline, the growth at the point that is closest to or "
+              "furthest above what is allowed. Null for findings."},
+        Field{"limit_bytes", &CheckedLimit::limit_bytes, "The most that is allowed."},
+        Field{"findings", &CheckedLimit::findings,
+              "Why the limit is exceeded; if it is met, what else to know."}};
+  }
+};
+
+struct CheckedBudget {
+  std::string name;
+  std::uint64_t line = 0;
+  std::string measured = {};
+  std::string error = {};
+  std::vector<std::string> accepted = {};
+  std::vector<CheckedLimit> limits = {};
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"name", &CheckedBudget::name, "Name of the budget."},
+        Field{"line", &CheckedBudget::line, "Its line in the budget file."},
+        Field{"measured", &CheckedBudget::measured, "The command line or the files."},
+        Field{"error", &CheckedBudget::error,
+              "Why the budget could not be checked; empty if it was."},
+        Field{"accepted", &CheckedBudget::accepted,
+              "With --update: how the new baselines differ from the previous ones."},
+        Field{"limits", &CheckedBudget::limits, "The limits, in the order of the file."}};
+  }
+};
+
+struct Check {
+  std::string check_version = kCheckVersion;
+  std::string plimsoll = PLIMSOLL_VERSION;
+  std::string path;
+  std::vector<CheckedBudget> budgets;
+
+  std::size_t count(Verdict verdict) const;  // of limits
+  std::size_t errors() const;                // budgets that could not be checked
+
+  static constexpr auto fields() {
+    using base::Field;
+    return std::tuple{
+        Field{"check_version", &Check::check_version, "Version of this format: major.minor."},
+        Field{"plimsoll", &Check::plimsoll, "Version of Plimsoll."},
+        Field{"path", &Check::path, "The budget file."},
+        Field{"budgets", &Check::budgets, "The budgets, in the order of the file."}};
+  }
+};
+
+// Checks the limits of `budget` for one rank. `baseline` is null if the budget has none. Errors
+// name a limit that does not fit the recording: another device, a pattern without layers.
+Result<std::vector<CheckedLimit>> check_limits(const BudgetFile& file, const Budget& budget,
+                                               const Runs& runs, const report::Digest* baseline);
+
+// How `after` differs from `before`, one fact each; empty if it does not.
+std::vector<std::string> describe_update(const report::Digest& before, const report::Digest& after);
+
+}  // namespace plimsoll::budgets

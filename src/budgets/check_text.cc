@@ -1,0 +1,140 @@
+#include "budgets/check_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "base/units.h"
+#include "text/layout.h"
+#include "text/table.h"
+
+namespace plimsoll::budgets {
+namespace {
+
+constexpr std::size_t kWidestCheckProse = 100;
+constexpr std::size_t kNarrowestCheck = 60;
+
+text::Style style_of(const Notice& notice) {
+  if (notice.is_failure) return text::Style::kCritical;
+  return notice.finding->severity == FindingSeverity::kInfo ? text::Style::kInfo
+                                                            : text::Style::kWarning;
+}
+
+std::string limit_bytes_text(const std::optional<std::int64_t>& bytes) {
+  return bytes ? base::bytes_text(*bytes) : std::string("-");
+}
+
+std::string notice_text(const Notice& notice, std::size_t width, text::Color color) {
+  const std::string line = headline(notice);
+  const std::size_t end = line.find(' ');  // of FAILED, WARNING or INFO
+  std::string out = text::styled(line.substr(0, end), style_of(notice), color) +
+                    text::wrap(line, 2, width).substr(end) + "\n";
+  const std::size_t facts = notice.finding->evidence.size();
+  const std::vector<std::string> lines = details(*notice.finding);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    out += (i < facts ? "  - " : "  → ") + text::wrap(lines[i], 4, width) + "\n";
+  }
+  return out;
+}
+
+std::string accepted_text(const CheckedBudget& budget, std::size_t width) {
+  std::string out;
+  for (std::size_t i = 0; i < budget.accepted.size(); ++i) {
+    const std::string fact = text::printable(budget.accepted[i]);
+    out += i == 0 ? text::wrap("UPDATED " + text::printable(budget.name) + ": " + fact, 2, width)
+                  : "  - " + text::wrap(fact, 4, width);
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Notice> notices(const Check& check) {
+  std::vector<Notice> all;
+  for (const CheckedBudget& budget : check.budgets) {
+    if (!budget.error.empty()) all.push_back({&budget, nullptr, nullptr, true});
+    for (const CheckedLimit& limit : budget.limits) {
+      for (const CheckFinding& finding : limit.findings) {
+        const bool is_failure =
+            limit.verdict == Verdict::kExceeded && finding.id != "baseline_differs";
+        all.push_back({&budget, &limit, &finding, is_failure});
+      }
+    }
+  }
+  std::ranges::stable_sort(all, std::ranges::greater(), &Notice::is_failure);
+  return all;
+}
+
+std::string headline(const Notice& notice) {
+  const std::string name = text::printable(notice.budget->name) + ": ";
+  if (notice.finding == nullptr) return "ERROR " + name + text::printable(notice.budget->error);
+  const char* const word = notice.is_failure                                    ? "FAILED "
+                           : notice.finding->severity == FindingSeverity::kInfo ? "INFO "
+                                                                                : "WARNING ";
+  return word + name + text::printable(notice.finding->title);
+}
+
+std::vector<std::string> details(const CheckFinding& finding) {
+  std::vector<std::string> lines;
+  for (const std::string& fact : finding.evidence) lines.push_back(text::printable(fact));
+  if (finding.next_step.empty()) return lines;
+  lines.push_back(text::printable(finding.next_step));
+  if (finding.saving_bytes > 0 && finding.id != "over_budget") {
+    lines.back() += " Saves up to " + base::bytes_text(finding.saving_bytes) + ".";
+  }
+  return lines;
+}
+
+std::string verdict_text(const Check& check) {
+  const std::vector<Notice> all = notices(check);
+  if (!all.empty() && all.front().is_failure) return headline(all.front());
+  const std::size_t limits = check.count(Verdict::kMet);
+  return "OK: " + base::counted(limits, "limit") + " of " +
+         base::counted(check.budgets.size(), "budget") + (limits == 1 ? " is met." : " are met.");
+}
+
+std::vector<std::vector<std::string>> limit_rows(const Check& check) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Verdict verdict : {Verdict::kExceeded, Verdict::kMet}) {
+    for (const CheckedBudget& budget : check.budgets) {
+      for (const CheckedLimit& limit : budget.limits) {
+        if (limit.verdict != verdict) continue;
+        const std::string growth =
+            limit.name.starts_with("baseline") && limit.bytes.value_or(0) > 0 ? "+" : "";
+        rows.push_back({verdict == Verdict::kMet ? "ok" : "failed", text::printable(budget.name),
+                        growth + limit_bytes_text(limit.bytes), limit_bytes_text(limit.limit_bytes),
+                        text::printable(limit.name)});
+      }
+    }
+  }
+  return rows;
+}
+
+std::string to_text(const Check& check, std::size_t width, text::Color color) {
+  width = std::max(width, kNarrowestCheck);
+  const std::size_t prose = std::min(width, kWidestCheckProse);
+  std::string out;
+  const std::vector<Notice> all = notices(check);
+  const bool has_failed = !all.empty() && all.front().is_failure;
+  if (!has_failed) out += text::styled(verdict_text(check), text::Style::kGood, color) + "\n";
+  for (const Notice& notice : all) {
+    if (notice.finding != nullptr) out += notice_text(notice, prose, color);
+  }
+  for (const CheckedBudget& budget : check.budgets) out += accepted_text(budget, prose);
+  using Align = text::TextTable::Align;
+  text::TextTable table({{"", Align::kWords},
+                         {"budget", Align::kWords},
+                         {"bytes", Align::kNumber},
+                         {"allowed", Align::kNumber},
+                         {"limit", Align::kWords}});
+  for (std::vector<std::string>& row : limit_rows(check)) {
+    const bool is_ok = row.front() == "ok";
+    table.add_row(std::move(row), is_ok ? text::Style::kPlain : text::Style::kCritical);
+  }
+  if (!table.empty()) out += "\n" + table.to_text(width, color);
+  return out;
+}
+
+}  // namespace plimsoll::budgets
