@@ -18,7 +18,7 @@
 #include "cli/interruption.h"
 #include "cli/progress_bar.h"
 #include "engine/digest_input.h"
-#include "exporters/words.h"
+#include "exporters/labels.h"
 #include "plimsoll/session.h"
 #include "report/report.h"
 

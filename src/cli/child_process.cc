@@ -145,7 +145,8 @@ Result<int> run_program(const std::vector<std::string>& words) {
   return wait_for(child);
 }
 
-Result<int> run_with_output_on_stderr(const std::vector<std::string>& words, const std::string& folder) {
+Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
+                                      const std::string& folder) {
   const SpawnAttributes attributes;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -13,7 +13,8 @@ namespace plimsoll::cli {
 Result<int> run_program(const std::vector<std::string>& words);
 
 // The same in another folder, with the program's stdout on our stderr: our stdout has a result.
-Result<int> run_with_output_on_stderr(const std::vector<std::string>& words, const std::string& folder);
+Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
+                                      const std::string& folder);
 
 // The same for a program that takes our place: signals sent to us are forwarded to it. Signals from
 // the terminal, which it also receives, do not end us before it ends.

@@ -84,7 +84,9 @@ std::optional<std::vector<int>> children_of_threads(int pid, const std::string& 
   std::vector<int> children;
   bool is_listed = false;
   for (const std::string& task : list_system_folder(tasks)) {
-    const auto text = read_system_file(tasks + "/" + task + "/children");
+    std::string path = tasks;
+    path.append("/").append(task).append("/children");
+    const auto text = read_system_file(path);
     is_listed = is_listed || text.has_value();
     std::string_view rest = text ? std::string_view(*text) : std::string_view();
     while (!rest.empty()) {
