@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.diff.changes import changed, expected, original
+from tests.diff.changes import FOLDER, changed, expected, original
 
 pytestmark = pytest.mark.slow
 
 CHANGES = [row for row in expected() if row["cause"] != "none"]
 NEUTRAL = [row for row in expected() if row["cause"] == "none"]
-PROGRAMS = ["transformer", "unet", "splatting", "lstm", "cnn"]
+PROGRAMS = sorted(path.stem for path in (FOLDER / "programs").glob("*.py"))
 
 Diff = Callable[[Path, Path], dict[str, Any]]
 
