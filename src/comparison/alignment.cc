@@ -77,6 +77,15 @@ std::string reduced(const DigestKey& key, unsigned parts) {
   return text;
 }
 
+// The parts, and what is live at each point.
+std::string profile_text(const Key& key, unsigned parts) {
+  std::string text = reduced(key.key, parts);
+  for (const auto& [point, held] : key.profile) {
+    text += '\0' + point + '\0' + std::to_string(held.first) + ' ' + std::to_string(held.second);
+  }
+  return text;
+}
+
 class Aligner {
  public:
   Aligner(const Digest& before, const Digest& after)
@@ -86,6 +95,10 @@ class Aligner {
   }
 
   Alignment run() {
+    // A line that an edit above it has moved is not exchanged with the line that has its offset
+    // now.
+    pair_alike(kEverything, Pairing::kSame);
+    pair_moved_lines();
     pair(kEverything, Pairing::kSame);
     pair(kEverything & ~kOfText, Pairing::kText);
     find_renames();
@@ -94,7 +107,7 @@ class Aligner {
       pair(kEverything & ~kOfText, Pairing::kRenamed);
     }
     pair(kEverything & ~kOfFunction, Pairing::kFunction);
-    pair_moved();
+    pair_alike(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
     pair(kEverything & ~kOfPhase, Pairing::kPhase);
     pair(kEverything & ~kOfOperator, Pairing::kOperator);
     pair(kEverything & ~kOfDtype, Pairing::kDtype);
@@ -142,16 +155,32 @@ class Aligner {
     pair_by([&](const Key& key) { return reduced(key.key, parts); }, pairing);
   }
 
-  void pair_moved() {
-    const auto text_of = [](const Key& key) {
-      std::string text = reduced(key.key, kEverything & ~kOfFunction & ~kOfText);
-      for (const auto& [point, held] : key.profile) {
-        text +=
-            '\0' + point + '\0' + std::to_string(held.first) + ' ' + std::to_string(held.second);
-      }
-      return text;
+  // Pairs keys whose bytes and counts are equal at every point.
+  void pair_alike(unsigned parts, Pairing pairing) {
+    pair_by([&](const Key& key) { return profile_text(key, parts); }, pairing);
+  }
+
+  // A line that an edit has moved is not exchanged with the line that has its offset now. If all
+  // offsets of a function are the same, its lines are exchanged only if nothing else is changed.
+  void pair_moved_lines() {
+    struct Lines {
+      std::set<std::string> texts;
+      std::multiset<std::string> contents;
     };
-    pair_by(text_of, Pairing::kMoved);
+    std::map<std::string, std::array<Lines, 2>> functions;
+    for (const auto& [keys, side] : {std::pair(&before_, 0), std::pair(&after_, 1)}) {
+      for (const Key& key : *keys) {
+        Lines& lines = functions[key.key.function][static_cast<std::size_t>(side)];
+        lines.texts.insert(reduced(key.key, kOfText));
+        lines.contents.insert(profile_text(key, kEverything & ~kOfText));
+      }
+    }
+    const auto text_of = [&](const Key& key) {
+      const auto& [one, other] = functions.at(key.key.function);
+      const bool is_edited = one.texts != other.texts || one.contents == other.contents;
+      return profile_text(key, is_edited ? kEverything & ~kOfText : kEverything);
+    };
+    pair_by(text_of, Pairing::kText);
   }
 
   // A name that only the first digest has became one that only the second has, if most of the

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
-#include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -24,6 +24,7 @@ using Rows = std::vector<std::size_t>;
 constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor to be the cause
 constexpr double kMostOfAll = 0.7;      // of all bytes
 constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
+constexpr double kAlikeRatio = 0.03;    // of a sequence and its shifted copy: 15 / 10 and 14 / 9
 constexpr std::size_t kMostIndices = 10'000;
 
 // Whether the path is the module or below it.
@@ -58,6 +59,39 @@ std::set<std::uint64_t> numbers_in(std::string_view ranges) {
   return numbers;
 }
 
+// "[8, 65, 96]" -> 49,920; 0 if it is not a shape.
+std::uint64_t elements_in(std::string_view shape) {
+  std::uint64_t elements = shape.empty() ? 0 : 1;
+  for (const char* at = shape.data(); at != shape.data() + shape.size(); ++at) {
+    std::uint64_t size = 0;
+    const auto parsed = std::from_chars(at, shape.data() + shape.size(), size);
+    if (parsed.ec != std::errc{}) continue;
+    elements *= size;
+    at = parsed.ptr - 1;
+  }
+  return elements;
+}
+
+// The dtype of owned memory. Of an activation, the size of its elements: "16-bit activation". Empty
+// if it is unknown.
+std::string dtype_in(const report::DigestKey& key, const report::DigestRow& row) {
+  if (!key.dtype.empty()) return key.dtype;
+  const std::uint64_t elements = elements_in(row.shape);
+  if (key.category != "activation" || elements == 0 || row.largest_bytes % elements != 0) return {};
+  const std::uint64_t bits = 8 * (row.largest_bytes / elements);
+  return bits > 64 ? std::string() : std::to_string(bits) + "-bit " + key.category;
+}
+
+// Whether both have a dtype, and not the same. A view has fewer elements than its memory, so only
+// equal numbers of elements show the dtype of an activation.
+bool has_other_dtype(const PairAtPoint& row) {
+  if (row.before == nullptr || row.after == nullptr) return false;
+  if (elements_in(row.before->shape) != elements_in(row.after->shape)) return false;
+  const std::string before = dtype_in(*row.before_key, *row.before);
+  const std::string after = dtype_in(*row.after_key, *row.after);
+  return !before.empty() && !after.empty() && before != after;
+}
+
 class Explainer {
  public:
   Explainer(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
@@ -81,6 +115,7 @@ class Explainer {
     sizes_of_parameters();
     kept();
     unpaired();
+    consequences();
     sizes();
     return keep(least_bytes);
   }
@@ -138,32 +173,37 @@ class Explainer {
       const auto found = before_modules_.find(path);
       if (found == before_modules_.end() || !path.ends_with('*')) continue;
       const DigestModule& before = *found->second;
-      if (before.instances == after->instances) continue;
+      if (module_count(before) == module_count(*after)) continue;
       const auto rows = open_rows([&](const PairAtPoint& row) {
         const bool is_same_each = row.before == nullptr || row.after == nullptr ||
                                   row.before->instance_bytes == row.after->instance_bytes;
         return is_same_each && is_under(row.key().layer, path);
       });
-      const bool is_more = after->instances > before.instances;
+      const bool is_more = module_count(*after) > module_count(before);
       const auto names = index_names(path, is_more ? before : *after, is_more ? *after : before);
       std::string text = names;
       text.append(is_more ? " is new: " : " is gone: ");
-      text.append(std::to_string(after->instances)).append(" × ").append(path);
-      text.append(", before ").append(std::to_string(before.instances)).append(" ×");
+      text.append(std::to_string(module_count(*after))).append(" × ").append(path);
+      text.append(", before ").append(std::to_string(module_count(before))).append(" ×");
       claim(is_more ? "module_added" : "module_removed", text, names, rows);
     }
   }
 
-  // "Net.blocks.4, Net.blocks.5": the indices that only `more` has.
+  // A module that allocates nothing is not known, but one with a higher index is.
+  static std::uint64_t module_count(const DigestModule& module) {
+    const auto indices = numbers_in(module.indices);
+    return indices.empty() ? module.instances : *indices.rbegin() + 1;
+  }
+
+  // "Net.blocks.4 to Net.blocks.5": the indices that only `more` has.
   static std::string index_names(const std::string& path, const DigestModule& less,
                                  const DigestModule& more) {
-    std::set<std::uint64_t> only;
-    std::ranges::set_difference(numbers_in(more.indices), numbers_in(less.indices),
-                                std::inserter(only, only.end()));
+    if (less.indices.empty() || more.indices.empty()) return path;
     const std::string block = path.substr(0, path.size() - 1);
-    if (only.empty()) return path;
-    std::string names = block + std::to_string(*only.begin());
-    if (only.size() > 1) names += " to " + block + std::to_string(*only.rbegin());
+    const std::uint64_t first = module_count(less);
+    const std::uint64_t last = module_count(more) - 1;
+    std::string names = block + std::to_string(first);
+    if (last > first) names += " to " + block + std::to_string(last);
     return names;
   }
 
@@ -176,6 +216,9 @@ class Explainer {
   }
   static bool is_near(double ratio, double other) {
     return std::abs(ratio / other - 1) < kSameRatio;
+  }
+  static bool is_alike(double ratio, double other) {
+    return std::abs(ratio / other - 1) < kAlikeRatio;
   }
   static double weight(const PairAtPoint& row) {
     return static_cast<double>(row.before_bytes()) + static_cast<double>(row.after_bytes());
@@ -201,43 +244,80 @@ class Explainer {
 
   // A tensor's dtype changed, and what is computed with it has grown by the same factor.
   void dtypes() {
-    const Rows changed = open_rows([](const PairAtPoint& row) {
-      return is_on_both(row) && row.pairing == Pairing::kDtype && !row.before_key->dtype.empty() &&
-             !row.after_key->dtype.empty();
+    Rows changed = open_rows([](const PairAtPoint& row) {
+      return has_other_dtype(row) && row.pairing == Pairing::kDtype;
     });
+    if (changed.empty()) changed = open_rows(has_other_dtype);
     if (changed.empty()) return;
-    const double factor = commonest_ratio(changed);
-    const PairAtPoint example = largest(changed);
-    const Rows rows = open_rows(
-        [&](const PairAtPoint& row) { return is_on_both(row) && is_near(ratio(row), factor); });
-    const std::string change = example.before_key->dtype + " → " + example.after_key->dtype;
+    const PairAtPoint& example = largest(changed);
+    const double factor = largest_ratio(example);
+    const Rows rows = open_rows([&](const PairAtPoint& row) {
+      return is_on_both(row) &&
+             (is_near(ratio(row), factor) || is_near(largest_ratio(row), factor));
+    });
+    const std::string change = dtype_in(*example.before_key, *example.before) + " → " +
+                               dtype_in(*example.after_key, *example.after);
     claim("dtype_changed", change + ", " + factor_text(factor), change, rows);
   }
 
-  // One factor for most activations: a larger batch, image or sequence. What else has grown by it
-  // belongs to it.
-  void scaled_computation() {
-    const auto is_scalable = [](const PairAtPoint& row) {
-      return is_on_both(row) && row.before_count() == row.after_count();
+  // Layers whose parameters have another size.
+  std::set<std::string> resized_layers() const {
+    std::set<std::string> layers;
+    for (const std::size_t row : open_rows([](const PairAtPoint& row) {
+           return is_on_both(row) && row.key().category == "parameter" &&
+                  row.before_count() == row.after_count();
+         })) {
+      layers.insert(rows_[row].key().layer);
+    }
+    return layers;
+  }
+
+  // Whether the layer is one of them or inside of one, which a whole model does not count for.
+  static bool is_in(std::string_view layer, const std::set<std::string>& layers) {
+    return std::ranges::any_of(layers, [&](const std::string& other) {
+      return layer == other || (other.find('.') != std::string::npos && is_under(layer, other));
+    });
+  }
+
+  // Whether each allocation grew by the factor, or their number did, as in a loop over a sequence.
+  static bool is_scaled(const PairAtPoint& row, double factor) {
+    const double size = largest_ratio(row);
+    const double times =
+        static_cast<double>(row.after_count()) / static_cast<double>(row.before_count());
+    const auto is_one_or_factor = [&](double ratio) {
+      return is_near(ratio, 1) || is_alike(ratio, factor);
     };
+    return is_alike(ratio(row), factor) || (is_one_or_factor(size) && is_one_or_factor(times));
+  }
+
+  // One factor for most activations: a larger batch, image or sequence. What else has grown by it
+  // belongs to it. A wider layer has a factor as well, but changes its parameters.
+  void scaled_computation() {
     const double factor = commonest_ratio(open_rows([&](const PairAtPoint& row) {
-      return is_scalable(row) && row.key().category == "activation";
+      return is_on_both(row) && row.before_count() == row.after_count() &&
+             row.key().category == "activation";
     }));
+    if (is_near(factor, 1)) return;
+    const std::set<std::string> resized = resized_layers();
     const auto fits = [&](const PairAtPoint& row) {
-      return is_scalable(row) &&
-             (is_near(ratio(row), factor) || is_near(largest_ratio(row), factor));
+      return is_on_both(row) && is_scaled(row, factor);
     };
     double all = 0;
     double changed = 0;
     double fitting = 0;
+    std::size_t lines = 0;
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (rows_[row].key().category != "activation") continue;
       all += weight(rows_[row]);
       if (!is_open(row)) continue;
       changed += weight(rows_[row]);
-      if (fits(rows_[row])) fitting += weight(rows_[row]);
+      if (!fits(rows_[row]) || is_in(rows_[row].key().layer, resized)) continue;
+      fitting += weight(rows_[row]);
+      ++lines;
     }
-    if (fitting == 0 || fitting < kMostOfChanged * changed || fitting < kMostOfAll * all) return;
+    // If parameters have another size, one line alone may be the width of their layer.
+    const bool is_one_factor = lines > (resized.empty() ? 0 : 1);
+    if (!is_one_factor || fitting < kMostOfChanged * changed || fitting < kMostOfAll * all) return;
     const Rows rows = open_rows(
         [&](const PairAtPoint& row) { return row.key().category != "parameter" && fits(row); });
     claim("scaled", "activations and what is computed from them " + factor_text(factor),
@@ -266,13 +346,7 @@ class Explainer {
   // Layers whose parameters have another size, with all that is computed in them.
   void sizes_of_parameters() {
     std::map<std::string, std::set<std::string>> layers;  // by parent
-    for (const std::size_t row : open_rows([](const PairAtPoint& row) {
-           return is_on_both(row) && row.key().category == "parameter" &&
-                  row.before_count() == row.after_count();
-         })) {
-      const std::string& layer = rows_[row].key().layer;
-      layers[parent_of(layer)].insert(layer);
-    }
+    for (const std::string& layer : resized_layers()) layers[parent_of(layer)].insert(layer);
     std::set<std::string> groups;
     for (const auto& [parent, children] : layers) {
       const bool is_root = parent.find('.') == std::string::npos;
@@ -370,6 +444,33 @@ class Explainer {
     claim_groups(groups);
   }
 
+  // A line that is unchanged and allocates another size has another input: what grew or shrank with
+  // a changed module is computed from it.
+  void consequences() {
+    static const std::set<std::string_view> kOfModules = {"module_added", "module_removed",
+                                                          "size_changed", "dtype_changed"};
+    std::optional<std::size_t> largest_cause;
+    for (std::size_t cause = 0; cause < causes_.size(); ++cause) {
+      if (!kOfModules.contains(causes_[cause].id)) continue;
+      if (!largest_cause || std::abs(causes_[cause].difference_bytes) >
+                                std::abs(causes_[*largest_cause].difference_bytes)) {
+        largest_cause = cause;
+      }
+    }
+    if (!largest_cause) return;
+    DiffCause& cause = causes_[*largest_cause];
+    const Rows rows = open_rows([&](const PairAtPoint& row) {
+      return (row.difference() > 0) == (cause.difference_bytes > 0);
+    });
+    if (rows.empty()) return;
+    for (const std::size_t row : rows) {
+      of_row_[row] = static_cast<std::int64_t>(*largest_cause);
+      cause.difference_bytes += rows_[row].difference();
+    }
+    cause.rows += rows.size();
+    cause.title += ", and what is computed from it";
+  }
+
   // Lines that allocate other sizes.
   void sizes() {
     std::map<Group, Rows> groups;
@@ -382,6 +483,8 @@ class Explainer {
 
   Explained keep(std::int64_t least_bytes) const {
     Explained out;
+    std::int64_t difference = 0;
+    for (const PairAtPoint& row : rows_) difference += row.difference();
     std::vector<std::int64_t> moved(
         causes_.size());  // a pair that replaced each other may sum to 0
     for (std::size_t row = 0; row < rows_.size(); ++row) {
@@ -404,6 +507,12 @@ class Explainer {
       return std::pair(-std::abs(causes_[one].difference_bytes), one) <
              std::pair(-std::abs(causes_[other].difference_bytes), other);
     });
+    // The first cause of what grew has grown, whatever shrank elsewhere.
+    const auto first = std::ranges::find_if(order, [&](std::size_t cause) {
+      const std::int64_t bytes = causes_[cause].difference_bytes;
+      return difference > 0 ? bytes > 0 : bytes < 0;
+    });
+    if (difference != 0 && first != order.end()) std::rotate(order.begin(), first, first + 1);
     std::vector<std::int64_t> place(causes_.size(), -1);
     for (std::size_t i = 0; i < order.size(); ++i) {
       place[order[i]] = static_cast<std::int64_t>(i);

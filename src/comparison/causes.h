@@ -30,7 +30,7 @@ struct PairAtPoint {
 };
 
 struct Explained {
-  std::vector<DiffCause> causes;     // largest first
+  std::vector<DiffCause> causes;     // largest first, after one in the direction of the sum
   std::vector<std::int64_t> of_row;  // index of the row's cause; -1: everything else
   std::int64_t everything_else_bytes = 0;
 };

@@ -136,7 +136,7 @@ class Comparer {
     if (from != &before) out.compared_with = from->name;
     if (to != &after) out.compared_with = to->name;
 
-    const std::vector<PairAtPoint> pairs = pairs_at(*from, *to);
+    const std::vector<PairAtPoint> pairs = without_moved_lines(pairs_at(*from, *to));
     const auto larger = static_cast<double>(std::max(before.bytes, after.bytes));
     const auto least = static_cast<std::int64_t>(std::ceil(options_.negligible * larger));
     Explained explained =
@@ -194,6 +194,38 @@ class Comparer {
       }
       if (at.before != nullptr || at.after != nullptr) pairs.push_back(at);
     }
+    return pairs;
+  }
+
+  // Without the lines of a function that allocate as much as before, but on other lines: a line was
+  // split, or two became one. Their differences sum to 0.
+  static std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) {
+    using Group =
+        std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
+    struct Change {
+      std::int64_t bytes = 0;
+      std::int64_t count = 0;
+    };
+    const auto group_of = [](const report::DigestKey& key) {
+      return Group(key.category, key.phase, key.layer, key.op, key.function, key.dtype);
+    };
+    const auto is_in_one_group = [&](const PairAtPoint& pair) {
+      return pair.before_key == nullptr || pair.after_key == nullptr ||
+             group_of(*pair.before_key) == group_of(*pair.after_key);
+    };
+    std::map<Group, Change> changes;
+    for (const PairAtPoint& pair : pairs) {
+      if (!is_in_one_group(pair)) continue;
+      Change& change = changes[group_of(pair.key())];
+      change.bytes += pair.difference();
+      change.count += static_cast<std::int64_t>(pair.after_count()) -
+                      static_cast<std::int64_t>(pair.before_count());
+    }
+    std::erase_if(pairs, [&](const PairAtPoint& pair) {
+      if (pair.difference() == 0 || !is_in_one_group(pair)) return false;
+      const Change& change = changes.at(group_of(pair.key()));
+      return change.bytes == 0 && change.count == 0;
+    });
     return pairs;
   }
 

@@ -103,7 +103,8 @@ struct DiffPoint {
               "If the peaks are in different phases: the point of the first recording whose rows "
               "are compared, which is the highest of the second peak's phase; the cause peak_moved "
               "is its difference from the first peak. Else empty."},
-        Field{"causes", &DiffPoint::causes, "The causes, largest first."},
+        Field{"causes", &DiffPoint::causes,
+              "The causes, largest first; but the first has the sign of the difference."},
         Field{"everything_else_bytes", &DiffPoint::everything_else_bytes,
               "Bytes of the differences that are too small for a cause."},
         Field{"rows", &DiffPoint::rows, "The keys whose bytes differ, largest difference first."}};

@@ -173,6 +173,57 @@ TEST(Diff, more_of_the_same_line_is_kept) {
             "Memory at the end on cpu grew by 7.0 KiB (+700.0%), from 1.0 KiB to 8.0 KiB");
 }
 
+TEST(Diff, two_lines_that_became_one_make_no_difference) {
+  const Digest before = Maker()
+                            .at("peak")
+                            .row(key("Net", "x = cat(y)"), 2 * kKiB)
+                            .row(key("Net", "z = cat(w)"), kKiB)
+                            .digest();
+  const Digest after = Maker().at("peak").row(key("Net", "cat(y), cat(w)"), 3 * kKiB, 2).digest();
+  EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty());
+}
+
+TEST(Diff, an_inserted_line_does_not_take_the_place_of_the_next_one) {
+  const auto line = [](std::int64_t offset) {
+    DigestKey made = key("Net", "");
+    made.offset = offset;
+    return made;
+  };
+  const Digest before = Maker().at("peak").row(line(0), kKiB).row(line(1), 2 * kKiB).digest();
+  const Digest after =
+      Maker().at("peak").row(line(0), kKiB).row(line(1), 5 * kKiB).row(line(2), 2 * kKiB).digest();
+  const DiffCause cause = first_cause(compare(before, after));
+  EXPECT_EQ(cause.id, "new");
+  EXPECT_EQ(cause.difference_bytes, 5 * kKiB);
+}
+
+TEST(Diff, a_module_that_allocated_nothing_before_is_not_new) {
+  const DigestKey convolution = key("Net.main.*", "x");
+  const Digest before =
+      Maker().at("peak").module("Net.main.*", 2, "0, 2").row(convolution, 2 * kKiB, 2, 2).digest();
+  const Digest after = Maker()
+                           .at("peak")
+                           .module("Net.main.*", 3, "0-2")
+                           .row(convolution, 2 * kKiB, 2, 2)
+                           .row(key("Net.main.*", "y", "activation", "aten::relu"), kKiB)
+                           .digest();
+  EXPECT_EQ(first_cause(compare(before, after)).id, "new");
+}
+
+TEST(Diff, what_is_computed_from_a_resized_layer_belongs_to_it) {
+  const auto digest = [](std::int64_t width) {
+    return Maker()
+        .at("peak")
+        .row(key("Net.head", "w", "parameter"), width * kKiB)
+        .row(key("", "loss"), 10 * width * kKiB)
+        .digest();
+  };
+  const DiffCause cause = first_cause(compare(digest(1), digest(3)));
+  EXPECT_EQ(cause.id, "size_changed");
+  EXPECT_EQ(cause.difference_bytes, 22 * kKiB);
+  EXPECT_THAT(cause.title, HasSubstr("and what is computed from it"));
+}
+
 TEST(Diff, a_swap_of_equal_size_is_shown) {
   const Digest before =
       Maker().at("peak").row(key("Net.a", "x", "activation", "one"), kKiB).digest();

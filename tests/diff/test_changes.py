@@ -11,13 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.diff.changes import changed, expected, original
+from tests.diff.changes import FOLDER, changed, expected, original
 
 pytestmark = pytest.mark.slow
 
-CHANGES = [row for row in expected() if row["cause"] != "none"]
+# Each names another cause first. Both are limits in docs/diff.md.
+KNOWN_MISSES = {
+    "contrastive_longer_queue": "the peak moves within forward: the first cause is `new`",
+    "vit_attention_dropout": "more and larger allocations of one line: the first cause is `grew`",
+}
+
+
+def with_known_misses(row: dict[str, str]) -> Any:
+    reason = KNOWN_MISSES.get(row["change"])
+    marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+    return pytest.param(row, marks=marks, id=row["change"])
+
+
+CHANGES = [with_known_misses(row) for row in expected() if row["cause"] != "none"]
 NEUTRAL = [row for row in expected() if row["cause"] == "none"]
-PROGRAMS = ["transformer", "unet", "splatting", "lstm", "cnn"]
+PROGRAMS = sorted(path.stem for path in (FOLDER / "programs").glob("*.py"))
 
 Diff = Callable[[Path, Path], dict[str, Any]]
 
@@ -80,7 +93,7 @@ def differences_of(point: dict[str, Any]) -> list[int]:
     return sorted(row["difference_bytes"] for row in point["rows"])
 
 
-@pytest.mark.parametrize("row", CHANGES, ids=lambda row: row["change"])
+@pytest.mark.parametrize("row", CHANGES)
 def test_first_cause_of_a_change(row, digest, diff):
     program = row["program"]
     before = digest(program, program, original(program))
