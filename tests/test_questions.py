@@ -30,7 +30,7 @@ def questions(trace: plimsoll.Trace, seed: int, count: int) -> list[dict[str, An
     source = random.Random(seed)
     longest = max((device["events"] for device in trace.devices), default=0)
     points = ["peak", "start", "end", "oom", "1ms", "20us", 0, max(longest - 1, 0), longest // 3]
-    names = [plimsoll.trace._device_name(device) for device in trace.devices]
+    names = [plimsoll.trace.device_name(device) for device in trace.devices]
     return [
         {
             "device": source.choice([None, None, *names]),
