@@ -173,7 +173,7 @@ def test_the_session_has_one_recording_with_a_region_for_each_test(suite, pytest
     assert begun == [f"{name}::test_a", f"{name}::test_b"]
 
 
-def test_beside_a_plugin_that_checks_passed_tests_both_are_heard(suite, pytester):
+def test_both_plugins_report_when_another_one_checks_passed_tests(suite, pytester):
     """Like pytest-memray, which reads its figures after a test that has passed."""
     pytester.makeconftest(
         """
