@@ -32,7 +32,7 @@ def unwatched():
 
 
 @pytest.fixture
-def suite(request, monkeypatch, tmp_path):
+def suite(request, tmp_path):
     """Run a file of tests with Plimsoll's pytest plugin, in this process, which has torch."""
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(2, 2)
@@ -41,7 +41,6 @@ def suite(request, monkeypatch, tmp_path):
         torch.optim.Adam(model.parameters()).step()
     recording.report()
     importlib.import_module("plimsoll._testing.plugin")
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester = request.getfixturevalue("pytester")
 
     def run(source, *options):

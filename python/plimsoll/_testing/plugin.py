@@ -7,7 +7,6 @@ returns, and a test that exceeds one fails like a test with a failed assertion.
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Generator
 from typing import Any
@@ -100,8 +99,8 @@ class Plugin:
         return Memory(test, self._updates)
 
     def _begun(self) -> SessionRecording | NotRecordedError:
-        worker = os.environ.get("PYTEST_XDIST_WORKER")
-        name = f"session-{worker}.plim" if worker else "session.plim"
+        worker = getattr(self._config, "workerinput", None)  # set by pytest-xdist
+        name = f"session-{worker['workerid']}.plim" if worker else "session.plim"
         try:
             return SessionRecording(files.make_traces_folder(self._config.rootpath) / name)
         except (Error, OSError) as error:
