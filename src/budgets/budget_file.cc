@@ -32,7 +32,7 @@ const std::vector<std::string> kBudgetKeys = {"run",      "recording",       "ba
                                               "peak",     "may_grow",        "by_category",
                                               "by_layer", "growth_per_step", "findings"};
 
-// "0.5 %", "0.5%": in millionths.
+// "0.5 %" or "0.5%" -> 5000 millionths.
 std::optional<std::int64_t> parse_percent(std::string_view text) {
   if (!text.ends_with('%')) return std::nullopt;
   text.remove_suffix(1);
@@ -82,7 +82,7 @@ class BudgetReader {
                        key_.empty() ? sentence : key_ + ": " + sentence);
   }
 
-  // The entries of a map whose keys are texts, each given once. `<<` merges.
+  // The entries of a mapping with distinct keys, after merging `<<`.
   Result<Entries> entries_of(const YamlValue& map, const std::string& form) const {
     if (map.kind != Kind::kMap) {
       return at(map, "this is not a mapping" + (form.empty() ? " of names to budgets" : form));
@@ -243,7 +243,7 @@ class BudgetReader {
     return {};
   }
 
-  // Two budgets with one baseline would overwrite each other's.
+  // Two budgets with the same baseline file would overwrite each other's baseline.
   Status check_baselines() const {
     std::map<std::filesystem::path, const Budget*> owners;
     for (const Budget& budget : file_.budgets) {
@@ -261,14 +261,14 @@ class BudgetReader {
 
   const YamlTree& tree_;
   BudgetFile file_;
-  std::string key_;  // what is being read, for errors: "net.by_layer"
+  std::string key_;  // the key being read, for error messages: "net.by_layer"
 };
 
 }  // namespace
 
 std::int64_t Allowance::of(std::int64_t baseline_bytes) const {
   if (baseline_bytes <= 0 || millionths == 0) return bytes;
-  // By quotient and remainder: the product may not fit into 64 bits.
+  // Multiply quotient and remainder separately: the full product may overflow 64 bits.
   const std::int64_t whole = baseline_bytes / kMillion;
   if (whole > (std::numeric_limits<std::int64_t>::max() >> 1) / millionths) {
     return std::numeric_limits<std::int64_t>::max();
@@ -321,7 +321,7 @@ Result<BudgetFile> read_budgets(const std::string& path) {
   char buffer[65536];
   while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, file.get())) {
     yaml.append(buffer, got);
-    if (yaml.size() > YamlTree::kMostBytes) break;  // parse() refuses it
+    if (yaml.size() > YamlTree::kMostBytes) break;  // parse() reports that it is too large
   }
   if (std::ferror(file.get()) != 0) {
     return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(errno));

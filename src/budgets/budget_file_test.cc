@@ -52,7 +52,7 @@ ranks:
   EXPECT_TRUE(ranks.allowed_findings->empty());
 }
 
-TEST(BudgetFile, mistakes_are_named_with_their_place) {
+TEST(BudgetFile, errors_name_the_line_and_the_key) {
   const std::pair<const char*, const char*> kCases[] = {
       {"", "b.yaml: there is no budget; write a name"},
       {"- a", "b.yaml:1:1: this is not a mapping of names to budgets"},
@@ -91,7 +91,7 @@ TEST(BudgetFile, mistakes_are_named_with_their_place) {
   for (const auto& [yaml, error] : kCases) EXPECT_THAT(error_of(yaml), HasSubstr(error)) << yaml;
 }
 
-TEST(BudgetFile, merged_keys_may_be_overridden) {
+TEST(BudgetFile, a_budget_can_override_merged_keys) {
   const auto file =
       parse_budgets("a: &usual {run: t.py, peak: 1}\nb: {<<: *usual, peak: 2}\n", "b.yaml");
   ASSERT_TRUE(file) << file.error().message;
@@ -99,7 +99,7 @@ TEST(BudgetFile, merged_keys_may_be_overridden) {
   EXPECT_EQ(file->budgets[1].limits[0].bytes, 2);
 }
 
-TEST(BudgetFile, shares_are_exact) {
+TEST(BudgetFile, percentages_round_down_and_do_not_overflow) {
   const Allowance half{.millionths = 5000};  // 0.5 %
   EXPECT_EQ(half.of(0), 0);
   EXPECT_EQ(half.of(199), 0);

@@ -28,7 +28,7 @@ std::string escaped(std::string_view text, const Escapes& escapes) {
   return out;
 }
 
-// No text may form a link, a mention, HTML or a table cell.
+// Escapes everything that could form a link, a mention, HTML or a table cell.
 std::string markdown(std::string_view text) {
   static const Escapes kMarkdown = {{'\\', "\\\\"}, {'`', "\\`"},  {'*', "\\*"},  {'_', "\\_"},
                                     {'[', "\\["},   {']', "\\]"},  {'|', "\\|"},  {'~', "\\~"},
@@ -67,7 +67,7 @@ std::uint64_t line_of(const Notice& notice) {
   return notice.limit == nullptr ? notice.budget->line : notice.limit->line;
 }
 
-// Headline without its first word, which the format expresses in its own way.
+// The headline without FAILED, WARNING or INFO, which each format expresses in its own way.
 std::string message_of(const Notice& notice) {
   const std::string line = headline(notice);
   return line.substr(line.find(' ') + 1);
