@@ -1,7 +1,7 @@
-"""The pytest plugin's entry point: the options, the markers and the fixture ``memory``.
+"""The entry point of the pytest plugin: its options, its markers and the fixture ``memory``.
 
-pytest imports this module in every run. It is outside the package plimsoll, whose import loads the
-recorder and the engine, and imports plimsoll only if the plugin is on.
+pytest imports this module in every run, so it imports plimsoll only if the plugin is on. It is not
+part of the package plimsoll, because importing that package loads the recorder and the engine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIMITS = (
 
 
 class MemoryOff:
-    """The fixture ``memory`` while the plugin is off: nothing is checked."""
+    """The fixture ``memory`` while the plugin is off. It checks nothing."""
 
     def step(self) -> None:
         """Do nothing."""

@@ -17,8 +17,8 @@ Result<int> run_program(const std::vector<std::string>& words);
 Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
                                       const std::string& folder);
 
-// The same for a program that takes our place: signals sent to us are forwarded to it. Signals from
-// the terminal, which it also receives, do not end us before it ends.
+// Like run_program, for a program that takes our place: forwards the signals that we receive to it.
+// Signals from the terminal, which it also receives, do not end us before it ends.
 Result<int> run_and_forward_signals(const std::vector<std::string>& words);
 
 struct ProgramOutput {
