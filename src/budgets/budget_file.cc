@@ -63,8 +63,8 @@ class BudgetReader {
     if (root.kind == Kind::kNothing) {
       return make_error(ErrorCode::kInvalidArgument,
                         file_.path +
-                            ": there is no budget; write a name, and below it run or "
-                            "recording, and limits such as peak: 48 MiB");
+                            ": the file has no budget; write a name and, indented below it, run or "
+                            "recording and a limit such as peak: 48 MiB");
     }
     PLIMSOLL_TRY_ASSIGN(const Entries entries, entries_of(root, ""));
     for (const auto& [key, value] : entries) {
@@ -91,7 +91,7 @@ class BudgetReader {
     for (const auto& [key, value] : map.pairs) {
       const auto [known, is_new] = lines.emplace(key->text, key->line);
       if (is_new) continue;
-      return at(*key, key->text + " is given twice, first in line " +
+      return at(*key, "duplicate key \"" + key->text + "\", first on line " +
                           std::to_string(known->second) + "; remove one of them");
     }
     return tree_.entries(map);
@@ -132,7 +132,7 @@ class BudgetReader {
     }
     if (budget.limits.empty() && budget.baseline.empty() && !budget.allowed_findings) {
       return at(name,
-                "there is no limit; add peak, baseline, by_category, by_layer, "
+                "the budget has no limit; add peak, baseline, by_category, by_layer, "
                 "growth_per_step or findings");
     }
     return {};
@@ -176,7 +176,8 @@ class BudgetReader {
     PLIMSOLL_TRY(read_text(value, "a command line, such as train.py --steps 6", budget.run));
     const auto words = split_words(budget.run);
     if (!words) return at(value, "a quote is not closed");
-    return words->empty() ? Status(at(value, "this names no script")) : Status();
+    return words->empty() ? Status(at(value, "the command line is empty; name a script"))
+                          : Status();
   }
 
   Result<std::int64_t> size_of(const YamlValue& value) const {
@@ -221,22 +222,20 @@ class BudgetReader {
     const std::vector<std::string> known(base::kCategoryNames.begin(), base::kCategoryNames.end());
     if (std::ranges::find(known, key.text) != known.end()) return {};
     const std::string close = base::did_you_mean(key.text, known);
-    return at(key, "there is no such category" +
+    return at(key, "unknown category" +
                        (close.empty() ? "; the categories are " + base::joined(known) : close));
   }
 
   Status read_findings(const YamlValue& value, std::vector<std::string>& allowed) const {
     if (value.kind == Kind::kText && value.text == "none") return {};
     if (value.kind != Kind::kList) {
-      return at(value,
-                "write none, or a list of the ids that are allowed, such as "
-                "[gradients_kept]");
+      return at(value, "write none, or a list of allowed ids, such as [gradients_kept]");
     }
     const std::vector<std::string> known(report::kFindingIds.begin(), report::kFindingIds.end());
     for (const YamlValue* const item : value.items) {
       if (std::ranges::find(known, item->text) == known.end()) {
-        return at(*item, "there is no finding \"" + item->text + "\"" +
-                             base::did_you_mean(item->text, known));
+        return at(*item,
+                  "unknown finding \"" + item->text + "\"" + base::did_you_mean(item->text, known));
       }
       allowed.push_back(item->text);
     }
@@ -253,8 +252,9 @@ class BudgetReader {
       if (is_new) continue;
       return make_error(ErrorCode::kInvalidArgument,
                         file_.path + ":" + std::to_string(budget.baseline_line) + ": " +
-                            budget.name + ".baseline: " + budget.baseline + " is the baseline of " +
-                            owner->second->name + " as well; give each budget a file of its own");
+                            budget.name + ".baseline: " + budget.baseline +
+                            " is also the baseline of " + owner->second->name +
+                            "; give each budget its own file");
     }
     return {};
   }

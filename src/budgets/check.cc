@@ -149,8 +149,7 @@ class Checker {
     const std::size_t others = named.size() - std::min(named.size(), kLayersNamed);
     named.resize(named.size() - others);
     return unfit(limit.line, "by_layer: no layer matches " + limit.name +
-                                 "; indices are written *. The layers " + "are " +
-                                 base::joined(named) +
+                                 "; write * for indices. The layers are " + base::joined(named) +
                                  (others > 0 ? " and " + std::to_string(others) + " more" : ""));
   }
 
@@ -366,8 +365,8 @@ class Checker {
     std::string allowed = "Allowed: " + exact_text(growth.allowed);
     if (growth.spread > 0) {
       allowed += ", of which " + exact_text(growth.spread) + " is the range of " +
-                 base::counted(growth.recordings, "recording") + "; the growth above it is " +
-                 exact_text(growth.bytes);
+                 base::counted(growth.recordings, "recording") +
+                 "; the growth above the baseline's maximum is " + exact_text(growth.bytes);
     }
     finding.evidence.insert(finding.evidence.begin(), {finding.title + ".", allowed + "."});
     finding.site = "baseline/" + point.device + "/" + point.name;

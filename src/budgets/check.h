@@ -35,8 +35,8 @@ struct CheckFinding : Finding {
     return std::tuple_cat(
         Finding::fields(),
         std::tuple{Field{"site", &CheckFinding::site,
-                         "What the finding is about, without lines and bytes: the same text names "
-                         "the same problem in other commits."}});
+                         "Identifies the problem across commits; has no line numbers and no "
+                         "bytes."}});
   }
 };
 
@@ -55,11 +55,11 @@ struct CheckedLimit {
         Field{"line", &CheckedLimit::line, "Line of the limit in the budget file."},
         Field{"verdict", &CheckedLimit::verdict, "met or exceeded."},
         Field{"bytes", &CheckedLimit::bytes,
-              "The measured bytes; for a baseline, the growth at the point that is closest to or "
-              "furthest above what is allowed. Null for findings."},
-        Field{"limit_bytes", &CheckedLimit::limit_bytes, "The most that is allowed."},
+              "The measured bytes; for a baseline, the growth at the point with the smallest "
+              "margin or the largest excess. Null for findings."},
+        Field{"limit_bytes", &CheckedLimit::limit_bytes, "The allowed bytes. Null for findings."},
         Field{"findings", &CheckedLimit::findings,
-              "Why the limit is exceeded; if it is met, what else to know."}};
+              "Why the limit is exceeded; if it is met, warnings and notes about it."}};
   }
 };
 

@@ -271,8 +271,9 @@ std::string to_github(const Check& check) {
   }
   for (const auto& [kind, count] : counts) {
     if (count <= kMostAnnotations) continue;
-    out += std::to_string(count - kMostAnnotations) + " more of kind " + std::string(kind) +
-           "; see the text of plimsoll check\n";
+    const std::string more = "more " + std::string(kind);
+    out += base::counted(count - kMostAnnotations, more.c_str()) +
+           "; see the output of plimsoll check\n";
   }
   return all.empty() ? verdict_text(check) + "\n" : out;
 }

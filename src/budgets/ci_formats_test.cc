@@ -64,7 +64,7 @@ TEST(CiFormats, a_comment_shows_ten_rows_and_stays_within_the_size_limit) {
 TEST(CiFormats, github_shows_ten_of_each_kind) {
   const std::string github = to_github(check_with(12, "net"));
   EXPECT_EQ(std::ranges::count(github, '\n'), 11);
-  EXPECT_THAT(github, HasSubstr("2 more of kind error"));
+  EXPECT_THAT(github, HasSubstr("2 more errors; see"));
 }
 
 TEST(CiFormats, a_budget_that_could_not_be_checked_is_an_error) {

@@ -59,7 +59,7 @@ std::string title_of(const DiffPoint& point) {
   text += " on " + point.device;
   if (point.difference_bytes == 0) {
     return text + " is unchanged at " + base::bytes_text(point.after_bytes) +
-           ", but made of other memory";
+           ", but consists of different memory";
   }
   text += point.difference_bytes > 0 ? " grew by " : " shrank by ";
   text += base::bytes_text(std::abs(point.difference_bytes));

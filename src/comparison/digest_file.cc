@@ -140,7 +140,7 @@ Status check_ranges(const report::Digest& digest, const std::string& name) {
     const bool is_range = range.least_bytes <= range.most_bytes && range.least_bytes > -kMost &&
                           range.most_bytes < kMost;
     if (range.point < digest.points.size() && has_key && is_range) continue;
-    return unreadable(name, "a range of the digest is not one of its points and keys");
+    return unreadable(name, "a range of the digest has an invalid point, key or size");
   }
   return {};
 }

@@ -25,7 +25,7 @@ def test_mistakes_in_the_file_are_usage_errors(project):
     project.budget("net:\n  recording: run.json\n  peek: 5\n")
     complains(project.check(), 2, "plimsoll.budgets.yaml:3:3: net: unknown key", "peak?")
     project.budget("net: {recording: run.json, peak: 5}\nnet: {recording: run.json, peak: 6}\n")
-    complains(project.check(), 2, "plimsoll.budgets.yaml:2:1: net is given twice")
+    complains(project.check(), 2, 'plimsoll.budgets.yaml:2:1: duplicate key "net"')
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def _memory_limit(
         _check_one_of("category", category, CATEGORIES)
     if by == "reserved" and (phase or category):
         raise ValueError(
-            "reserved memory has no phase and no category: leave them out, or by='reserved'"
+            "reserved memory has no phase and no category: remove them or by='reserved'"
         )
     name = None if device is None else str(device)  # also accepts a torch.device
     if name is not None and not _DEVICE.fullmatch(name):
@@ -161,7 +161,7 @@ def _growth_limit(shown: str, limit: object, *, steps: int = 16) -> GrowthLimit:
 
 def _check_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"there is no {name}={value!r}: write one of {', '.join(known)}")
+        raise ValueError(f"{name} is {value!r}: write one of {', '.join(known)}")
 
 
 def _check_count(name: str, value: object, least: int) -> None:

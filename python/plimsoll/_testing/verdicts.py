@@ -66,7 +66,7 @@ def _memory_verdict(limit: MemoryLimit, tensors: AllocatedTensors) -> Verdict | 
     return Verdict(
         title,
         _lines(sites),
-        f"Have {size_text(excess)} less live at the peak. {largest.line} has the most, "
+        f"Reduce what is live at the peak by {size_text(excess)}. {largest.line} has the most, "
         f"{size_text(largest.size_bytes)}.",
     )
 
@@ -95,7 +95,7 @@ def _growth_verdict(limit: GrowthLimit, tensors: AllocatedTensors, steps: int) -
         return Verdict(
             f"{limit.shown} cannot be checked: the test marked {made}, not {limit.steps}",
             [],
-            "Call memory.step() at the end of each iteration, and iterate more often.",
+            "Call memory.step() at the end of each iteration, and run more iterations.",
         )
     rows = tensors.growth()
     growth = sum(row["bytes_per_step"] for row in rows)
