@@ -85,7 +85,8 @@ def _leak_verdict(limit: LeakLimit, tensors: AllocatedTensors) -> Verdict | None
         f"{limit.shown} is exceeded: {_exact(leaked_bytes)} of tensors outlive the test",
         _lines(leaks),
         f"Release what retains the tensors of {by_line(leaks)[0].line}: a global, a cache, a "
-        "fixture or an attribute. If a cache fills only once, pass warmup=1.",
+        "fixture or an attribute."
+        + ("" if limit.warmup else " If a cache fills only once, pass warmup=1."),
     )
 
 
