@@ -30,6 +30,9 @@ extern "C" plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_cont
   if (state == nullptr) return nullptr;
   ThreadState& thread = *state;
   *before = describe_allocation(thread).context;
+  if (before->op_instance != 0 && g_attachment.outputs == Outputs::kNew) {
+    thread.new_blocks.add_device_block();
+  }
   // Outside an operator, a new stack means that this thread has the GIL, so defining the stack does
   // not wait.
   if (before->op_instance == 0 && thread.context->stack != before->stack) define_new_stacks(thread);

@@ -78,7 +78,9 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   }
   if (!install_cpu_allocator()) return "the program has replaced torch's allocator too often";
   g_attachment.is_on.store(true, std::memory_order_release);
-  if (mode == PLIMSOLL_LIBTORCH_FULL) observe_operators(Outputs::kIgnored);
+  if (mode == PLIMSOLL_LIBTORCH_FULL) {
+    observe_operators(g_attachment.has_python ? Outputs::kIgnored : Outputs::kNew);
+  }
   if (const auto* companion = g_companion.load()) companion->begin(api);
   return nullptr;
 } catch (const std::exception&) {
@@ -106,7 +108,7 @@ void plimsoll_libtorch_observe(int is_wanted) {
   }
   if (is_wanted == 0) return stop_observing_operators();
   try {
-    observe_operators(Outputs::kDescribed);
+    observe_operators(Outputs::kAll);
   } catch (const std::exception&) {
     count_lost_detail();
   }

@@ -13,6 +13,10 @@ struct ThreadState;
 
 inline constexpr std::uint8_t kCpu = 0;  // the recorder's device number of the CPU
 
+// Whose dtype and shape are recorded when an operator returns: those of all its results, or of the
+// ones that it has allocated.
+enum class Outputs : std::uint8_t { kIgnored, kNew, kAll };
+
 // Reads Python stacks, if the program runs Python.
 struct StackSource {
   // This thread's stack now, as an id; 0 if it has none. Needs no GIL.
@@ -47,9 +51,10 @@ struct Attachment {
   std::atomic<bool> is_for_process{false};  // attached at program start until exit
   // The hooks are installed, but this process is a forked child that records nothing.
   std::atomic<bool> is_left_over{false};
-  std::atomic<bool> has_operators{false};         // operators are observed now
-  std::atomic<bool> has_outputs{false};           // outputs are described
+  std::atomic<bool> has_operators{false};  // operators are observed now
+  std::atomic<Outputs> outputs{Outputs::kIgnored};
   std::atomic<bool> has_walks{false};             // each step describes the tensors that are new
+  std::atomic<bool> has_python{false};            // the Python package finds those tensors
   std::atomic<bool> reports_cuda_tensors{false};  // the CUDA adapter follows their allocations
   std::atomic<const StackSource*> stacks{&kNoStacks};  // a static object
 };

@@ -49,6 +49,7 @@ void record_outside_operator(ThreadState& thread, std::uint64_t address, std::si
 void record_in_operator(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
   const std::uint32_t stack = describe_running_operator(thread);
   recorder().alloc(thread.context, kCpu, address, size_bytes);
+  if (g_attachment.outputs == Outputs::kNew) thread.new_blocks.add(address);
   thread.context->stack = stack;
 }
 

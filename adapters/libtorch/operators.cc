@@ -62,6 +62,7 @@ void end_outermost(ThreadState& thread) {
     }
   }
   context.phase = thread.phase_outside;
+  thread.new_blocks.clear();
   thread.leave_operator();
   define_new_stacks(thread);
 }
@@ -103,6 +104,7 @@ void node_ended(ThreadState& thread) {
   if (const auto* listener = range_listener()) {
     listener->end(PLIMSOLL_RANGE_LAYER, thread.context->layer);
   }
+  thread.new_blocks.clear();
   thread.restore(thread.nodes.back().saved);
   thread.nodes.pop_back();
   define_new_stacks(thread);
@@ -170,11 +172,14 @@ Observed operator_began(const at::RecordFunction& record) {
 }
 
 void describe_outputs(ThreadState& thread, const at::RecordFunction& record) try {
+  const Outputs wanted = g_attachment.outputs;
+  if (wanted == Outputs::kIgnored || (wanted == Outputs::kNew && thread.new_blocks.empty())) return;
+  const auto tag = wanted == Outputs::kNew ? tag_new_output : tag_output;
   for (const c10::IValue& output : record.outputs()) {
     if (output.isTensor()) {
-      tag_output(thread, output.toTensor());
+      tag(thread, output.toTensor());
     } else if (output.isTensorList()) {
-      for (const at::Tensor& tensor : output.toTensorVector()) tag_output(thread, tensor);
+      for (const at::Tensor& tensor : output.toTensorVector()) tag(thread, tensor);
     }
   }
 } catch (const std::exception&) {
@@ -185,7 +190,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
   ThreadState* const state = t_state;
   if (state == nullptr || state->depth == 0) return;
   ThreadState& thread = *state;
-  if (g_attachment.has_outputs && is_attached()) describe_outputs(thread, record);
+  if (is_attached()) describe_outputs(thread, record);
   --thread.depth;
   const bool is_outermost = thread.depth == thread.outermost_depth;
   if (is_outermost) {
@@ -294,18 +299,19 @@ at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
 at::RecordFunctionCallback callback() {
   return at::RecordFunctionCallback(began, ended)
-      .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE});
+      .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE})
+      .needsOutputs(g_attachment.outputs != Outputs::kIgnored);
 }
 
 }  // namespace
 
 void observe_operators(Outputs outputs) {
-  g_attachment.has_outputs = outputs == Outputs::kDescribed;
+  g_attachment.outputs = outputs;
   g_attachment.has_operators = true;
   try {
-    g_handle = at::addGlobalCallback(callback().needsOutputs(g_attachment.has_outputs));
+    g_handle = at::addGlobalCallback(callback());
   } catch (...) {
-    g_attachment.has_outputs = false;
+    g_attachment.outputs = Outputs::kIgnored;
     g_attachment.has_operators = false;
     throw;
   }
@@ -316,7 +322,7 @@ void stop_observing_operators() {
   g_handle = at::INVALID_CALLBACK_HANDLE;
   g_has_inputs.store(false);
   if (!g_attachment.has_operators.exchange(false)) return;
-  g_attachment.has_outputs = false;
+  g_attachment.outputs = Outputs::kIgnored;
   // The nodes built since then have their links: only later ones are filled in by layer.
   if (t_state != nullptr) t_state->filled_sequence = at::sequence_number::peek();
 }
@@ -324,8 +330,7 @@ void stop_observing_operators() {
 void observe_inputs() {
   if (!g_attachment.has_operators || g_has_inputs.exchange(true)) return;
   at::removeCallback(std::exchange(g_handle, at::INVALID_CALLBACK_HANDLE));
-  g_handle =
-      at::addGlobalCallback(callback().needsInputs(true).needsOutputs(g_attachment.has_outputs));
+  g_handle = at::addGlobalCallback(callback().needsInputs(true));
 }
 
 }  // namespace plimsoll::libtorch

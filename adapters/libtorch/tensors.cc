@@ -291,6 +291,18 @@ void tag_output(ThreadState& thread, const at::Tensor& tensor) {
   tag_tensor(thread, tensor, PLIMSOLL_ROLE_KNOWN, 0);
 }
 
+void tag_new_output(ThreadState& thread, const at::Tensor& tensor) try {
+  c10::StorageImpl* const storage = recorded_storage(tensor);
+  if (storage == nullptr) return;
+  NewBlocks& blocks = thread.new_blocks;
+  const bool is_new = storage->device_type() == c10::DeviceType::CPU
+                          ? blocks.take(address_of(*storage))
+                          : blocks.take_device_block(address_of(*storage));
+  if (is_new) record_role(thread, tensor, *storage, PLIMSOLL_ROLE_KNOWN, 0);
+} catch (const std::exception&) {
+  count_if_no_memory();
+}
+
 void poll_foreign_storages(ThreadState& thread) {
   const std::lock_guard lock(g_foreign_mutex);
   for (auto entry = foreign().begin(); entry != foreign().end();) {

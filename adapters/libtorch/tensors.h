@@ -41,6 +41,9 @@ c10::IntArrayRef sizes_of(const at::Tensor& tensor);
 
 // Records the dtype and shape of a module's output.
 void tag_output(ThreadState& thread, const at::Tensor& tensor);
+// The same, if its memory is one of the thread's new blocks. The tensors inside a wrapper are
+// results of their own operators.
+void tag_new_output(ThreadState& thread, const at::Tensor& tensor);
 
 // Reports the frees of foreign storages that have been destroyed. Cheap; call it at boundaries,
 // such as steps and calls of root modules.

@@ -9,10 +9,12 @@
 #include <ATen/SequenceNumber.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "attachment.h"
@@ -62,6 +64,41 @@ struct KnownTensor {
   std::array<std::int64_t, kDimensions> sizes{};
 };
 
+// What the running operators of a thread have allocated and no operator has returned yet. Of too
+// many blocks, the oldest are forgotten and stay without a dtype.
+class NewBlocks {
+ public:
+  bool empty() const { return count_ == 0 && !has_device_blocks_; }
+  void add(std::uint64_t address) { addresses_[count_++ % kMost] = address; }
+  // A block of a caching allocator, whose address only that allocator knows.
+  void add_device_block() { has_device_blocks_ = true; }
+  // Returns whether the block at this address is one of them, and forgets it.
+  bool take(std::uint64_t address) {
+    for (std::uint32_t i = std::min(count_, kMost); i > 0; --i) {
+      if (addresses_[i - 1] != address) continue;
+      addresses_[i - 1] = 0;
+      while (count_ > 0 && count_ <= kMost && addresses_[count_ - 1] == 0) --count_;
+      return true;
+    }
+    return false;
+  }
+  bool take_device_block(std::uint64_t address) {
+    return has_device_blocks_ && std::exchange(last_device_block_, address) != address;
+  }
+  void clear() {
+    count_ = 0;
+    has_device_blocks_ = false;
+    last_device_block_ = 0;
+  }
+
+ private:
+  static constexpr std::uint32_t kMost = 64;
+  std::array<std::uint64_t, kMost> addresses_{};
+  std::uint32_t count_ = 0;
+  bool has_device_blocks_ = false;
+  std::uint64_t last_device_block_ = 0;  // the last one described
+};
+
 struct StackCache;  // python/frames.cc
 
 struct ThreadState {
@@ -95,6 +132,7 @@ struct ThreadState {
   std::vector<UserScope> user_scopes;
   NameCache names;
   std::array<KnownTensor, 256> known_tensors;
+  NewBlocks new_blocks;  // only for Outputs::kNew
   static constexpr std::uint32_t kInnerLevels = 256;
   std::array<std::uint32_t, kInnerLevels> inner_before{};  // inner_op, by depth
 

@@ -173,6 +173,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
       return nullptr;
     }
     find_parts_of_wrappers();
+    g_attachment.has_python = true;
     g_attachment.stacks = has_stacks != 0 ? &python_stacks() : &kNoStacks;
     set_runner_folder(folder);
     problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),

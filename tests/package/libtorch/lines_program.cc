@@ -1,0 +1,91 @@
+// Allocates in known lines with known dtypes, for the test of both.
+//
+//   lines_program PATH
+//
+// Each tensor has a size of its own. A comment at the end of a line names it for the test.
+#include <torch/nn/functional/activation.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "plimsoll/libtorch/memory_tracer.h"
+
+namespace {
+
+std::vector<torch::Tensor> kept;
+
+[[gnu::noinline]] torch::Tensor in_function(std::int64_t count) {
+  return torch::zeros({count});  // line: zeros
+}
+
+inline torch::Tensor in_inlined_function(const torch::Tensor& given) {
+  return torch::relu(given);  // line: relu
+}
+
+template <typename Body>
+[[gnu::noinline]] void in_template(Body&& body) {
+  kept.push_back(body() + 1);  // line: template
+}
+
+[[gnu::noinline]] void two_on_the_way(std::int64_t count) {
+  const torch::Tensor first = torch::ones({count});
+  kept.push_back(in_inlined_function(first));  // line: caller of relu
+  kept.push_back(torch::sigmoid(first));       // line: sigmoid
+  kept.push_back(torch::sigmoid(first));       // line: sigmoid again
+}
+
+[[gnu::noinline]] void in_module(torch::nn::Linear& layer) {
+  torch::Tensor given = torch::empty({3, 5}).fill_(1);
+  torch::Tensor loss = layer(given).sum();  // line: linear
+  loss.backward();                          // line: backward
+}
+
+void keep_one_of_each_kind() {
+  using torch::Tensor;
+  const auto as = [](torch::ScalarType type) { return torch::TensorOptions().dtype(type); };
+  const Tensor half = torch::zeros({1001}, as(torch::kHalf));
+  kept.insert(kept.end(), {
+                              half,
+                              torch::ones({1002}, as(torch::kDouble)),
+                              torch::empty({1003}, as(torch::kInt)),
+                              torch::full({1004}, 2.5),
+                              torch::full({1005}, 7),
+                              torch::rand({1006}),
+                              torch::randn({1007}, as(torch::kDouble)),
+                              torch::randint(9, {1008}),
+                              torch::arange(1009),
+                              torch::arange(1010.0),
+                              torch::linspace(0, 1, 1011),
+                              torch::eye(32),
+                              torch::zeros_like(half.repeat({2})),
+                              torch::empty_strided({1013}, {2}, as(torch::kBFloat16)),
+                              torch::tensor(std::vector<int>(1014, 3)),
+                              torch::randperm(1015),
+                              torch::ones({1016}).to(torch::kHalf),
+                              half.new_empty({1017}),
+                              torch::zeros({1018}, as(torch::kBool)),
+                              torch::complex(torch::ones({1019}), torch::ones({1019})),
+                          });
+  for (const Tensor& part : torch::stack({half, half}).unbind()) kept.push_back(part);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) return 2;
+  torch::set_num_threads(1);
+  torch::nn::Linear layer(5, 7);
+  plimsoll::MemoryTracer tracer({.path = arguments[1]});
+  for (int step = 0; step < 3; ++step) {
+    kept.push_back(in_function(2001));
+    two_on_the_way(2002);
+    in_template([] { return torch::ones({2003}); });  // line: lambda
+    in_module(layer);
+  }
+  keep_one_of_each_kind();
+  tracer.stop();
+  if (!tracer.error().empty()) std::fprintf(stderr, "%s\n", tracer.error().c_str());
+}
