@@ -84,6 +84,9 @@ def _report(recording: Recording, seconds_before: float) -> None:
     if os.environ.get("PLIMSOLL_RUN_LOG"):
         return  # the command that runs this program reports it
     path = _shown(recording.path)
+    if not recording.state["events"] and not recording.state["error"]:
+        print_notice(f"{path}: the program ended before it allocated a tensor{others}")
+        return
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
     # The name of the device is omitted if it is the CPU alone.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
