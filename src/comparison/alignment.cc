@@ -61,6 +61,19 @@ std::vector<Key> keys_of(const Digest& digest) {
   return keys;
 }
 
+// What all lines of a digest have.
+enum class LineName : std::uint8_t { kOffset, kHash, kText };
+
+LineName line_names_of(const Digest& digest) {
+  for (const DigestKey& key : digest.keys) {
+    if (key.text.empty()) continue;
+    const bool is_hash =
+        key.text[0] == report::kHashMark && key.text.size() == report::kHashTextSize;
+    return is_hash ? LineName::kHash : LineName::kText;
+  }
+  return LineName::kOffset;
+}
+
 std::string reduced(const DigestKey& key, unsigned parts) {
   std::string text = key.device;
   const auto add = [&](Part part, std::string_view value) {
@@ -90,14 +103,19 @@ class Aligner {
  public:
   Aligner(const Digest& before, const Digest& after)
       : before_(keys_of(before)), after_(keys_of(after)) {
+    // A program that was killed, for example, has no text.
+    if (line_names_of(before) != line_names_of(after)) {
+      for (std::vector<Key>* const keys : {&before_, &after_}) {
+        for (Key& key : *keys) key.key.text.clear();
+      }
+    }
     for (const report::DigestModule& module : before.modules) add_names(module.path, known_before_);
     for (const report::DigestModule& module : after.modules) add_names(module.path, known_after_);
   }
 
   Alignment run() {
-    // Keys with equal bytes come first: after an edit above a line, its old offset may belong to
-    // another line.
     pair_alike(kEverything, Pairing::kSame);
+    pair_same_text();
     pair_moved_lines();
     pair(kEverything, Pairing::kSame);
     pair(kEverything & ~kOfText, Pairing::kText);
@@ -158,6 +176,14 @@ class Aligner {
   // Pairs keys that agree in `parts` and have equal bytes and counts at every point.
   void pair_alike(unsigned parts, Pairing pairing) {
     pair_by([&](const Key& key) { return profile_text(key, parts); }, pairing);
+  }
+
+  // An equal text is better evidence than equal bytes; an equal offset is not.
+  void pair_same_text() {
+    const auto text_of = [](const Key& key) {
+      return key.key.text.empty() ? profile_text(key, kEverything) : reduced(key.key, kEverything);
+    };
+    pair_by(text_of, Pairing::kSame);
   }
 
   // Pairs the lines of an edited function by what they allocate, since their offsets have changed.

@@ -32,7 +32,7 @@ class SessionRecording:
     def __init__(self, path: Path) -> None:
         # The trace of each test ends with the end block of an empty recording: end blocks differ
         # only in counts that apply to a whole file.
-        empty = _record.Recording(b"", False, 0, False, False, {}).take()[1]
+        empty = _record.Recording(b"", False, 0, False, False, True, {}).take()[1]
         self._end = next(block for kind, block in blocks_of(empty, _HEAD_BYTES) if kind == END)
         self._recording: Recording = record(path, overwrite=True)
         self._recording.start()
