@@ -921,3 +921,8 @@ class QuietWriting:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *error: object) -> None: ...
+
+def start_detached(words: Sequence[bytes], environment: Sequence[bytes], out: int, log: int) -> int:
+    """
+    Start a program in a session of its own; return 0 or an errno. It is no child of this process: its end sends no signal. `out` and `log` become its stdout and stderr.
+    """

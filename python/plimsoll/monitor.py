@@ -27,6 +27,7 @@ from plimsoll._monitoring.profiler_ranges import profiled_mark, profiled_range
 from plimsoll._monitoring.text_log import LogFile, Writer, add_scalars, append_snapshot
 from plimsoll._monitoring.watch import watch
 from plimsoll._process.arguments import bad_argument, flag, number_in_loop, text, whole_number
+from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
 from plimsoll._process.program_errors import Suppressed, without_memory
 from plimsoll._torch import attachment
@@ -101,6 +102,7 @@ class MemoryTracker(_record.MemoryTracker):
     @without_memory(None)
     def record(self, name: str) -> None:
         """Record a checkpoint."""
+        attachment.switch_if_ready(print_notice)
         super().record(name_of(name))
 
 
@@ -247,6 +249,7 @@ class EpochMemoryMonitor(_record.EpochMemoryMonitor):
         number = number_in_loop("EpochMemoryMonitor.on_batch_end()", "batch_idx", batch_idx)
         if number is not None:
             super().on_batch_end(number, loss)
+        attachment.switch_if_ready(print_notice)
 
 
 class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
@@ -270,6 +273,7 @@ class OptimizationMemoryMonitor(_record.OptimizationMemoryMonitor):
     def on_loss_evaluation(self, loss: Any = None) -> None:
         """Print the lines of an evaluation; `loss` is read only for them."""
         super().on_loss_evaluation(loss)
+        attachment.switch_if_ready(print_notice)
 
 
 class BatchMemoryProfiler(_record.BatchMemoryProfiler):
@@ -289,6 +293,7 @@ class BatchMemoryProfiler(_record.BatchMemoryProfiler):
         super().checkpoint(name)
         if self._enabled:
             profiled_mark(name)
+            attachment.switch_if_ready(print_notice)
 
     def disable(self) -> None:
         """Discard the checkpoints and record no more."""

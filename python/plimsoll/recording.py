@@ -155,7 +155,7 @@ class Recording(RecordingInNotebook):
         """Start recording; return the recording itself."""
         if self._recording is not None or self.state:
             raise InvalidArgumentError("invalid_argument", "a recording can be started only once")
-        kind = attachment.prepare(self._adapter, print_notice, print_notice)
+        kind = attachment.prepare(self._adapter, print_notice)
         try:
             self._begin(kind)
         except BaseException:
@@ -368,6 +368,7 @@ def step() -> None:
     attached = attachment.attached()
     if attached is not None:
         attached.user_marks_steps()
+        attachment.switch_if_ready(print_notice)
     if _record.is_recording():
         cuda_hooks.renew()
         _steps += 1

@@ -134,6 +134,8 @@ class TrainingMonitor:
         with Suppressed(MemoryError):  # skip the sample; the training continues
             self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
+        if self._is_open:
+            attachment.switch_if_ready(print_notice)
         self._prepare_for(number + 1)
 
     def _take_batch_size(self, items: Any) -> None:

@@ -226,7 +226,7 @@ def test_what_exists_already_has_category_and_layer(tmp_path):
 
 
 def test_a_missing_compiler_is_reported_once(tmp_path, monkeypatch, capsys):
-    def fail(say):
+    def fail(say, elsewhere_since_ns=None):
         raise plimsoll.AdapterError("there is no compiler")
 
     monkeypatch.setattr("plimsoll._torch.adapter.load", fail)
@@ -300,3 +300,19 @@ def test_a_model_that_a_collection_makes_old_is_found(tmp_path):
         found = {each.name: each.size_bytes for each in row.categories}
         assert found["parameter"] >= model.weight.nbytes + model.bias.nbytes
     assert gc.callbacks == before
+
+
+def test_a_storage_that_is_resized_counts_once(tmp_path):
+    def live_bytes():
+        (row,) = [each for each in _record.take_sample().devices if each.name == "cpu"]
+        return row.live_bytes
+
+    with recorded(tmp_path / "run.plim"):
+        before = live_bytes()
+        tensor = torch.zeros(100)
+        tensor.resize_(5000)
+        assert live_bytes() == before + 4 * 5000
+        tensor.resize_(20000)
+        assert live_bytes() == before + 4 * 20000
+        del tensor
+        assert live_bytes() == before

@@ -53,7 +53,7 @@ ranks:
 }
 
 TEST(BudgetFile, errors_name_the_line_and_the_key) {
-  const std::pair<const char*, const char*> kCases[] = {
+  const std::pair<const char*, const char*> cases[] = {
       {"", "b.yaml: the file has no budget; write a name"},
       {"- a", "b.yaml:1:1: this is not a mapping of names to budgets"},
       {"net: 5", "b.yaml:1:6: net: this is not a mapping; give run or recording"},
@@ -88,7 +88,7 @@ TEST(BudgetFile, errors_name_the_line_and_the_key) {
       {"net: !include x", "invalid YAML: the tag"},
       {"net: &a [*a]", "b.yaml:1:"},
   };
-  for (const auto& [yaml, error] : kCases) EXPECT_THAT(error_of(yaml), HasSubstr(error)) << yaml;
+  for (const auto& [yaml, error] : cases) EXPECT_THAT(error_of(yaml), HasSubstr(error)) << yaml;
 }
 
 TEST(BudgetFile, a_budget_can_override_merged_keys) {

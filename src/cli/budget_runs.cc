@@ -209,8 +209,10 @@ Result<std::vector<Runs>> read_recordings(const BudgetFile& file, const Budget& 
     }
     auto& [first, runs] = ranks[rank.value_or(0)];
     if (!first.empty()) {
-      return error_at(ErrorCode::kInvalidArgument, file, budget,
-                      first + " and " + path + " are of the same rank, " + std::to_string(*rank));
+      std::string both = first + " and " + path;
+      both += " are of the same rank, ";
+      both += std::to_string(*rank);
+      return error_at(ErrorCode::kInvalidArgument, file, budget, both);
     }
     first = path;
     runs.digest = measurement.digest;

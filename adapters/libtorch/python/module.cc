@@ -2,6 +2,7 @@
 // that torch calls. Every hook returns None and suppresses errors, because a profiler must not stop
 // the training. Hooks run no code of the program, so every error is an internal one.
 #include <Python.h>
+#include <torch/csrc/DynamicTypes.h>
 
 #include <chrono>
 #include <exception>
@@ -19,6 +20,7 @@
 #include "python/optimizers.h"
 #include "python/self_test.h"
 #include "python/threads.h"
+#include "tensors.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -285,6 +287,22 @@ PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
   });
 }
 
+// take_over(storage, address): the recorder knows this storage of the CPU, at this address. Its
+// free is reported from now on, or now, if it has moved.
+PyObject* take_over(PyObject* /*self*/, PyObject* args) {
+  return guarded([&](ThreadState& thread) {
+    PyObject* object = nullptr;
+    unsigned long long address = 0;
+    if (PyArg_ParseTuple(args, "OK", &object, &address) == 0 || !torch::isStorage(object)) return;
+    c10::StorageImpl& storage = *torch::createStorage(object).unsafeGetStorageImpl();
+    const void* const data = storage._mutable_data_ptr_no_checks().get();
+    if (reinterpret_cast<std::uintptr_t>(data) != address) {
+      recorder().free(thread.context, kCpu, address);
+    }
+    if (data != nullptr) tag_storage(thread, storage, 0);
+  });
+}
+
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     leave_steps_to_user(thread);
@@ -334,8 +352,17 @@ PyObject* steps(PyObject* /*self*/, PyObject* /*args*/) {
   return PyLong_FromUnsignedLongLong(steps_so_far());
 }
 
+// continue_steps(number of the last one)
+PyObject* continue_step_count(PyObject* /*self*/, PyObject* number) {
+  const unsigned long long value = PyLong_AsUnsignedLongLong(number);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  continue_steps(value);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef g_functions[] = {
     {"attach", attach, METH_VARARGS, nullptr},
+    {"continue_steps", continue_step_count, METH_O, nullptr},
     {"describe_address", describe_address, METH_NOARGS, nullptr},
     {"describe", describe, METH_NOARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
@@ -350,6 +377,7 @@ PyMethodDef g_functions[] = {
     {"step_ends", step_ends, METH_VARARGS, nullptr},
     {"survey", survey, METH_O, nullptr},
     {"steps", steps, METH_NOARGS, nullptr},
+    {"take_over", take_over, METH_VARARGS, nullptr},
     {"report_cuda_tensors", report_cuda_tensors, METH_O, nullptr},
     {"tensor_registered", tensor_registered, METH_VARARGS, nullptr},
     {"user_marks_steps", user_marks_steps, METH_NOARGS, nullptr},

@@ -230,6 +230,8 @@ void leave_steps_to_user(ThreadState& thread) {
 
 std::uint64_t steps_so_far() { return g_steps; }
 
+void continue_steps(std::uint64_t number) { g_steps = number; }
+
 void forget_optimizers() {
   std::unordered_map<PyObject*, std::unique_ptr<Optimizer>> all;
   all.swap(optimizers());

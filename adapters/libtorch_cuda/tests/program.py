@@ -14,9 +14,10 @@ import fake_torch
 import torch
 
 import plimsoll
-from plimsoll._cuda import cuda_adapter, cuda_hooks
+from plimsoll import _record
+from plimsoll._cuda import cuda_adapter, cuda_history, cuda_hooks
 from plimsoll._oom import memory_lines
-from plimsoll._torch import adapter
+from plimsoll._torch import adapter, attachment
 from plimsoll.errors import AdapterError
 
 MIB = 1 << 20
@@ -179,6 +180,40 @@ elif case == "end":  # it catches some failures, makes progress, and ends with a
         fake.fake_set_limit(0, 1 * MIB)
         torch.ops.fake.kernel(x, 21 * MIB)
         raise torch.OutOfMemoryError("CUDA out of memory.")
+elif case == "switched":  # a monitor begins while the adapters are compiled
+    load, is_compiled = attachment._load, []
+
+    class Compilation:
+        since_ns = 0
+
+        def __init__(self, folder):
+            pass
+
+        def has_ended(self):
+            return bool(is_compiled)
+
+    def load_if_compiled(say, elsewhere_since_ns=None):
+        if elsewhere_since_ns is not None and not is_compiled:
+            raise adapter.NotCompiledError("cache")
+        load(say, elsewhere_since_ns)
+
+    attachment.Compilation, attachment._load = Compilation, load_if_compiled
+    torch.cuda.init()
+    model(x)
+    tracker = plimsoll.MemoryTracker()
+    model(x)
+    assert cuda_hooks.state() == []
+    assert not cuda_history.is_on()
+    is_compiled.append(True)
+    tracker.record("between two steps")
+    for live in (6, 3, 0):
+        same_sums()
+        (cuda,) = [each for each in _record.take_sample().devices if each.name == "cuda:0"]
+        assert (cuda.live_bytes, cuda.allocated_bytes) == (live * MIB, live * MIB)
+        if kept:
+            fake.fake_free(kept.pop())
+    plimsoll.stop_monitoring()
+    assert cuda_hooks.state() == []
 elif case == "never":  # a CUDA build, and a program that uses no CUDA
     with plimsoll.record(trace):
         model = torch.nn.Linear(3, 3)

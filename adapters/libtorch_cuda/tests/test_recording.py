@@ -72,6 +72,11 @@ def test_recordings_one_after_the_other_see_what_changed_between_them(run, tmp_p
     assert trace.devices[0]["allocated_bytes_end"] == 3 * MIB
 
 
+def test_the_cuda_adapter_begins_when_it_is_compiled(run):
+    ran = run("switched")
+    assert "it now replaces the recording from Python" in ran.stderr
+
+
 def test_out_of_memory_is_reported_before_the_program_continues(run, tmp_path):
     ran = run("oom", RANK="3")
     first, *_ = ran.stderr.splitlines()

@@ -10,6 +10,7 @@
 namespace plimsoll::python {
 
 void bind_activity(nanobind::module_& module);
+void bind_detached_program(nanobind::module_& module);
 void bind_logs(nanobind::module_& module);
 void bind_monitor(nanobind::module_& module);
 void bind_options(nanobind::module_& module);

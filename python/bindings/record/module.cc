@@ -463,4 +463,5 @@ NB_MODULE(_record, module) {
   bind_training(module);
   bind_program_errors(module);
   bind_quiet_writing(module);
+  bind_detached_program(module);
 }

@@ -24,6 +24,7 @@ _adapter: Any = None  # the module, while it is attached
 _cpu_adapter: Any = None  # the CPU adapter, which provides the context of an allocation
 _survey: Callable[[], object] | None = None  # see begin()
 _waits = False  # torch calls `_initialized` when it initializes CUDA
+_is_deferred = False  # until `attach`
 _is_prepared = False  # already compiled: checking again would read and hash its sources
 _problem: str | None = None  # why the CUDA adapter is unavailable, reported once
 
@@ -34,8 +35,16 @@ def is_cuda_build() -> bool:
     return getattr(getattr(torch, "version", None), "cuda", None) is not None
 
 
-def prepare(say: Callable[[str], object]) -> None:
-    """Compile the CUDA adapter ahead of its first use, if there is a device."""
+def prepare(say: Callable[[str], object], elsewhere_since_ns: int | None = None) -> None:
+    """Compile the CUDA adapter ahead of its first use, if there is a device.
+
+    Args:
+        say: Called with a line before work that takes a while.
+        elsewhere_since_ns: See `plimsoll._torch.adapter.compiled`.
+
+    Raises:
+        NotCompiledError: See `plimsoll._torch.adapter.compiled`.
+    """
     global _is_prepared
     if _is_prepared or not is_cuda_build() or not _has_device_file():
         return
@@ -43,35 +52,51 @@ def prepare(say: Callable[[str], object]) -> None:
     from plimsoll._torch import adapter
 
     try:
-        adapter.compiled(cuda_adapter.CUDA, say)
+        adapter.compiled(cuda_adapter.CUDA, say, elsewhere_since_ns)
         _is_prepared = True
     except (AdapterError, OSError) as error:
         leave_to_program(error)
         _fail(str(error))
 
 
-def begin(main: Any, survey: Callable[[], object]) -> None:
+def begin(main: Any, survey: Callable[[], object], *, is_deferred: bool = False) -> None:
     """Attach now or when torch initializes CUDA, until `end`. Calls are counted.
 
     Args:
         main: The CPU adapter, or None if it is unavailable; torch's own history is then used.
         survey: Called when memory runs out; records what no hook has reported.
+        is_deferred: Attach nothing before `attach` is called.
     """
-    global _users, _cpu_adapter, _survey, _waits
+    global _users, _cpu_adapter, _survey, _is_deferred
     if not is_cuda_build():
         return
-    cuda: Any = sys.modules["torch"].cuda
     with _lock:
         _users += 1
         if _users > 1:
             return
-        _cpu_adapter, _survey = main, survey
+        _cpu_adapter, _survey, _is_deferred = main, survey, is_deferred
         _record.start_device_watch()  # before CUDA starts, to measure its own memory
-        if cuda.is_initialized():
-            _attach_or_say()
-        elif not _waits:
-            _waits = True
-            cuda._lazy_call(_initialized)
+        if not is_deferred:
+            _attach_when_initialized()
+
+
+def attach(main: Any) -> None:
+    """Attach after a deferred `begin`; `main` as there."""
+    global _cpu_adapter, _is_deferred
+    with _lock:
+        if _users > 0 and _is_deferred:
+            _cpu_adapter, _is_deferred = main, False
+            _attach_when_initialized()
+
+
+def _attach_when_initialized() -> None:
+    global _waits
+    cuda: Any = sys.modules["torch"].cuda
+    if cuda.is_initialized():
+        _attach_or_say()
+    elif not _waits:
+        _waits = True
+        cuda._lazy_call(_initialized)
 
 
 def end() -> None:
@@ -126,7 +151,7 @@ def problem() -> str | None:
 def _initialized() -> None:
     """Attach; torch calls this when CUDA has been initialized, before the first allocation."""
     with _lock:
-        if _users > 0:
+        if _users > 0 and not _is_deferred:
             _attach_or_say()
 
 

@@ -13,7 +13,7 @@ class RecordedPeak:
 
     def __init__(self) -> None:
         self._began_watching = not _record.is_watching()
-        watch()
+        watch(waits=True)
         gc.collect()
         self._span: _record.PeakSpan | None = None
         cpu = self._cpu()

@@ -20,22 +20,33 @@ _pid = 0
 _OWNER = "watch"  # identifies the watch among the users of the hooks
 
 
-def watch(mode: Mode = "watch", adapter: Adapter = "auto") -> None:
+def watch(mode: Mode = "watch", adapter: Adapter = "auto", *, waits: bool = False) -> None:
     """Install the hooks of monitoring, until `stop_monitoring` or the end of the process.
 
-    Later calls do nothing, unless they need more than the first one did.
+    Later calls do nothing, unless they need more than the first one did, or the adapter has been
+    compiled since.
+
+    Args:
+        mode: How much is observed.
+        adapter: The user's choice. ``"libtorch"`` waits until it is compiled.
+        waits: Whether to wait for that in any case, because figures without it are not exact.
 
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
     """
     global _mode
+    waits = waits or adapter == "libtorch"
     _take_rank()
     with _lock:
         if _pid != os.getpid():
             _mode = None  # in a forked child, nothing runs yet
+        if _mode is not None and not waits:
+            attachment.switch_if_ready(print_notice)
+        if _mode is not None and mode in (_mode, "watch") and not waits:
+            return
+        kind = attachment.prepare(adapter, print_notice, waits=waits)
         if _mode is not None and mode in (_mode, "watch"):
             return
-        kind = attachment.prepare(adapter, print_notice, print_notice)
         before = _mode
         try:
             _begin(kind, mode)

@@ -8,7 +8,6 @@ this one.
 
 from __future__ import annotations
 
-import _thread
 import dataclasses
 import hashlib
 import importlib.machinery
@@ -25,6 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
+from plimsoll._process.fresh_thread import call_in_thread
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll._process.quiet_files import write_all
 from plimsoll._torch import adapter_cache
@@ -64,28 +64,38 @@ _loaded: dict[str, ModuleType] = {}
 _problems: dict[tuple[str, str], str] = {}
 
 
-def load(say: Callable[[str], object]) -> Any:
+class NotCompiledError(Exception):
+    """The adapter is not in the cache yet; the argument is the folder in which it will be."""
+
+
+def load(say: Callable[[str], object], elsewhere_since_ns: int | None = None) -> Any:
     """Return the CPU adapter, loaded into this process.
 
     Args:
         say: Called with a line before work that takes a while.
+        elsewhere_since_ns: See `compiled`.
 
     Raises:
         AdapterError: The adapter is unavailable.
+        NotCompiledError: See `compiled`.
     """
-    return load_adapter(CPU, say, _self_test)
+    return load_adapter(CPU, say, _self_test, elsewhere_since_ns)
 
 
 def load_adapter(
-    adapter: AdapterSource, say: Callable[[str], object], self_test: Callable[[Any], str | None]
+    adapter: AdapterSource,
+    say: Callable[[str], object],
+    self_test: Callable[[Any], str | None],
+    elsewhere_since_ns: int | None = None,
 ) -> Any:
     """Return one of the adapters, compiled if necessary and tested.
 
     Raises:
         AdapterError: The adapter is unavailable.
+        NotCompiledError: See `compiled`.
     """
     if adapter.name not in _loaded:
-        library = compiled(adapter, say)
+        library = compiled(adapter, say, elsewhere_since_ns)
         module = _imported(adapter.name, library)
         problem = self_test(module)
         if problem is not None:
@@ -195,8 +205,21 @@ def _key(adapter: AdapterSource, folder: Path) -> str:
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
-def compiled(adapter: AdapterSource, say: Callable[[str], object]) -> Library:
-    """Return the shared library, from the cache or compiled into it."""
+def compiled(
+    adapter: AdapterSource, say: Callable[[str], object], elsewhere_since_ns: int | None = None
+) -> Library:
+    """Return the shared library, from the cache or compiled into it.
+
+    Args:
+        adapter: The adapter.
+        say: Called with a line before work that takes a while.
+        elsewhere_since_ns: None, or a time of the clock: never compile here, because another
+            process has compiled the adapter since then, or will.
+
+    Raises:
+        AdapterError: The adapter is unavailable.
+        NotCompiledError: It is not in the cache, and must not be compiled here.
+    """
     folder = sources(adapter)
     key = _key(adapter, folder)
     if (adapter.name, key) in _problems:  # failed earlier in this process
@@ -207,7 +230,14 @@ def compiled(adapter: AdapterSource, say: Callable[[str], object]) -> Library:
         content = entry.library(adapter.name)
         if content is not None:
             return Library(path, content)
-        with entry.locked():
+        if elsewhere_since_ns is not None:
+            command(adapter, folder, Path(entry.path))  # raises if it cannot be compiled anywhere
+            problem = entry.failed_since(adapter.name, elsewhere_since_ns)
+            if problem is None:
+                raise NotCompiledError(entry.path)
+            _problems[adapter.name, key] = problem
+            raise AdapterError(problem)
+        with entry.locked(say):
             content = entry.library(adapter.name)  # another process may have compiled it
             problem = entry.failed_since(adapter.name, begin_ns) if content is None else None
             if content is None and problem is None:
@@ -349,33 +379,7 @@ def _self_test(module: Any) -> str | None:
         return problem
 
     try:
-        return _in_thread(test)
+        return call_in_thread(test)
     except RuntimeError:  # no thread can be started
         with _disable_current_modes():
             return test()
-
-
-def _in_thread(call: Callable[[], str | None]) -> str | None:
-    """Return the result of a call in a new thread, or raise its exception.
-
-    The call must not import anything: this thread may be importing torch. `threading` is not used
-    because the program may have set a trace function for its threads.
-    """
-    results: list[str | None] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            ended.release()
-
-    ended = _thread.allocate_lock()
-    ended.acquire()
-    _thread.start_new_thread(run, ())
-    ended.acquire()
-    if errors:
-        raise errors[0]
-    return results[0]

@@ -88,10 +88,15 @@ class Entry:
         return None
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Admit one process at a time, also among machines if the file system has locks."""
+    def locked(self, say: Callable[[str], object]) -> Iterator[None]:
+        """Admit one process at a time, also among machines if the file system has locks.
+
+        Args:
+            say: Called with a line if another process has the lock.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         end = time.monotonic() + _LOCK_SECONDS
+        has_said = False
         with open(os.open("lock", flags, 0o600, dir_fd=self._folder), "wb") as file:
             while True:
                 try:
@@ -102,6 +107,12 @@ class Entry:
                         raise AdapterError(
                             f"another process is still compiling the adapter ({self.path}/lock)"
                         ) from None
+                    if not has_said:
+                        has_said = True
+                        say(
+                            "waiting for another process that compiles the adapter; "
+                            "`plimsoll prepare` does it beforehand"
+                        )
                     time.sleep(0.05)
                 except OSError as error:
                     leave_to_program(error)

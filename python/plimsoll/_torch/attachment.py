@@ -6,168 +6,164 @@ most demanding user needs.
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
+import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from plimsoll import _record
 from plimsoll._cuda import cuda_hooks
-from plimsoll._process import notebook
 from plimsoll._process.program_errors import leave_to_program
-from plimsoll._torch.hooks import Adapter, Attached, Mode, Survey
+from plimsoll._torch.background import Compilation
+from plimsoll._torch.hooks import Adapter, Attached, Mode
+from plimsoll._torch.libtorch_attachment import MODES, LibtorchAttachment
 from plimsoll.errors import AdapterError
-
-_MODES = ("full", "lite", "watch")  # the numbers that the adapter uses
-
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-
-
-class LibtorchAttachment:
-    """The compiled adapter, and torch's registries of hooks, which call it."""
-
-    kind: Adapter = "libtorch"
-
-    def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
-        from plimsoll._torch.adapter import load
-
-        self._mode, self._stacks, self._api_address = mode, stacks, api_address
-        self._has_user_steps = False
-        # For samples: whether operators are observed now, and whether the next sample needs them.
-        self._is_observing, self.needs_operators = False, True
-        self._adapter = load(lambda _: None)
-        self._handles: list[Any] = []
-
-    def install(self) -> None:
-        import torch
-
-        api_address = self._api_address
-        try:
-            self._adapter.attach(
-                _record.api_address() if api_address is None else api_address,
-                _MODES.index(self._mode),
-                int(self._stacks and self._mode == "full"),
-                torch.nn.Module,
-                torch.optim.Optimizer,
-                _PACKAGE,
-                notebook.cells(),
-            )
-        except RuntimeError as error:
-            leave_to_program(error)
-            raise AdapterError(str(error)) from error
-        self._register()
-        if self._has_user_steps:
-            self._adapter.user_marks_steps()
-        self.survey()
-        # A C++ function: in a Python function, a signal handler could raise an exception.
-        _record.set_describer(self._adapter.describe)
-
-    def _register(self) -> None:
-        modules = importlib.import_module("torch.nn.modules.module")
-        optimizers = importlib.import_module("torch.optim.optimizer")
-        adapter = self._adapter
-        for register, hook in (
-            (modules.register_module_module_registration_hook, adapter.module_registered),
-            (modules.register_module_parameter_registration_hook, adapter.tensor_registered),
-            (modules.register_module_buffer_registration_hook, adapter.tensor_registered),
-            (optimizers.register_optimizer_step_pre_hook, adapter.step_begins),
-            (optimizers.register_optimizer_step_post_hook, adapter.step_ends),
-        ):
-            self._handles.append(register(hook))
-
-    def survey(self, what: Survey = "all") -> None:
-        cuda_hooks.renew()
-        self._adapter.survey(what)
-
-    def describe(self) -> None:
-        self._adapter.describe()
-
-    def layer_of(self, module: Any) -> str:
-        path: str = self._adapter.layer_of(module)
-        return path
-
-    def observe(self, is_wanted: bool) -> None:
-        """Observe operators or stop observing them, in the mode `watch`."""
-        self._is_observing = is_wanted
-        self._adapter.observe(is_wanted)
-
-    def learn(self, has_activations: bool) -> None:
-        """Note whether a sample had activations; if so, later samples need operators."""
-        unsure = self.needs_operators and not self._is_observing
-        self.needs_operators = has_activations or unsure
-
-    def user_marks_steps(self) -> None:
-        self._has_user_steps = True
-        self._adapter.user_marks_steps()
-
-    def is_on(self) -> bool:
-        return bool(self._adapter.is_attached())
-
-    def records_less(self, mode: Mode, stacks: bool) -> bool:
-        has_less = _MODES.index(mode) < _MODES.index(self._mode)
-        return has_less or (mode == "full" and stacks and not self._stacks)
-
-    def use_fuller_mode(self, mode: Mode, stacks: bool) -> None:
-        """Observe more. Detaches the hooks, and attaches them again."""
-        self.detach()
-        self._mode, self._stacks = mode, stacks
-        self.install()
-
-    def use_cheaper_mode(self, mode: Mode) -> None:
-        """Return to a cheaper mode, without a gap."""
-        if _MODES.index(mode) > _MODES.index(self._mode):
-            self._adapter.use_cheaper_mode(_MODES.index(mode))
-            self._mode = mode
-
-    def detach(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
-        _record.set_describer(None)
-        self._adapter.detach()
-
 
 _lock = threading.RLock()
 _attached: Attached | None = None
 _wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks of each recording and of the watch
 _complaints: set[str] = set()  # problems that have been printed
+# Monitors use the fallback until the adapter is compiled; then `switch_if_ready` replaces it.
+_is_interim = False
+_compilation: Compilation | None = None  # in the background; the last one of this process
 _pid = os.getpid()
 
 
-def prepare(
-    wanted: Adapter, say: Callable[[str], object], complain: Callable[[str], object]
-) -> Adapter:
+def prepare(wanted: Adapter, say: Callable[[str], object], *, waits: bool = True) -> Adapter:
     """Return the adapter to use: "libtorch", "python" or "none". Compiles it if necessary.
+
+    Args:
+        wanted: The user's choice.
+        say: Called with a line before work that takes a while, and once with each problem.
+        waits: Whether to wait for the compiler. If not, the adapter is compiled in the background,
+            and the result is "python" until `switch_if_ready`.
 
     Raises:
         AdapterError: `wanted` is "libtorch", and it is unavailable.
     """
     with _lock:
         _drop_parents()
-        if _attached is not None:
+        if _attached is not None and not (waits and _is_interim):
             return _attached.kind
     if wanted in ("none", "python"):
         return wanted
-    from plimsoll._torch.adapter import load
-
     try:
-        load(say)
-        cuda_hooks.prepare(say)
+        if waits:
+            _load(say)
+        elif not _load_if_compiled(say):
+            return "python"
+        _switch(say)
         return "libtorch"
     except (AdapterError, ImportError, OSError) as error:
         leave_to_program(error)
         if wanted == "libtorch":
             raise AdapterError(str(error)) from error
-        kind: Adapter = "none" if isinstance(error, ImportError) else "python"
-        problem = "torch is not installed here, so its tensors are not recorded"
-        if kind == "python":
-            problem = f"{error}: recording from Python instead, which is slower and sees less"
-        if problem not in _complaints:
-            _complaints.add(problem)
-            complain(problem)
-        return kind
+        if isinstance(error, ImportError):
+            _say_once("torch is not installed here, so its tensors are not recorded", say)
+            return "none"
+        _keep_fallback(error, say)
+        return "python"
+
+
+def _say_once(problem: str, say: Callable[[str], object]) -> None:
+    if problem not in _complaints:
+        _complaints.add(problem)
+        say(problem)
+
+
+def _load(say: Callable[[str], object], elsewhere_since_ns: int | None = None) -> None:
+    from plimsoll._torch.adapter import load
+
+    load(say, elsewhere_since_ns)
+    cuda_hooks.prepare(say, elsewhere_since_ns)
+
+
+def _load_if_compiled(say: Callable[[str], object]) -> bool:
+    """Load the adapter if it is compiled; otherwise compile it in the background.
+
+    Raises:
+        AdapterError: It is unavailable; or the background process ended without it.
+    """
+    global _compilation, _is_interim
+    from plimsoll._torch.adapter import NotCompiledError
+
+    with _lock:
+        before = _compilation
+        has_ended = before is not None and before.has_ended()
+        try:
+            _load(say, time.time_ns() if before is None else before.since_ns)
+            return True
+        except NotCompiledError as error:
+            if before is not None and has_ended:
+                problem = f"the compilation of the adapter ended without a result; see {before.log}"
+                raise AdapterError(problem) from None
+            if before is None:
+                _compilation = Compilation(error.args[0])
+            if not _is_interim:
+                _is_interim = True
+                say(
+                    "compiling the adapter in the background (once; `plimsoll prepare` does it "
+                    "beforehand); until then, memory is recorded from Python, which sees less"
+                )
+            return False
+
+
+def switch_if_ready(say: Callable[[str], object]) -> None:
+    """Replace the fallback of monitors by the adapter once it is compiled.
+
+    Call it between two steps. Does nothing while a forward, a backward or an optimizer runs.
+    """
+    if not _is_interim:
+        return
+    with _lock:
+        _drop_parents()
+        fallback: Any = _attached
+        # A recording that was started with the fallback keeps it.
+        if not _is_interim or fallback is None or len(_wanted) > 1 or not fallback.is_idle():
+            return
+        if _compilation is None or not _compilation.has_ended():
+            return
+        try:
+            if _load_if_compiled(say):
+                _switch(say)
+        except (AdapterError, OSError) as error:
+            leave_to_program(error)
+            _keep_fallback(error, say)
+
+
+def _switch(say: Callable[[str], object]) -> None:
+    """Replace the fallback of monitors by the adapter. Recorded memory keeps its descriptions."""
+    global _attached, _is_interim
+    with _lock:
+        fallback: Any = _attached
+        if not _is_interim or fallback is None:
+            return
+        modes = [mode for mode, _ in _wanted.values()]
+        has_stacks = any(stacks for _, stacks in _wanted.values())
+        adapter = LibtorchAttachment(min(modes, key=MODES.index), has_stacks)
+        if fallback.has_user_steps:
+            adapter.user_marks_steps()
+        held = fallback.hand_over()
+        try:
+            adapter.install(held, 0 if fallback.has_user_steps else fallback.steps)
+        except BaseException:
+            adapter.detach()
+            fallback.take_back(held)
+            raise
+        _attached, _is_interim = adapter, False
+        if cuda_hooks.is_cuda_build():
+            cuda_hooks.attach(adapter.module)
+            adapter.survey()  # its CUDA tensors, now that their blocks are known
+        say("the adapter is compiled; it now replaces the recording from Python")
+
+
+def _keep_fallback(error: Exception, say: Callable[[str], object]) -> None:
+    """Use the fallback from now on, because the adapter is unavailable."""
+    global _is_interim
+    _say_once(f"{error}: recording from Python instead, which is slower and sees less", say)
+    if _is_interim:
+        _is_interim = False
+        cuda_hooks.attach(None)
 
 
 def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:
@@ -198,7 +194,7 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
 
         _attached = PythonAttachment()
         _attached.install()
-        cuda_hooks.begin(None, _survey)
+        cuda_hooks.begin(None, _survey, is_deferred=_is_interim)
 
 
 def _survey() -> None:
@@ -208,14 +204,14 @@ def _survey() -> None:
 
 def _drop_parents() -> None:
     """In a forked child: remove the hooks that the parent installed and nothing uses."""
-    global _attached, _pid
+    global _attached, _compilation, _is_interim, _pid
     if _pid == os.getpid():
         return
     _pid = os.getpid()
     cuda_hooks.forget()
     if _attached is not None and not _attached.is_on():
         _attached.detach()
-        _attached = None
+        _attached, _compilation, _is_interim = None, None, False
         _wanted.clear()
 
 
@@ -249,15 +245,16 @@ def detach(owner: object) -> None:
 
 
 def _leave(owner: object) -> None:
-    global _attached
+    global _attached, _is_interim
     _wanted.pop(owner, None)
     if not _wanted:
         if _attached is not None:
             _attached.detach()
             _attached = None
+        _is_interim = False
         cuda_hooks.end()
     elif isinstance(_attached, LibtorchAttachment):
-        _attached.use_cheaper_mode(min((each for each, _ in _wanted.values()), key=_MODES.index))
+        _attached.use_cheaper_mode(min((each for each, _ in _wanted.values()), key=MODES.index))
 
 
 def observe(is_wanted: bool) -> None:

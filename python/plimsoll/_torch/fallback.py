@@ -4,9 +4,6 @@ The mode sees the storages that operators return, not the allocator. It misses m
 allocated and freed inside one operator, takes layers from module hooks, and costs microseconds per
 operator. It covers the thread that started the recording, and the backward passes of that thread.
 
-The callbacks of weak references are compiled code, because Python drops an exception that a signal
-handler raises in a Python callback.
-
 Names take memory. If there is none left, a block is recorded without names.
 """
 
@@ -28,7 +25,6 @@ from torch.utils._pytree import tree_leaves
 
 from plimsoll import _record
 from plimsoll._cuda import cuda_history
-from plimsoll._process import notebook
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import text_of
 from plimsoll._process.program_errors import without_errors, without_memory
@@ -43,13 +39,17 @@ from plimsoll._torch.module_tree import (
     parameters_of,
     tensors_of,
 )
+from plimsoll._torch.python_stacks import PythonStacks
 from plimsoll._torch.tensor_memory import gradient_of, is_computed, kind_of, memory_of
+from plimsoll._torch.watched_storages import HeldStorage, WatchedStorages
 
 _PHASE_OTHER, _PHASE_FORWARD, _PHASE_BACKWARD, _PHASE_OPTIMIZER = 0, 1, 2, 3
 _KNOWN, _PARAMETER, _GRADIENT, _OPTIMIZER_STATE, _BUFFER, _INPUT = 0, 1, 2, 3, 4, 5
 _ACTIVATION = 7
 _TORCH = str(importlib.import_module("torch").__path__[0])
-_DEPTH = 64
+# The adapter counts its operators from 1. A block of the fallback that the adapter sees freed must
+# not seem to be freed in the operator that allocated it.
+_FIRST_INSTANCE = 1 << 31
 
 
 def _never() -> bool:
@@ -81,7 +81,7 @@ class PythonAttachment(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._storages: dict[int, weakref.ref[Any]] = {}
+        self._storages = WatchedStorages()
         self._layers: list[str] = []
         self._forward_layers = ForwardLayers()
         self._names: dict[int, tuple[weakref.ref[Any], str]] = {}  # by the module's id
@@ -89,11 +89,12 @@ class PythonAttachment(TorchDispatchMode):
         self._search_due = 0.0  # when, by time.monotonic()
         self._promoted: list[weakref.ref[Any]] = []  # since the search, to the oldest generation
         self._in_optimizer = 0
+        self._running = 0  # operators, on all threads
         self._instances = 0
-        self._steps = 0
-        self._user_steps = False
+        self.steps = 0
+        self.has_user_steps = False
         self._is_over = False
-        self._stacks: dict[tuple[tuple[Any, int], ...], int] = {}
+        self._stacks = PythonStacks()
         self._handles: list[Any] = []
 
     def install(self) -> None:
@@ -114,6 +115,23 @@ class PythonAttachment(TorchDispatchMode):
         """Allow compiled code to stay compiled under this mode."""
         return True
 
+    def is_idle(self) -> bool:
+        """Return whether no forward, backward, optimizer step or operator runs."""
+        in_backward = torch._C._current_graph_task_id() >= 0
+        return not (self._layers or self._in_optimizer or self._running or in_backward)
+
+    def hand_over(self) -> list[HeldStorage]:
+        """Detach, and return the storages that are recorded, for another attachment."""
+        held = self._storages.take()
+        self.detach()
+        return held
+
+    def take_back(self, held: list[HeldStorage]) -> None:
+        """Undo `hand_over`."""
+        self._storages.take_back(held)
+        self._is_over = False
+        self.install()
+
     def is_on(self) -> bool:
         return _record.is_recording()
 
@@ -124,14 +142,15 @@ class PythonAttachment(TorchDispatchMode):
             gc.callbacks.remove(self._collection)
         for handle in self._handles:
             handle.remove()
+        self._handles.clear()
         _record.set_describer(None)
         self._storages.clear()
         _record.set_context("", "", 0, 0, _PHASE_OTHER)
 
     def user_marks_steps(self) -> None:
-        if not self._user_steps and self._steps > 0:
+        if not self.has_user_steps and self.steps > 0:
             _record.mark_own_steps()
-        self._user_steps = True
+        self.has_user_steps = True
 
     def survey(self, what: Survey = "all") -> None:
         self._promoted.clear()
@@ -207,15 +226,15 @@ class PythonAttachment(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self._is_over:
             return func(*args, **(kwargs or {}))
-        self._instances = self._instances % 0xFFFFFFFF + 1
-        self._activity(func._schema.name)
+        self._instances = _FIRST_INSTANCE | (self._instances + 1) % _FIRST_INSTANCE
+        self._running += 1
         try:
+            self._activity(func._schema.name)
             result = func(*args, **(kwargs or {}))
-        except BaseException:
+            self._report_result(func, result, sys._getframe(1))
+        finally:
+            self._running -= 1
             self._activity("")
-            raise
-        self._report_result(func, result, sys._getframe(1))
-        self._activity("")
         return result
 
     @without_errors(_report_error)
@@ -225,13 +244,13 @@ class PythonAttachment(TorchDispatchMode):
         try:
             for tensor in tree_leaves(result):
                 memory = memory_of(tensor) if isinstance(tensor, torch.Tensor) else None
-                if memory is None or memory[0]._cdata in self._storages:
+                if memory is None or memory[0] in self._storages:
                     continue
                 if not reported:
-                    stack = self._stack(caller)
+                    stack = self._stacks.id_of(caller)
                     self._set_context(layer, func._schema.name, stack, self._instances)
                     reported = True
-                _record.alloc(self._watch(*memory), *memory[1:])
+                _record.alloc(self._storages.watch(*memory[:2]), *memory[1:])
                 self._report(tensor, _KNOWN, "")
         finally:
             self._set_context(layer, "", 0, 0)
@@ -249,42 +268,16 @@ class PythonAttachment(TorchDispatchMode):
 
     # ---- storages ------------------------------------------------------------------------------
 
-    def _watch(self, storage: Any, address: int, size: int) -> int:
-        device = _record.device(storage.device.type, storage.device.index or 0)
-        handle = storage._cdata
-        if handle not in self._storages:
-            died = partial(_record.storage_died, self._storages, handle, device, address)
-            self._storages[handle] = weakref.ref(storage, died)
-        return device
-
     @without_errors(_report_error)
     def _report(self, tensor: torch.Tensor, role: int, name: str) -> None:
         memory = memory_of(tensor)
         if memory is not None:
             known = self._known(tensor, role, name)
-            _record.adopt(self._watch(*memory), *memory[1:], known)
+            _record.adopt(self._storages.watch(*memory[:2]), *memory[1:], known)
 
     @without_memory(0)
     def _known(self, tensor: torch.Tensor, role: int, name: str) -> int:
         return _record.tensor(role, name, *kind_of(tensor))
-
-    @without_memory(0)
-    def _stack(self, caller: FrameType) -> int:
-        chain: list[tuple[Any, int]] = []
-        frame: FrameType | None = caller
-        while frame is not None and len(chain) < _DEPTH:
-            chain.append((frame.f_code, frame.f_lineno))
-            frame = frame.f_back
-        key = tuple(chain)
-        if key not in self._stacks:
-            cells = notebook.cells()
-            files = [notebook.file_name(code.co_filename, cells) for code, _ in key]
-            for file, (code, _) in zip(files, key, strict=True):
-                _record.function(file, code.co_name, code.co_firstlineno)
-            self._stacks[key] = _record.stack(
-                [(file, code.co_name, line) for file, (code, line) in zip(files, key, strict=True)]
-            )
-        return self._stacks[key]
 
     def _layer(self) -> str:
         if self._layers:  # also in forward code that backward runs again
@@ -390,6 +383,6 @@ class PythonAttachment(TorchDispatchMode):
         self._in_optimizer = max(0, self._in_optimizer - 1)
         self._activity("")
         self._report_state(optimizer)
-        if not self._user_steps:
-            self._steps += 1
-            _record.mark_step(self._steps)
+        if not self.has_user_steps:
+            self.steps += 1
+            _record.mark_step(self.steps)
