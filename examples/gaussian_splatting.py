@@ -32,11 +32,12 @@ import plimsoll
 sys.path.append(str(Path(__file__).parent))
 from splatting_images import (
     blur_window,
+    check_files,
     held_out_metrics,
     held_out_pixels,
-    newest_checkpoint,
     picture,
     psnr,
+    read_checkpoint,
     similarity,
 )
 
@@ -256,7 +257,7 @@ def load(args: argparse.Namespace) -> tuple[Gaussians, torch.optim.Adam, int]:
         generator = torch.Generator().manual_seed(args.seed)
         gaussians = Gaussians(count, generator).to(device)
         return gaussians, optimizer_of(gaussians, args), 0
-    saved = torch.load(newest_checkpoint(args.checkpoint_path), map_location=device)
+    saved = read_checkpoint(args.checkpoint_path, device)
     gaussians = Gaussians(len(saved["gaussians"]["xy"]), torch.Generator()).to(device)
     gaussians.load_state_dict(saved["gaussians"])
     optimizer = optimizer_of(gaussians, args)
@@ -377,9 +378,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.size % TILE:
         parser.error(f"--size {args.size} is no multiple of {TILE}")
-    for path in (args.scene_path, args.checkpoint_path):
-        if path is not None and not path.exists():
-            parser.error(f"{path}: there is no such file")
+    try:
+        check_files(args.scene_path, args.checkpoint_path)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     if args.output_dir is None:
         name = "ship" if args.scene_path is None else args.scene_path.stem
         args.output_dir = Path("output") / name

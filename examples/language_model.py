@@ -246,6 +246,13 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
         parser.error(f"--width {args.width} is no multiple of --heads {args.heads}")
     if not args.text.is_file():
         parser.error(f"{args.text}: there is no such file")
+    try:
+        letters = len(args.text.read_text(encoding="utf-8"))
+    except ValueError as error:
+        parser.error(f"{args.text} is not UTF-8: {error}")
+    needed = 10 * (args.context + 2)  # the last tenth is held out
+    if letters < needed:
+        parser.error(f"{args.text} has {letters} letters; --context {args.context} needs {needed}")
     return args
 
 

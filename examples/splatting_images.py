@@ -115,3 +115,27 @@ def newest_checkpoint(path: Path) -> Path:
     if not saved:
         raise FileNotFoundError(f"{path} holds no checkpoint_*.pt")
     return saved[-1]
+
+
+def read_checkpoint(path: Path, device: torch.device | str) -> dict:
+    """The state in a checkpoint, or in the newest one of a folder."""
+    file = newest_checkpoint(path)
+    try:
+        saved = torch.load(file, map_location=device)
+    except Exception as error:  # torch raises many kinds, by what the file holds
+        raise ValueError(f"{file} is no checkpoint: torch.load cannot read it") from error
+    if not isinstance(saved, dict) or not {"gaussians", "optimizer", "iteration"} <= saved.keys():
+        raise ValueError(f"{file} is no checkpoint of gaussian_splatting.py")
+    return saved
+
+
+def check_files(scene: Path | None, checkpoint: Path | None) -> None:
+    """Raises an error of one sentence if a file cannot be read."""
+    for path in (scene, checkpoint):
+        if path is not None and not path.exists():
+            raise FileNotFoundError(f"{path}: there is no such file")
+    if scene is not None and scene.is_dir():
+        raise IsADirectoryError(f"{scene} is a folder, not a picture")
+    picture(scene, size=16)
+    if checkpoint is not None:
+        read_checkpoint(checkpoint, "cpu")

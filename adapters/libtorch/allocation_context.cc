@@ -16,6 +16,8 @@ SavedContext describe_allocation(ThreadState& thread) {
   if (observe_backward(thread)) {
     context.phase = PLIMSOLL_PHASE_BACKWARD;
     if (!g_attachment.has_operators) context.layer = site_of_running_node(thread).layer;
+  } else if (!g_attachment.has_operators) {
+    context.phase = phase_by_graph(thread, context.phase);
   }
   describe_running_operator(thread);  // no operator runs, but there may be a stack
   return saved;

@@ -53,13 +53,18 @@ void record_in_operator(ThreadState& thread, std::uint64_t address, std::size_t 
   thread.context->stack = stack;
 }
 
-// Without observed operators, the context may lack only the backward phase.
+// Without observed operators, the context has only the phases of modules and optimizers.
 void record_in_phase(ThreadState& thread, std::uint64_t address, std::size_t size_bytes,
                      std::uint8_t phase) {
   plimsoll_context& context = *thread.context;
   const std::uint8_t phase_before = std::exchange(context.phase, phase);
   recorder().alloc(&context, kCpu, address, size_bytes);
   context.phase = phase_before;
+}
+
+void record_outside_backward(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
+  record_in_phase(thread, address, size_bytes,
+                  phase_by_graph(thread, thread.context->phase, size_bytes));
 }
 
 void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
@@ -79,7 +84,7 @@ void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t 
     return thread.context->op_instance == 0 ? record_outside_operator(thread, address, size_bytes)
                                             : record_in_operator(thread, address, size_bytes);
   }
-  if (!is_in_backward(thread)) return recorder().alloc(thread.context, kCpu, address, size_bytes);
+  if (!is_in_backward(thread)) return record_outside_backward(thread, address, size_bytes);
   if (g_attachment.has_walks) return record_in_backward(thread, address, size_bytes);
   record_in_phase(thread, address, size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }
@@ -93,7 +98,7 @@ void record_allocation(void* data, std::size_t size_bytes) noexcept {
     return record_with_details(data, size_bytes);
   }
   if (!is_in_backward(*thread)) {
-    return recorder().alloc(thread->context, kCpu, number_of(data), size_bytes);
+    return record_outside_backward(*thread, number_of(data), size_bytes);
   }
   record_in_phase(*thread, number_of(data), size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }

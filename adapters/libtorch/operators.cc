@@ -61,6 +61,7 @@ void end_outermost(ThreadState& thread) {
       }
     }
   }
+  if (thread.outer_sequence >= 0) pass_graph(thread);
   context.phase = thread.phase_outside;
   thread.new_blocks.clear();
   thread.leave_operator();

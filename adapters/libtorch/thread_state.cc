@@ -73,6 +73,7 @@ class BackwardEnd {
       return;
     }
     thread->graph_task = -1;
+    pass_graph(*thread);
     recorder().mark(thread->context, PLIMSOLL_MARK_BACKWARD_END, 0);
   }
   // A timeline needs this immediately. The engine calls it, unless an exception ends the backward.
@@ -110,6 +111,7 @@ bool observe_backward(ThreadState& thread) {
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
   thread.graph_task = task;
+  pass_graph(thread);
   const auto position = task >= 0 ? stack_source().position : nullptr;
   thread.python_position_slot = position == nullptr ? nullptr : position();
   thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -123,6 +124,8 @@ struct ThreadState {
   std::uint32_t backward_ends = 0;        // g_backward_ends at that time
   const LinkTable* last_links = nullptr;  // of the forward thread that was last looked up
   std::uint64_t filled_sequence = 0;      // lite: links below this number have their layer
+  std::uint64_t graph_sequence = 0;       // torch's next node number at pass_graph()
+  std::uint32_t graph_attachment = 0;     // g_attachment.number at that time
 
   const void* last_output = nullptr;  // the storage last recorded as a module's output
   std::uint32_t last_output_instance = 0;
@@ -210,6 +213,29 @@ inline bool is_in_backward(ThreadState& thread) {
     return true;
   }
   return observe_backward(thread);
+}
+
+// Notes that nodes built so far do not belong to the next allocation.
+inline void pass_graph(ThreadState& thread) {
+  thread.graph_sequence = at::sequence_number::peek();
+  thread.graph_attachment = g_attachment.number.load(std::memory_order_relaxed);
+}
+
+// The phase of an allocation that no observed operator makes. An operator builds its autograd node
+// before it allocates: outside modules, the allocation after a new node is forward, as it is for
+// observed operators (end_outermost). Between the node and the result, `x * 0.1` allocates the
+// number in the dtype of x: after a number, the next allocation belongs to the node as well.
+// `phase`: by modules and optimizers. `size_bytes`: if it may be a number.
+inline std::uint8_t phase_by_graph(ThreadState& thread, std::uint8_t phase,
+                                   std::size_t size_bytes = SIZE_MAX) {
+  constexpr std::size_t kMostOfANumber = 8;
+  if (phase != PLIMSOLL_PHASE_OTHER) return phase;
+  const std::uint64_t before = thread.graph_sequence;
+  const bool is_known =
+      thread.graph_attachment == g_attachment.number.load(std::memory_order_relaxed);
+  if (!is_known || size_bytes > kMostOfANumber) pass_graph(thread);
+  const bool has_built = is_known && before < at::sequence_number::peek();
+  return has_built ? std::uint8_t{PLIMSOLL_PHASE_FORWARD} : phase;
 }
 
 // Finds the forward operator of a node, by its number and the thread that built it.

@@ -120,12 +120,16 @@ def load_options(source: Source = None, **options: object) -> MonitorOptions:
 
 
 def _report_what_has_no_effect(found: Iterable[_Setting], given: Iterable[_Setting]) -> None:
-    """Enable monitoring if an option is set, unless it is disabled explicitly."""
+    """Name a switch or a flag that was given although monitoring is off.
+
+    A keyword argument next to a source that decides is only for when monitoring is on.
+    """
     if _says_enabled([*found, *given]):
         return
+    is_decided = any(each.name == "profile_tensors" and each.value is not None for each in found)
     flags = [each for each in found if each.place == "--" and each.value not in (None, False)]
-    named = [each for each in given if each.value not in (None, False)]
-    first = next(iter([*named, *flags]), None)
+    switches = [each for each in given if each.value is True and not is_decided]
+    first = next(iter([*switches, *flags]), None)
     if first is not None:
         shown = first.place + (first.shown or first.name)
         how = "--profile_tensors True" if first.place else "enabled=True"

@@ -66,3 +66,18 @@ def test_growth_without_an_alert_is_not_a_finding_of_analyze(plimsoll_command, t
     assert alerts == []
     assert "Growth per iteration: 0.000 MB" in log.read_text()
     assert findings_of(plimsoll_command, log) == []
+
+
+def test_graphs_that_losses_retain_are_activations_wherever_they_were_built(tmp_path) -> None:
+    weight = torch.rand(256, 256, requires_grad=True)
+    losses = []
+    alerts: list[plimsoll.MemoryAlert] = []
+    with plimsoll.TrainingMonitor(
+        output_dir=str(tmp_path), interval=2, on_alert=alerts.append
+    ) as monitor:
+        for _ in range(60):
+            losses.append((torch.rand(256, 256) @ weight).exp().mul(0.1).sin().mean())
+            losses[-1].backward(retain_graph=True)
+            monitor.step()
+    grown = {alert.id: alert for alert in alerts if alert.device == "cpu"}
+    assert "loss.item()" in grown["activations_stay"].text

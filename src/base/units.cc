@@ -86,9 +86,10 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
                                  std::pair("MB", 20),  std::pair("GiB", 30), std::pair("GB", 30),
                                  std::pair("TiB", 40), std::pair("TB", 40),  std::pair("B", 0),
                                  std::pair("", 0)};
-  const char* const last = text.data() + text.size();
+  const char* const begin = text.data();
+  const char* const last = begin + text.size();
   std::int64_t whole = 0;
-  auto [at, error] = std::from_chars(text.data(), last, whole);
+  auto [at, error] = std::from_chars(begin, last, whole);
   if (error != std::errc{} || text.front() == '-') return std::nullopt;
   std::int64_t decimals = 0;
   std::int64_t scale = 1;

@@ -154,3 +154,29 @@ def test_a_wrong_path_is_one_line_and_leaves_no_file(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith(f"error: {path}: there is no such file")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("gaussian_splatting -s folder", "folder is a folder, not a picture"),
+        ("gaussian_splatting -s words.txt", "words.txt is not a binary PPM picture"),
+        ("gaussian_splatting -c folder", "folder holds no checkpoint_*.pt"),
+        ("gaussian_splatting -c words.txt", "words.txt is no checkpoint: torch.load cannot"),
+        ("gaussian_splatting -c number.pt", "number.pt is no checkpoint of gaussian_splatting"),
+        ("language_model --text bytes.txt", "bytes.txt is not UTF-8"),
+        ("language_model --text words.txt", "words.txt has 5 letters"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(words, says, capsys, tmp_path, monkeypatch):
+    name, *arguments = words.split()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "words.txt").write_text("hello")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe\xfd" * 1000)
+    torch.save(7, tmp_path / "number.pt")
+    with pytest.raises(SystemExit) as caught:
+        load(name).main(arguments)
+    assert caught.value.code == 2
+    assert f"error: {says}" in capsys.readouterr().err.splitlines()[-1]
+    assert len(list(tmp_path.iterdir())) == 4

@@ -258,7 +258,7 @@ def test_latest_without_a_log_is_one_sentence(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("reserved", "severity"),
-    [(10976.0, None), (12500.0, "moderate"), (15000.0, "WARNING")],
+    [(10976.0, None), (12500.0, "moderate"), (15000.0, "INFO")],
     ids=["25%", "35%", "46%"],
 )
 def test_fragmentation_is_judged(run, tmp_path, reserved, severity):

@@ -110,7 +110,7 @@ void begin_call(ThreadState& thread, std::uint32_t layer) {
 
 void end_call(ThreadState& thread, const SavedContext& saved) {
   if (g_attachment.has_walks && !g_attachment.has_operators) fill_links(thread);
-  --thread.module_depth;
+  if (--thread.module_depth == 0) pass_graph(thread);
   thread.restore(saved);
 }
 

@@ -1,8 +1,21 @@
 """The mode of monitors: between samples little is recorded, right before one everything is."""
 
+import pytest
 import torch
 from torch import nn
-from watching import GRADIENT, PARAMETER, STATE, STEP, Recorder, allocs, tag_names, tags
+from watching import (
+    BACKWARD,
+    FORWARD,
+    GRADIENT,
+    OTHER,
+    PARAMETER,
+    STATE,
+    STEP,
+    Recorder,
+    allocs,
+    tag_names,
+    tags,
+)
 
 
 def trained(model, optimizer):
@@ -47,6 +60,33 @@ def test_operators_are_observed_when_asked_for(library):
             assert found == ({"aten::rand", "aten::exp"} if is_observed else {""})
             shapes = [e["tensor"]["shape"] for e in events if e["kind"] == "tag"]
             assert ("[10, 10]" in shapes) == is_observed
+    finally:
+        recorder.detach()
+
+
+@pytest.mark.parametrize("mode", ["watch", "lite"])
+def test_operators_outside_modules_that_build_the_graph_are_forward(library, mode):
+    model, weight = nn.Linear(20, 30), torch.rand(30, 40, requires_grad=True)
+    recorder = Recorder(library).attach(mode)
+
+    def phases(run):
+        recorder.take()
+        result = run()
+        large = [e for e in allocs(recorder.take()) if e["size"] > 64]  # not scalars
+        return [e["phase"] for e in large], result
+
+    try:
+        batch = torch.rand(3, 20)
+        kept, output = phases(lambda: model(batch))
+        assert set(kept) == {FORWARD}
+        assert phases(lambda: torch.rand(100))[0] == [OTHER]  # the nodes were the model's
+        kept, loss = phases(lambda: (output @ weight).exp().mul(0.1).sin().square().mean())
+        assert kept == [FORWARD] * 5
+        kept, _ = phases(lambda: loss.backward(retain_graph=True))
+        assert set(kept) == {BACKWARD}
+        assert phases(lambda: torch.rand(100))[0] == [OTHER]
+        with torch.no_grad():
+            assert phases(lambda: output @ weight)[0] == [OTHER]
     finally:
         recorder.detach()
 
