@@ -127,7 +127,7 @@ for _ in range(2):
 def test_forked_children_that_are_not_recorded_are_counted(run, plimsoll, tmp_path):
     outcome = run(FORKS)
     assert outcome.status == 0
-    assert "; 2 forked children are not in it (--in-children); to see it" in outcome.err
+    assert "; 2 forked children are not in it (--in-children)" in outcome.err
     diagnostics = report_of(plimsoll, tmp_path / "run.plim")["source"]["diagnostics"]
     reported = next(each for each in diagnostics if each["name"] == "children_unrecorded")
     assert reported["count"] == 2
