@@ -191,11 +191,11 @@ def assert_right(
     assert unknown < 0.01 * sum(dtypes.values()), dtypes
 
 
-@pytest.mark.parametrize("moment", ["before the step", "after the step", "after the change"])
+@pytest.mark.parametrize("when", ["before the step", "after the step", "after the change"])
 @pytest.mark.parametrize("kind", [Gaussians, GaussianModule])
 @pytest.mark.parametrize("tool", [Breakdown, Monitor, ProfilingMonitor])
 def test_the_sample_after_a_densification_is_right(
-    tool: Any, kind: type[Gaussians], moment: str, tmp_path: Any
+    tool: Any, kind: type[Gaussians], when: str, tmp_path: Any
 ) -> None:
     torch.manual_seed(0)
     gaussians = kind(5_000)
@@ -204,16 +204,16 @@ def test_the_sample_after_a_densification_is_right(
     watched.sample(0)
     for iteration in range(1, 6):
         loss_of(gaussians).backward()
-        if moment == "before the step":
+        if when == "before the step":
             change(gaussians, optimizer, CHANGES[iteration % 4])
             loss_of(gaussians).backward()
             assert_right(watched.sample(iteration), gaussians, optimizer)
         optimizer.step()
-        if moment == "after the step":
+        if when == "after the step":
             assert_right(watched.sample(iteration), gaussians, optimizer)
         optimizer.zero_grad(set_to_none=True)
         change(gaussians, optimizer, CHANGES[(iteration + 1) % 4])
-        if moment == "after the change":
+        if when == "after the change":
             assert_right(watched.sample(iteration), gaussians, optimizer)
 
 
