@@ -209,7 +209,9 @@ Result<std::vector<Runs>> read_recordings(const BudgetFile& file, const Budget& 
     }
     auto& [first, runs] = ranks[rank.value_or(0)];
     if (!first.empty()) {
-      std::string both = first + " and " + path;
+      std::string both = first;
+      both += " and ";
+      both += path;
       both += " are of the same rank, ";
       both += std::to_string(*rank);
       return error_at(ErrorCode::kInvalidArgument, file, budget, both);

@@ -98,7 +98,7 @@ TEST(Digest, repeated_blocks_are_one_row_that_names_those_that_differ) {
 // The key of an allocation in lines 12 and 13 of a function.
 std::vector<DigestKey> keys_of_two_lines(TraceMaker&& maker) {
   for (const std::uint32_t line : {12u, 13u}) {
-    maker.alloc_reported(0x1000 * line, 100,
+    maker.alloc_reported(std::uint64_t{0x1000} * line, 100,
                          {.category = "activation",
                           .stack = maker.stack({{"/home/me/model.py", line, "Net.forward"}})});
   }
