@@ -173,7 +173,7 @@ TEST(Diff, more_of_the_same_line_is_kept) {
             "Memory at the end on cpu grew by 7.0 KiB (+700.0%), from 1.0 KiB to 8.0 KiB");
 }
 
-TEST(Diff, two_lines_that_became_one_make_no_difference) {
+TEST(Diff, joining_two_lines_makes_no_difference) {
   const Digest before = Maker()
                             .at("peak")
                             .row(key("Net", "x = cat(y)"), 2 * kKiB)
@@ -183,7 +183,7 @@ TEST(Diff, two_lines_that_became_one_make_no_difference) {
   EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty());
 }
 
-TEST(Diff, an_inserted_line_does_not_take_the_place_of_the_next_one) {
+TEST(Diff, an_inserted_line_is_not_paired_with_the_line_that_had_its_offset) {
   const auto line = [](std::int64_t offset) {
     DigestKey made = key("Net", "");
     made.offset = offset;
@@ -210,7 +210,7 @@ TEST(Diff, a_module_that_allocated_nothing_before_is_not_new) {
   EXPECT_EQ(first_cause(compare(before, after)).id, "new");
 }
 
-TEST(Diff, what_is_computed_from_a_resized_layer_belongs_to_it) {
+TEST(Diff, memory_computed_from_a_resized_layer_counts_with_it) {
   const auto digest = [](std::int64_t width) {
     return Maker()
         .at("peak")

@@ -74,7 +74,7 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     digest = made();
     digest.repeats.emplace().ranges.push_back(
         {.point = point, .least_bytes = least, .most_bytes = most});
-    EXPECT_THAT(error_of(text_of(digest)), HasSubstr("is not one of its points and keys"));
+    EXPECT_THAT(error_of(text_of(digest)), HasSubstr("has an invalid point, key or size"));
   }
   digest = made();
   digest.digest_version = "2.0";

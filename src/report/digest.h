@@ -44,8 +44,9 @@ struct DigestSource {
         Field{"plimsoll", &DigestSource::plimsoll, "Version of Plimsoll that made the digest."},
         Field{"steps", &DigestSource::steps, "Number of complete steps."},
         Field{"threads", &DigestSource::threads,
-              "Threads of PyTorch's operators when the recording began; null if unknown, as mode."},
-        Field{"mode", &DigestSource::mode, "Mode of the recording: full or lite."}};
+              "Number of threads that PyTorch used when the recording began; null if unknown."},
+        Field{"mode", &DigestSource::mode,
+              "Mode of the recording: full or lite; null if unknown."}};
   }
 };
 
@@ -174,7 +175,7 @@ struct DigestModule {
   }
 };
 
-// How much the bytes of a point, or of a key at a point, vary between equal recordings.
+// The range of a point's bytes, or of a key's bytes at a point, over repeated recordings.
 struct DigestRange {
   std::uint64_t point = 0;
   std::optional<std::uint64_t> key = {};
@@ -192,13 +193,13 @@ struct DigestRange {
 
 struct DigestRepeats {
   std::uint64_t recordings = 0;
-  std::vector<DigestRange> ranges;  // only of what varies
+  std::vector<DigestRange> ranges;  // only points and keys whose bytes differ
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
-        Field{"ranges", &DigestRepeats::ranges, "What varies; all else is equal in all."}};
+    return std::tuple{Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
+                      Field{"ranges", &DigestRepeats::ranges,
+                            "The points and keys whose bytes differ between the recordings."}};
   }
 };
 
@@ -222,7 +223,7 @@ struct Digest {
         Field{"modules", &Digest::modules, "The modules that the recording names."},
         Field{"repeats", &Digest::repeats,
               "If the program was recorded several times (plimsoll check --repeat): how much its "
-              "bytes vary, and the digest is that of the recording with the median peak. Else "
+              "bytes vary; the rest of the digest is from the recording with the median peak. Else "
               "null."}};
   }
 };

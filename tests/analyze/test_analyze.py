@@ -154,7 +154,7 @@ def test_a_cache_that_the_peak_needs_is_no_fragmentation(analyze, tmp_path):
     assert analyze("a.log", "--fail-on", "warning").returncode == 0
 
 
-def test_two_runs_stand_side_by_side(analyze, tmp_path):
+def test_two_runs_are_compared_side_by_side(analyze, tmp_path):
     write_log(tmp_path / "out/good/profiles/tensor_profile_1.log", "healthy")
     write_log(tmp_path / "out/bad/profiles/tensor_profile_1.log", "leak")
     ran = analyze("out/good", "out/bad/profiles/tensor_profile_1.log")
@@ -236,7 +236,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(analyze, tmp_path):
     complains(analyze(str(tmp_path)), 3, "there is no text log")
 
 
-def test_what_has_no_end_is_one_sentence(analyze, tmp_path):
+def test_pipes_devices_and_huge_files_are_rejected(analyze, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     complains(analyze("pipe"), 3, "cannot read pipe: it is not a regular file")
     complains(analyze("/dev/zero"), 3, "not a regular file")

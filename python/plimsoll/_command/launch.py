@@ -130,7 +130,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _take_interpreter(options: argparse.Namespace) -> None:
-    """Remove ``python -u`` from the words of the script, and note whether ``-m`` follows."""
+    """Remove ``python -u`` from the script's arguments, and note whether ``-m`` follows."""
     rest = options.script[1:]
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
