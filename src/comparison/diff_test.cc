@@ -173,6 +173,41 @@ TEST(Diff, more_of_the_same_line_is_kept) {
             "Memory at the end on cpu grew by 7.0 KiB (+700.0%), from 1.0 KiB to 8.0 KiB");
 }
 
+TEST(Diff, a_device_of_one_recording_counts_as_0_bytes_in_the_other) {
+  const Digest before = Maker().at("peak").row(key("Net.a", "x"), kKiB).digest();
+  DigestKey elsewhere = key("Net.b", "y");
+  elsewhere.device = "cuda:0";
+  Digest after =
+      Maker().at("peak").row(key("Net.a", "x"), kKiB).at("peak").row(elsewhere, 5).digest();
+  after.points[1].device = "cuda:0";
+  const Diff forth = compare(before, after);
+  ASSERT_EQ(forth.points.size(), 2u);
+  EXPECT_EQ(forth.points[1].device, "cuda:0");
+  EXPECT_EQ(forth.growth_bytes(), 5);
+  EXPECT_THAT(forth.notes, testing::Contains("Only the second recording has the device cuda:0."));
+  const Diff back = compare(after, before);
+  ASSERT_EQ(back.points.size(), 2u);
+  EXPECT_EQ(back.points[1].difference_bytes, -5);
+  Digest alone;  // nothing in common, so there is nothing to compare
+  alone.points = {after.points[1]};
+  alone.points[0].bytes = 0;
+  EXPECT_THAT(compare(before, alone).points, IsEmpty());
+}
+
+TEST(Diff, an_incomplete_recording_is_the_first_finding) {
+  const Digest before = Maker().at("peak").row(key("Net.a", "x"), kKiB).digest();
+  Digest after = Maker().at("peak").row(key("Net.a", "x"), 2 * kKiB).digest();
+  after.source.path = "after.plim";
+  after.source.incomplete = "1 × file_cut: The recording has no end";
+  const Diff diff = compare(before, after);
+  EXPECT_TRUE(diff.is_incomplete());
+  ASSERT_EQ(diff.findings.size(), 2u);
+  EXPECT_EQ(diff.findings[0].id, kRecordingIncomplete);
+  EXPECT_THAT(diff.findings[0].title, HasSubstr("after.plim is incomplete"));
+  EXPECT_THAT(diff.findings[0].evidence[0], HasSubstr("file_cut"));
+  EXPECT_FALSE(compare(before, before).is_incomplete());
+}
+
 TEST(Diff, joining_two_lines_makes_no_difference) {
   const Digest before = Maker()
                             .at("peak")
