@@ -67,7 +67,8 @@ struct DiffCause {
     using base::Field;
     return std::tuple{
         Field{"id", &DiffCause::id,
-              "module_added, module_removed, scaled, dtype_changed, size_changed, now_saved, "
+              "kept_each_step, graph_kept, module_added, module_removed, scaled, dtype_changed, "
+              "size_changed, now_saved, "
               "no_longer_saved, longer_lived, shorter_lived, more_kept, fewer_kept, replaced, new, "
               "removed, grew, shrank or peak_moved."},
         Field{"title", &DiffCause::title, "The cause, without its bytes."},

@@ -231,4 +231,7 @@ struct Digest {
   }
 };
 
+// Cuts names of more than 4 KiB, so that hostile ones do not slow down comparisons.
+void bound_names(Digest& digest);
+
 }  // namespace plimsoll::report

@@ -195,6 +195,7 @@ class DigestPass final : public Pass {
           std::max<std::uint64_t>(digest.source.steps, step_ends(context.trace, device).size());
     }
     digest.modules = modules.take();
+    report::bound_names(digest);
     return {};
   }
 };
