@@ -29,6 +29,8 @@ class Difference {
   std::string text(std::size_t width = 100, bool has_color = false) const;
   // The largest growth of any point; 0 if none grew.
   std::int64_t growth_bytes() const;
+  // Whether part of a recording is missing, so that totals and growth may be wrong.
+  bool is_incomplete() const;
 
   const comparison::Diff& value() const { return *diff_; }  // for the engine's own layers
 

@@ -37,7 +37,10 @@ class Difference:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """What grew or shrank and why, the peak first; empty if nothing did by more than 0.1%."""
+        """What grew or shrank and why, the peak first; empty if nothing did by more than 0.1%.
+
+        If part of a recording is missing, the first finding is ``recording_incomplete``.
+        """
         findings: list[dict[str, Any]] = self.report["findings"]
         return findings
 

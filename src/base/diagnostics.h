@@ -14,10 +14,16 @@ enum class Severity : std::uint8_t { kInfo, kDataLoss, kError };
 
 const char* to_string(Severity severity);
 
+// Whether totals may lack bytes, or keep bytes that were freed, because part of the recording is
+// missing. Comparisons and budgets do not judge such a recording. What a recorder never records
+// makes no total incomplete.
+enum class Totals : std::uint8_t { kComplete, kIncomplete };
+
 struct DiagnosticKind {
   const char* name;  // snake_case, stable: users filter on it
   Severity severity;
   const char* help;  // what it means for the numbers and what to do about it
+  Totals totals = Totals::kComplete;
 };
 
 struct Diagnostic {

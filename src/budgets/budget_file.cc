@@ -303,8 +303,14 @@ std::optional<std::vector<std::string>> split_words(std::string_view line) {
 }
 
 Result<BudgetFile> parse_budgets(std::string_view yaml, const std::string& path) {
-  PLIMSOLL_TRY_ASSIGN(const YamlTree tree, YamlTree::parse(yaml, path));
-  return BudgetReader(tree, path).read();
+  const auto read = [&]() -> Result<BudgetFile> {
+    PLIMSOLL_TRY_ASSIGN(const YamlTree tree, YamlTree::parse(yaml, path));
+    return BudgetReader(tree, path).read();
+  };
+  auto file = read();
+  if (file) return file;
+  // The user wrote the file, so all that is wrong with it is a usage error.
+  return make_error(ErrorCode::kInvalidArgument, file.error().message);
 }
 
 Result<BudgetFile> read_budgets(const std::string& path) {

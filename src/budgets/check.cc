@@ -175,15 +175,15 @@ class Checker {
     finding.site = "over_budget/" + checked.name;
     finding.title = subject + bytes_text(bytes) + ", " + bytes_text(bytes - limit.bytes) +
                     " over the limit of " + bytes_text(limit.bytes);
-    const DiffCause* const grown =
-        limit.kind == LimitKind::kPeak ? growth_at_peak(device) : nullptr;
+    const DiffPoint* const grown = limit.kind == LimitKind::kPeak ? grown_peak(device) : nullptr;
+    const DiffCause* const cause = grown == nullptr ? nullptr : largest_growth(*grown);
     auto rows = rows_at_peak(digest_, device, is_counted);
     std::ranges::stable_sort(rows, std::ranges::greater(), &DigestRow::bytes);
-    if (grown != nullptr) {
-      finding.title += "; " + grown_text(grown->difference_bytes) +
-                       " since the baseline: " + comparison::cause_text(*grown);
-      finding.site += "/" + grown->id + "/" + grown->subject;
-      finding.next_step = comparison::next_step_of(*grown) + " ";
+    if (cause != nullptr) {
+      finding.title += "; " + grown_text(grown->difference_bytes) + " since the baseline" +
+                       most_of_it(*cause, grown->difference_bytes);
+      finding.site += "/" + cause->id + "/" + cause->subject;
+      finding.next_step = comparison::next_step_of(*cause) + " ";
     } else if (!rows.empty()) {
       finding.title += "; most of it: " + part_text(*rows.front());
     }
@@ -206,13 +206,22 @@ class Checker {
            (key.place.empty() ? "" : ", at " + key.place);
   }
 
-  const DiffCause* growth_at_peak(const std::string& device) const {
+  const DiffPoint* grown_peak(const std::string& device) const {
     for (const DiffPoint& point : diff_.points) {
       if (point.name == "peak" && point.device == device && point.difference_bytes > 0) {
-        return largest_growth(point);
+        return &point;
       }
     }
     return nullptr;
+  }
+
+  // ", most of it: size of Net.mlp". The bytes of a cause may exceed the growth, because others
+  // shrank, so the title has only those of the growth.
+  static std::string most_of_it(const DiffCause& cause, std::int64_t growth_bytes) {
+    const char* const begin = cause.id == "peak_moved"                    ? ": "
+                              : 2 * cause.difference_bytes < growth_bytes ? ", largest cause: "
+                                                                          : ", most of it: ";
+    return begin + comparison::cause_text(cause);
   }
 
   // Causes are sorted by absolute size. peak_moved names no change, so any other cause wins.
@@ -306,13 +315,19 @@ class Checker {
     std::int64_t closest = std::numeric_limits<std::int64_t>::min();
     for (const DiffPoint* const point : order) {
       const Growth growth = growth_of(*point);
-      if (growth.bytes - growth.allowed > closest) {
+      const bool is_first_excess =
+          growth.verdict == Verdict::kExceeded && checked.verdict != Verdict::kExceeded;
+      const bool is_closest =
+          checked.verdict != Verdict::kExceeded && growth.bytes - growth.allowed > closest;
+      if (is_first_excess || is_closest) {
         closest = growth.bytes - growth.allowed;
         checked.bytes = growth.bytes;
         checked.limit_bytes = growth.allowed;
+        checked.point = point->name + " on " + point->device;
       }
-      if (growth.bytes <= growth.allowed) continue;
-      if (growth.is_unjudged) {
+      if (growth.verdict == Verdict::kMet) continue;
+      if (growth.verdict == Verdict::kUnknown) {
+        if (checked.verdict == Verdict::kMet) checked.verdict = Verdict::kUnknown;
         checked.findings.push_back(unjudged(*point, growth));
         continue;
       }
@@ -334,29 +349,33 @@ class Checker {
     std::int64_t allowed = 0;
     std::int64_t spread = 0;
     std::uint64_t recordings = 1;  // on the side with the wider spread
-    bool is_unjudged = false;      // recordings differ, and there are too few of them
+    Verdict verdict = Verdict::kMet;
   };
 
+  static PointRange range_at(const Digest& digest, const DiffPoint& at) {
+    const auto found = std::ranges::find_if(digest.points, [&](const DigestPoint& point) {
+      return point.device == at.device && point.name == at.name;
+    });
+    if (found == digest.points.end()) return {};  // a device that it does not have
+    return range_of(digest, static_cast<std::uint64_t>(found - digest.points.begin()));
+  }
+
   Growth growth_of(const DiffPoint& point) const {
-    const PointRange before = range_of(*baseline_, index_of(*baseline_, point));
-    const PointRange after = range_of(digest_, index_of(digest_, point));
+    const PointRange before = range_at(*baseline_, point);
+    const PointRange after = range_at(digest_, point);
     const PointRange& wider = before.spread() >= after.spread() ? before : after;
     Growth growth;
     growth.spread = wider.spread();
     growth.recordings = wider.recordings;
     growth.bytes =
         growth.spread == 0 ? point.difference_bytes : point.after_bytes - before.most_bytes;
-    growth.allowed = sum_of(budget_.may_grow.of(point.before_bytes), growth.spread);
-    growth.is_unjudged = growth.spread > 0 && growth.recordings < kLeastRepeats;
+    const std::int64_t may_grow = budget_.may_grow.of(point.before_bytes);
+    growth.allowed = sum_of(may_grow, growth.spread);
+    if (growth.bytes <= growth.allowed) return growth;
+    const bool are_few = growth.spread > 0 && growth.recordings < kLeastRepeats;
+    const bool is_certain = (growth.bytes - may_grow - 1) / kCertainRanges >= growth.spread;
+    growth.verdict = are_few && !is_certain ? Verdict::kUnknown : Verdict::kExceeded;
     return growth;
-  }
-
-  static std::uint64_t index_of(const Digest& digest, const DiffPoint& at) {
-    std::uint64_t index = 0;
-    while (digest.points[index].device != at.device || digest.points[index].name != at.name) {
-      ++index;
-    }
-    return index;
   }
 
   CheckFinding grew(const DiffPoint& point, const Growth& growth) const {
@@ -369,9 +388,10 @@ class Checker {
                  "; the growth above the baseline's maximum is " + exact_text(growth.bytes);
     }
     finding.evidence.insert(finding.evidence.begin(), {finding.title + ".", allowed + "."});
+    finding.title = point.name + " on " + point.device + " " + grown_text(growth.bytes) +
+                    (cause == nullptr ? std::string() : most_of_it(*cause, point.difference_bytes));
     finding.site = "baseline/" + point.device + "/" + point.name;
     if (cause != nullptr) {
-      finding.title = grown_text(cause->difference_bytes) + ": " + comparison::cause_text(*cause);
       finding.site = "baseline/" + point.device + "/" + cause->id + "/" + cause->subject;
       finding.next_step = comparison::next_step_of(*cause);
       finding.saving_bytes =

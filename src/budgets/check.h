@@ -19,9 +19,18 @@ namespace plimsoll::budgets {
 
 inline constexpr const char* kCheckVersion = "1.0";
 
-enum class Verdict : std::uint8_t { kMet, kExceeded };
+// kUnknown: the point varies between equal runs, and there are too few of them to judge.
+enum class Verdict : std::uint8_t { kMet, kExceeded, kUnknown };
 constexpr const char* to_string(Verdict verdict) {
-  return verdict == Verdict::kMet ? "met" : "exceeded";
+  switch (verdict) {
+    case Verdict::kMet:
+      return "met";
+    case Verdict::kExceeded:
+      return "exceeded";
+    case Verdict::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
 }
 
 // The id is peak_grew or memory_grew (since the baseline), over_budget, baseline_differs, or the id
@@ -46,6 +55,7 @@ struct CheckedLimit {
   Verdict verdict = Verdict::kMet;
   std::optional<std::int64_t> bytes = {};
   std::optional<std::int64_t> limit_bytes = {};
+  std::string point = {};
   std::vector<CheckFinding> findings = {};
 
   static constexpr auto fields() {
@@ -53,11 +63,13 @@ struct CheckedLimit {
     return std::tuple{
         Field{"name", &CheckedLimit::name, "What is limited: peak on cpu, baseline, findings, ..."},
         Field{"line", &CheckedLimit::line, "Line of the limit in the budget file."},
-        Field{"verdict", &CheckedLimit::verdict, "met or exceeded."},
+        Field{"verdict", &CheckedLimit::verdict, "met, exceeded or unknown."},
         Field{"bytes", &CheckedLimit::bytes,
-              "The measured bytes; for a baseline, the growth at the point with the smallest "
-              "margin or the largest excess. Null for findings."},
+              "The measured bytes; for a baseline, the growth at its point. Null for findings."},
         Field{"limit_bytes", &CheckedLimit::limit_bytes, "The allowed bytes. Null for findings."},
+        Field{"point", &CheckedLimit::point,
+              "Of a baseline: the point that the first finding is about, such as peak on cpu, or "
+              "the one that is closest to its limit. Else empty."},
         Field{"findings", &CheckedLimit::findings,
               "Why the limit is exceeded; if it is met, warnings and notes about it."}};
   }

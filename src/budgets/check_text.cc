@@ -91,21 +91,31 @@ std::string verdict_text(const Check& check) {
   const std::vector<Notice> all = notices(check);
   if (!all.empty() && all.front().is_failure) return headline(all.front());
   const std::size_t limits = check.count(Verdict::kMet);
+  const std::size_t unknown = check.count(Verdict::kUnknown);
+  if (unknown > 0) {
+    return "NO VERDICT: " + base::counted(unknown, "limit") + (unknown == 1 ? " varies" : " vary") +
+           " too much to judge; " + base::counted(limits, "other limit") +
+           (limits == 1 ? " is met." : " are met.");
+  }
   return "OK: " + base::counted(limits, "limit") + " of " +
          base::counted(check.budgets.size(), "budget") + (limits == 1 ? " is met." : " are met.");
 }
 
 std::vector<std::vector<std::string>> limit_rows(const Check& check) {
   std::vector<std::vector<std::string>> rows;
-  for (const Verdict verdict : {Verdict::kExceeded, Verdict::kMet}) {
+  for (const Verdict verdict : {Verdict::kExceeded, Verdict::kUnknown, Verdict::kMet}) {
+    const char* const word = verdict == Verdict::kMet        ? "ok"
+                             : verdict == Verdict::kExceeded ? "failed"
+                                                             : "no verdict";
     for (const CheckedBudget& budget : check.budgets) {
       for (const CheckedLimit& limit : budget.limits) {
         if (limit.verdict != verdict) continue;
         const std::string growth =
             limit.name.starts_with("baseline") && limit.bytes.value_or(0) > 0 ? "+" : "";
-        rows.push_back({verdict == Verdict::kMet ? "ok" : "failed", text::printable(budget.name),
-                        growth + limit_bytes_text(limit.bytes), limit_bytes_text(limit.limit_bytes),
-                        text::printable(limit.name)});
+        rows.push_back(
+            {word, text::printable(budget.name), growth + limit_bytes_text(limit.bytes),
+             limit_bytes_text(limit.limit_bytes),
+             text::printable(limit.name + (limit.point.empty() ? "" : ": ") + limit.point)});
       }
     }
   }
@@ -118,7 +128,9 @@ std::string to_text(const Check& check, std::size_t width, text::Color color) {
   std::string out;
   const std::vector<Notice> all = notices(check);
   const bool has_failed = !all.empty() && all.front().is_failure;
-  if (!has_failed) out += text::styled(verdict_text(check), text::Style::kGood, color) + "\n";
+  const bool is_judged = check.count(Verdict::kUnknown) == 0;
+  const text::Style style = is_judged ? text::Style::kGood : text::Style::kWarning;
+  if (!has_failed) out += text::styled(verdict_text(check), style, color) + "\n";
   for (const Notice& notice : all) {
     if (notice.finding != nullptr) out += notice_text(notice, prose, color);
   }
@@ -130,8 +142,10 @@ std::string to_text(const Check& check, std::size_t width, text::Color color) {
                          {"allowed", Align::kNumber},
                          {"limit", Align::kWords}});
   for (std::vector<std::string>& row : limit_rows(check)) {
-    const bool is_ok = row.front() == "ok";
-    table.add_row(std::move(row), is_ok ? text::Style::kPlain : text::Style::kCritical);
+    const text::Style row_style = row.front() == "ok"       ? text::Style::kPlain
+                                  : row.front() == "failed" ? text::Style::kCritical
+                                                            : text::Style::kWarning;
+    table.add_row(std::move(row), row_style);
   }
   if (!table.empty()) out += "\n" + table.to_text(width, color);
   return out;

@@ -10,6 +10,9 @@ namespace plimsoll::budgets {
 
 // The fewest recordings for a verdict on a point whose bytes differ between recordings.
 inline constexpr std::uint64_t kLeastRepeats = 5;
+// With fewer, it counts if it exceeds this many times the spread. Of normally distributed runs, the
+// third is that far above the first two in about 3 of 100 cases, and less often with more runs.
+inline constexpr std::int64_t kCertainRanges = 10;
 
 // Returns the digest with the median peak, plus the minimum and maximum of each point and key that
 // differs between the digests. `digests` must not be empty; a single digest is returned unchanged.

@@ -78,11 +78,20 @@ TEST(Repeats, growth_above_the_maximum_must_exceed_the_spread) {
 
 TEST(Repeats, too_few_differing_recordings_give_no_verdict) {
   const Digest baseline = fold({digest_of(100, 0), digest_of(110, 0)});
-  const CheckedLimit limit = checked(baseline, runs_of({digest_of(500, 0)}));
-  EXPECT_EQ(limit.verdict, Verdict::kMet);
+  const CheckedLimit limit = checked(baseline, runs_of({digest_of(210, 0)}));
+  EXPECT_EQ(limit.verdict, Verdict::kUnknown);
+  EXPECT_EQ(limit.point, "peak on cpu");
   ASSERT_FALSE(limit.findings.empty());
   EXPECT_EQ(limit.findings[0].id, "baseline_differs");
   EXPECT_NE(limit.findings[0].title.find("too few to judge"), std::string::npos);
+}
+
+TEST(Repeats, growth_far_above_the_range_is_exceeded_also_with_few_recordings) {
+  const Digest baseline = fold({digest_of(100, 0), digest_of(110, 0)});
+  EXPECT_EQ(checked(baseline, runs_of({digest_of(120, 0)})).verdict, Verdict::kMet);
+  EXPECT_EQ(checked(baseline, runs_of({digest_of(211, 0)})).verdict, Verdict::kExceeded);
+  const Allowance one{.bytes = 1};
+  EXPECT_EQ(checked(baseline, runs_of({digest_of(211, 0)}), one).verdict, Verdict::kUnknown);
 }
 
 TEST(Repeats, a_peak_limit_applies_to_the_highest_run) {

@@ -1,7 +1,5 @@
 #include "cli/budget_runs.h"
 
-#include <glob.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -14,8 +12,8 @@
 
 #include "base/recorder_names.h"
 #include "budgets/repeats.h"
+#include "cli/budget_files.h"
 #include "cli/child_process.h"
-#include "cli/interruption.h"
 #include "cli/progress_bar.h"
 #include "engine/digest_input.h"
 #include "exporters/labels.h"
@@ -111,6 +109,15 @@ void add_growth(const report::Report& report, Measurement& to) {
   }
 }
 
+// Totals of an incomplete recording may be anything, so they are neither judged nor kept.
+Status check_complete(const BudgetFile& file, const Budget& budget, const std::string& name,
+                      const Measurement& measurement) {
+  const auto& missing = measurement.digest.source.incomplete;
+  if (!missing) return {};
+  return error_at(ErrorCode::kCorrupt, file, budget,
+                  name + " is incomplete, so it is not judged: " + *missing);
+}
+
 Result<Measurement> measure_file(const std::string& path, const std::string& folder,
                                  const Budget& budget) {
   Measurement out;
@@ -161,7 +168,6 @@ Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
   const auto command = budgets::split_words(budget.run);
   words.insert(words.end(), command->begin(), command->end());
   PLIMSOLL_TRY_ASSIGN(const int status, run_with_output_on_stderr(words, folder_of(file.path)));
-  if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   if (status != 0) {
     return error_at(ErrorCode::kIo, file, budget,
                     "the run failed with exit status " + std::to_string(status) + ": " +
@@ -171,28 +177,13 @@ Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
     return error_at(ErrorCode::kIo, file, budget, "the run recorded nothing: " + budget.run);
   }
   PLIMSOLL_TRY_ASSIGN(Measurement measurement, measure_file(trace, folder_of(file.path), budget));
+  PLIMSOLL_TRY(check_complete(file, budget, "the recording of " + budget.run, measurement));
   measurement.digest.source.path = budget.run;  // the trace file is temporary
   return measurement;
 }
 
-// The files that match the pattern, which is relative to `folder`, sorted by name.
-std::vector<std::string> matching_files(const std::string& folder, const std::string& pattern) {
-  std::string around;
-  for (const char letter : folder) {
-    if (std::strchr("*?[\\", letter) != nullptr) around += '\\';
-    around += letter;
-  }
-  glob_t found{};
-  std::vector<std::string> paths;
-  if (::glob(in_folder(around, pattern).c_str(), 0, nullptr, &found) == 0) {
-    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  }
-  ::globfree(&found);
-  return paths;
-}
-
 Result<std::vector<Runs>> read_recordings(const BudgetFile& file, const Budget& budget) {
-  const auto paths = matching_files(folder_of(file.path), budget.recording);
+  const auto paths = matching_files(file, budget.recording);
   if (paths.empty()) {
     return error_at(ErrorCode::kNotFound, file, budget,
                     "no file matches recording: " + budget.recording);
@@ -200,6 +191,7 @@ Result<std::vector<Runs>> read_recordings(const BudgetFile& file, const Budget& 
   std::map<std::int64_t, std::pair<std::string, Runs>> ranks;
   for (const std::string& path : paths) {
     PLIMSOLL_TRY_ASSIGN(Measurement measurement, measure_file(path, folder_of(file.path), budget));
+    PLIMSOLL_TRY(check_complete(file, budget, path, measurement));
     const std::optional<std::int64_t> rank = measurement.digest.source.rank;
     if (!rank && paths.size() > 1) {
       return error_at(ErrorCode::kInvalidArgument, file, budget,
@@ -226,15 +218,6 @@ Result<std::vector<Runs>> read_recordings(const BudgetFile& file, const Budget& 
 }
 
 }  // namespace
-
-std::string folder_of(const std::string& budget_file) {
-  const std::string folder = std::filesystem::path(budget_file).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
-std::string in_folder(const std::string& folder, const std::string& path) {
-  return folder == "." || path.starts_with('/') ? path : folder + "/" + path;
-}
 
 Result<std::vector<Runs>> measure(const BudgetFile& file, const Budget& budget,
                                   std::uint64_t repeats) {

@@ -18,10 +18,12 @@
 #include "budgets/check.h"
 #include "budgets/check_text.h"
 #include "budgets/ci_formats.h"
+#include "cli/budget_files.h"
 #include "cli/budget_runs.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
+#include "cli/interruption.h"
 #include "cli/output_file.h"
 #include "cli/terminal.h"
 #include "engine/digest_input.h"
@@ -76,41 +78,23 @@ std::string baseline_path(const BudgetFile& file, const Budget& budget, const bu
   return path.insert(end, rank);
 }
 
-Result<report::Digest> read_baseline(const BudgetFile& file, const Budget& budget,
-                                     const std::string& path) {
-  const std::string place =
-      file.path + ":" + std::to_string(budget.baseline_line) + ": " + budget.name + ": ";
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return make_error(ErrorCode::kNotFound, place + "there is no baseline " + path +
-                                                " yet; write it with plimsoll check --update");
-  }
-  PLIMSOLL_TRY_ASSIGN(auto digest, engine::read_digest(path));
-  if (digest) return std::move(*digest);
-  return make_error(ErrorCode::kCorrupt, place + path +
-                                             " is not a digest; write it again with plimsoll check "
-                                             "--update");
-}
-
 // Writes the baseline and records how it differs from the previous one. Leaves an equal file alone.
 Status update_baseline(const std::string& path, const report::Digest& digest,
                        CheckedBudget& checked) {
   const std::string text =
       base::json_text([&](base::JsonWriter& json) { base::write_json(json, digest); });
   std::error_code error;
-  const bool exists = std::filesystem::is_regular_file(path, error);
   std::vector<std::string> facts = {path + " is new"};
-  if (exists) {
-    const auto before = engine::read_digest(path);
-    facts = {path + " replaces a file that was not a digest"};
-    if (before && *before) {
-      const std::string old =
-          base::json_text([&](base::JsonWriter& json) { base::write_json(json, **before); });
-      if (old == text) return {};
-      facts = budgets::describe_update(**before, digest);
-      facts.insert(facts.begin(),
-                   path + (facts.empty() ? ": nothing that a check compares differs" : ""));
-    }
+  const auto before = engine::read_digest(path);
+  if (!before) {
+    facts = {path + " replaces a damaged digest"};
+  } else if (*before) {
+    const std::string old =
+        base::json_text([&](base::JsonWriter& json) { base::write_json(json, **before); });
+    if (old == text) return {};
+    facts = budgets::describe_update(**before, digest);
+    facts.insert(facts.begin(),
+                 path + (facts.empty() ? ": nothing that a check compares differs" : ""));
   }
   const std::string folder = std::filesystem::path(path).parent_path().string();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
@@ -134,12 +118,19 @@ void name_rank(const budgets::Runs& runs, std::vector<CheckedLimit>& limits) {
 
 Status check_one(const BudgetFile& file, const Budget& budget, std::uint64_t repeats,
                  bool is_update, CheckedBudget& checked) {
+  const BaselineUse use = is_update ? BaselineUse::kWrite : BaselineUse::kRead;
+  if (!budget.run.empty() && !budget.baseline.empty()) {
+    // Before the run, which may take long.
+    const std::string path = in_folder(folder_of(file.path), budget.baseline);
+    PLIMSOLL_TRY(check_baseline(file, budget, path, use));
+  }
   PLIMSOLL_TRY_ASSIGN(const auto ranks, measure(file, budget, repeats));
   const bool are_several = ranks.size() > 1;
   for (const budgets::Runs& runs : ranks) {
     std::optional<report::Digest> baseline;
     if (!budget.baseline.empty()) {
       const std::string path = baseline_path(file, budget, runs, are_several);
+      PLIMSOLL_TRY(check_baseline(file, budget, path, use));
       if (is_update) PLIMSOLL_TRY(update_baseline(path, runs.digest, checked));
       PLIMSOLL_TRY_ASSIGN(baseline, read_baseline(file, budget, path));
     }
@@ -167,7 +158,6 @@ Status write_check(const Check& check, const Arguments& arguments) {
   const std::string format = arguments.value("--format", "text");
   if (!arguments.has("--output")) return print(document(check, format, arguments));
   const std::string path = arguments.value("--output");
-  PLIMSOLL_TRY(check_not_an_input(path, {check.path}, "--output"));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, Existing::kReplace, "--output"));
   output.write(document(check, format, arguments));
   PLIMSOLL_TRY(output.finish());
@@ -178,6 +168,10 @@ Result<int> check_budgets(const Arguments& arguments) {
   PLIMSOLL_TRY_ASSIGN(const std::uint64_t repeats, chosen_repeats(arguments));
   PLIMSOLL_TRY_ASSIGN(BudgetFile file,
                       budgets::read_budgets(arguments.value("FILE", budgets::kUsualBudgetFile)));
+  PLIMSOLL_TRY(check_baselines_differ(file));
+  if (arguments.has("--output")) {
+    PLIMSOLL_TRY(check_not_named(arguments.value("--output"), file));
+  }
   PLIMSOLL_TRY(select_budgets(arguments, file));
   Check check;
   check.path = file.path;
@@ -200,6 +194,7 @@ Result<int> check_budgets(const Arguments& arguments) {
 }
 
 int run_check(const Arguments& arguments) {
+  watch_for_termination();  // so that the temporary folder of a run is removed
   const auto exit_code = check_budgets(arguments);
   return exit_code ? *exit_code : complain(exit_code.error());
 }

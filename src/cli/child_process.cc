@@ -65,11 +65,14 @@ class SpawnAttributes {
 // when it starts.
 std::atomic<pid_t> successor{0};
 std::atomic<int> early_signal{0};
+// The last signal that asks a program to end; 0 if none has arrived.
+std::atomic<int> end_signal{0};
 
 void pass_on(int number, siginfo_t* reported, void*) {
   const int error = errno;
   const bool is_of_terminal = reported != nullptr && reported->si_code > 0;
   const pid_t child = successor.load();
+  if (number != SIGUSR1 && number != SIGUSR2) end_signal.store(number);
   if (child == 0) {
     early_signal.store(number);
   } else if (!is_of_terminal) {
@@ -86,6 +89,7 @@ class ForwardedSignals {
   ForwardedSignals() {
     successor.store(0);
     early_signal.store(0);
+    end_signal.store(0);
     struct sigaction action{};
     action.sa_sigaction = pass_on;
     action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -105,6 +109,7 @@ class ForwardedSignals {
     successor.store(child);
     if (const int number = early_signal.exchange(0); number != 0) ::kill(child, number);
   }
+  bool has_asked_to_end() const { return end_signal.load() != 0; }
 
  private:
   std::array<struct sigaction, kPassedOn.size()> before_{};
@@ -147,6 +152,7 @@ Result<int> run_program(const std::vector<std::string>& words) {
 
 Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
                                       const std::string& folder) {
+  ForwardedSignals signals;
   const SpawnAttributes attributes;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -158,7 +164,10 @@ Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
                                    pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return cannot_start(words.front(), error);
-  return wait_for(child);
+  signals.to(child);
+  const int status = wait_for(child);
+  if (signals.has_asked_to_end()) return make_error(ErrorCode::kInterrupted, "interrupted");
+  return status;
 }
 
 Result<int> run_and_forward_signals(const std::vector<std::string>& words) {

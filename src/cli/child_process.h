@@ -13,7 +13,8 @@ namespace plimsoll::cli {
 Result<int> run_program(const std::vector<std::string>& words);
 
 // Like run_program, but in another folder and with the program's stdout redirected to our stderr,
-// because our stdout carries the result.
+// because our stdout carries the result. Forwards the signals that we receive, and returns
+// kInterrupted after one that asks a program to end.
 Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
                                       const std::string& folder);
 

@@ -9,6 +9,7 @@
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "comparison/diff.h"
 #include "plimsoll/diff.h"
 
 namespace plimsoll::cli {
@@ -44,6 +45,11 @@ Result<int> compare_files(const Arguments& arguments) {
   PLIMSOLL_TRY(print(arguments.has("--json")
                          ? difference.json()
                          : difference.text(output_width(kWidestDiff), has_color)));
+  if (arguments.has("--fail-on-growth") && difference.is_incomplete()) {
+    return make_error(ErrorCode::kCorrupt,
+                      (difference.value().before.incomplete ? before : after) +
+                          ": the recording is incomplete, so its growth is unknown");
+  }
   return difference.growth_bytes() > most_growth ? kFindingToFailOn : kFine;
 }
 

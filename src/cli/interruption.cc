@@ -9,16 +9,23 @@ volatile std::sig_atomic_t interrupted = 0;
 
 extern "C" void note_interruption(int /*signal*/) { interrupted = 1; }
 
-}  // namespace
-
-void watch_for_interruption() {
+void watch_for(int signal) {
   struct sigaction before{};
-  if (sigaction(SIGINT, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) return;
+  if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) return;
   struct sigaction action{};
   action.sa_handler = note_interruption;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void watch_for_interruption() { watch_for(SIGINT); }
+
+void watch_for_termination() {
+  watch_for(SIGTERM);
+  watch_for(SIGHUP);
 }
 
 bool is_interrupted() { return interrupted != 0; }

@@ -5,6 +5,8 @@
 namespace plimsoll::cli {
 
 void watch_for_interruption();
+// The same for SIGTERM and SIGHUP, for commands that must clean up.
+void watch_for_termination();
 bool is_interrupted();
 
 }  // namespace plimsoll::cli

@@ -132,6 +132,7 @@ std::string rows_text(std::string_view id, const std::vector<PairAtPoint>& rows)
   if (before > 0 && after > 0 && before != after) {
     text += ", before " + base::format_count(before) + " ×";
   }
+  if (id == "more_kept" && before == 0) text += ", kept after the step";
   return text + verb_of(id) + exceptions_text(rows.front());
 }
 
@@ -156,6 +157,12 @@ std::string next_step_of(const DiffCause& cause) {
       {"now_saved",
        "Compute it without saving it for backward (a fused operator, checkpoint, no_grad): "},
       {"longer_lived", "Free it before this point: "},
+      {"kept_each_step",
+       "Find what keeps more of it each step, such as a list to which losses are appended without "
+       ".item() or .detach(); plimsoll report lists it under memory_growth: "},
+      {"graph_kept",
+       "Find what keeps the graph after backward, such as retain_graph=True or a loss that is not "
+       "detached: "},
       {"more_kept", "Find what holds the results of this line, and clear it: "},
       {"replaced", "Check whether the earlier operator still does: "},
       {"new", "Check that the new line is needed: "},

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "comparison/cause_text.h"
+#include "comparison/retention.h"
 
 namespace plimsoll::comparison {
 namespace {
@@ -96,7 +97,7 @@ class Explainer {
  public:
   Explainer(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
             const Alignment& alignment)
-      : rows_(rows), of_row_(rows.size(), -1) {
+      : rows_(rows), of_row_(rows.size(), -1), retention_(before, after) {
     for (const DigestModule& module : before.modules) {
       before_modules_.emplace(renamed(module.path, alignment.renames), &module);
     }
@@ -104,6 +105,8 @@ class Explainer {
   }
 
   Explained run(std::int64_t least_bytes) {
+    kept_each_step();
+    kept_graph();
     added_modules(after_modules_, before_modules_, "module_added", "new");
     added_modules(before_modules_, after_modules_, "module_removed", "gone");
     repeated_modules();
@@ -122,6 +125,7 @@ class Explainer {
 
  private:
   using Modules = std::map<std::string, const DigestModule*, std::less<>>;
+  using Group = std::tuple<std::string, std::string, std::string, std::string>;
 
   bool is_open(std::size_t row) const { return of_row_[row] < 0 && rows_[row].difference() != 0; }
 
@@ -371,7 +375,37 @@ class Explainer {
     }
   }
 
-  using Group = std::tuple<std::string, std::string, std::string, std::string>;
+  // Results of which a list, for example, has one more after each step.
+  void kept_each_step() {
+    std::map<Group, Rows> groups;
+    for (const std::size_t row : open_rows([&](const PairAtPoint& row) {
+           return row.difference() > 0 && retention_.grows_each_step(row);
+         })) {
+      groups[group_of("kept_each_step", rows_[row].key())].push_back(row);
+    }
+    for (const auto& [group, rows] : groups) {
+      const auto& [id, layer, function, category] = group;
+      const std::vector<PairAtPoint> sorted = rows_of(rows);
+      const std::uint64_t per_step = retention_.kept_per_step(sorted);
+      claim(id,
+            rows_text(id, sorted) + ", " + (per_step == 1 ? "one" : std::to_string(per_step)) +
+                " more each step",
+            layer.empty() ? function : layer, rows);
+    }
+  }
+
+  // Activations that backward leaves live, and the gradients that backward adds to them.
+  void kept_graph() {
+    if (rows_.empty() || !retention_.keeps_graph(rows_.front().key().device)) return;
+    const Rows rows = open_rows([&](const PairAtPoint& row) {
+      const std::string& category = row.key().category;
+      const bool is_gradient = category == "gradient" || category == "activation_gradient";
+      return row.difference() > 0 &&
+             (is_gradient || (category == "activation" && retention_.is_kept(row)));
+    });
+    claim("graph_kept", "activations that backward does not free, and gradients on top of them",
+          "activation", rows);
+  }
 
   void claim_groups(const std::map<Group, Rows>& groups) {
     for (const auto& [group, rows] : groups) {
@@ -404,7 +438,9 @@ class Explainer {
       const PairAtPoint& pair = rows_[row];
       const bool is_activation = pair.key().category == "activation";
       std::string id;
-      if (pair.before_bytes() == 0) {
+      if (pair.before_bytes() == 0 && retention_.is_kept(pair)) {
+        id = "more_kept";
+      } else if (pair.before_bytes() == 0) {
         id = is_activation ? "now_saved" : "longer_lived";
       } else if (pair.after_bytes() == 0) {
         id = is_activation ? "no_longer_saved" : "shorter_lived";
@@ -530,6 +566,7 @@ class Explainer {
 
   const std::vector<PairAtPoint>& rows_;
   std::vector<std::int64_t> of_row_;  // index of the cause that has claimed the row; -1: none
+  Retention retention_;
   std::vector<DiffCause> causes_;
   Modules before_modules_;  // by path, with the names of the second digest
   Modules after_modules_;

@@ -34,9 +34,14 @@ const DigestPoint* find_point(const Digest& digest, std::string_view device,
   return nullptr;
 }
 
-// The rows of one digest at one point, by key.
+bool has_device(const Digest& digest, std::string_view device) {
+  return std::ranges::find(digest.points, device, &DigestPoint::device) != digest.points.end();
+}
+
+// The rows of one digest at one point, by key. A point that is not the digest's own has none.
 std::map<std::size_t, const DigestRow*> rows_at(const Digest& digest, const DigestPoint& point) {
-  const auto index = static_cast<std::uint64_t>(&point - digest.points.data());
+  std::uint64_t index = 0;
+  while (index < digest.points.size() && &digest.points[index] != &point) ++index;
   std::map<std::size_t, const DigestRow*> rows;
   for (const DigestRow& row : digest.rows) {
     if (row.point == index) rows.emplace(row.key, &row);
@@ -118,12 +123,43 @@ class Comparer {
       const DigestPoint* const other = find_point(after_, point.device, point.name);
       if (other != nullptr) add_point(point, *other);
     }
+    if (!diff_.points.empty()) add_devices_of_one();
     add_notes();
+    add_incomplete(before_.source);
+    add_incomplete(after_.source);
     add_findings();
     return std::move(diff_);
   }
 
  private:
+  // Adds the points of devices that only one recording has: the other has 0 bytes there.
+  void add_devices_of_one() {
+    const auto is_alone = [&](const DigestPoint& point, const Digest& other) {
+      return (options_.at.empty() || options_.at == point.name) && !has_device(other, point.device);
+    };
+    const auto without_bytes = [](DigestPoint point) {
+      point.bytes = 0;
+      return point;
+    };
+    for (const DigestPoint& point : before_.points) {
+      if (is_alone(point, after_)) add_point(point, without_bytes(point));
+    }
+    for (const DigestPoint& point : after_.points) {
+      if (is_alone(point, before_)) add_point(without_bytes(point), point);
+    }
+  }
+
+  void add_incomplete(const report::DigestSource& source) {
+    if (!source.incomplete) return;
+    Finding finding;
+    finding.id = kRecordingIncomplete;
+    finding.severity = FindingSeverity::kWarning;
+    finding.title = source.path + " is incomplete, so its totals may be wrong";
+    finding.evidence.push_back(*source.incomplete + ".");
+    finding.next_step = "Record it again: differences may come from what is missing.";
+    diff_.findings.push_back(std::move(finding));
+  }
+
   void add_point(const DigestPoint& before, const DigestPoint& after) {
     DiffPoint out;
     out.device = before.device;
@@ -287,6 +323,12 @@ class Comparer {
          {std::tuple(&before_, &after_, "first"), std::tuple(&after_, &before_, "second")}) {
       for (const DigestPoint& point : digest->points) {
         if (find_point(*other, point.device, point.name) != nullptr) continue;
+        const bool has_other_points = has_device(*other, point.device);
+        if (!has_other_points && point.name == "peak") {
+          diff_.notes.push_back("Only the " + std::string(which) + " recording has the device " +
+                                point.device + ".");
+        }
+        if (!has_other_points) continue;
         diff_.notes.push_back("Only the " + std::string(which) + " recording has the point " +
                               point.name + " of " + point.device + ".");
       }

@@ -1,5 +1,5 @@
 // The difference between two digests: for each point in time that both have, the rows that differ
-// and the causes that explain them.
+// and the causes that explain them. If only one has a device, the other has 0 bytes there.
 //
 // Invariant: the causes of a point and its everything_else_bytes sum to after_bytes - before_bytes,
 // to the byte. So do its rows and the cause peak_moved. Exchanging the digests negates every row.
@@ -67,7 +67,8 @@ struct DiffCause {
     using base::Field;
     return std::tuple{
         Field{"id", &DiffCause::id,
-              "module_added, module_removed, scaled, dtype_changed, size_changed, now_saved, "
+              "kept_each_step, graph_kept, module_added, module_removed, scaled, dtype_changed, "
+              "size_changed, now_saved, "
               "no_longer_saved, longer_lived, shorter_lived, more_kept, fewer_kept, replaced, new, "
               "removed, grew, shrank or peak_moved."},
         Field{"title", &DiffCause::title, "The cause, without its bytes."},
@@ -120,15 +121,22 @@ struct Diff {
 
   // The largest growth of any point; 0 if none grew.
   std::int64_t growth_bytes() const;
+  // Whether part of a recording is missing, so that totals and growth may be wrong.
+  bool is_incomplete() const { return before.incomplete || after.incomplete; }
 
   static constexpr auto fields() {
     using base::Field;
     return std::tuple{
         Field{"before", &Diff::before, "The first recording."},
         Field{"after", &Diff::after, "The second recording."},
-        Field{"findings", &Diff::findings, "What grew or shrank, and why; the peak first."},
+        Field{"findings", &Diff::findings,
+              "recording_incomplete if part of a recording is missing; then what grew or shrank, "
+              "and why, the peak first."},
         Field{"notes", &Diff::notes, "What makes the recordings hard to compare."},
-        Field{"points", &Diff::points, "The points in time that both have."}};
+        Field{
+            "points", &Diff::points,
+            "The points in time that both have. If only one recording has a device, the other has "
+            "0 bytes there."}};
   }
 };
 
@@ -140,6 +148,9 @@ struct DiffOptions {
 
 Diff compare(const report::Digest& before, const report::Digest& after,
              const DiffOptions& options = {});
+
+// The id of the finding about a recording of which a part is missing.
+inline constexpr const char* kRecordingIncomplete = "recording_incomplete";
 
 // Returns the finding about a point, with at most `most_evidence` of its causes.
 Finding finding_of(const DiffPoint& point, std::size_t most_evidence);

@@ -74,6 +74,20 @@ class Maker {
   Digest digest_;
 };
 
+// Rows of equal keys refer to the first of them, as in a digest of a recording.
+Digest with_shared_keys(Digest digest) {
+  for (DigestRow& row : digest.rows) {
+    const DigestKey& wanted = digest.keys[row.key];
+    std::uint64_t first = 0;
+    while (digest.keys[first].layer != wanted.layer || digest.keys[first].text != wanted.text ||
+           digest.keys[first].category != wanted.category) {
+      ++first;
+    }
+    row.key = first;
+  }
+  return digest;
+}
+
 DiffCause first_cause(const Diff& diff) {
   return diff.points.empty() || diff.points[0].causes.empty() ? DiffCause{}
                                                               : diff.points[0].causes[0];
@@ -171,6 +185,89 @@ TEST(Diff, more_of_the_same_line_is_kept) {
   EXPECT_EQ(diff.findings[0].id, "memory_grew");
   EXPECT_EQ(diff.findings[0].title,
             "Memory at the end on cpu grew by 7.0 KiB (+700.0%), from 1.0 KiB to 8.0 KiB");
+}
+
+// A list has one more result after each step: 4 of 8 steps have ended at the point "step end".
+TEST(Diff, results_that_are_kept_each_step_are_named_as_growth) {
+  const auto digest = [](std::uint64_t kept, std::uint64_t at_end) {
+    Maker maker;
+    const auto rows = [&](std::uint64_t count) {
+      if (count > 0) {
+        maker.row(key("Net.head", "y"), static_cast<std::int64_t>(count) * kKiB, count);
+      }
+    };
+    maker.at("peak").row(key("Net", "x"), 8 * kKiB);
+    rows(at_end + 1);
+    maker.at("step end");
+    rows(kept);
+    maker.at("end");
+    rows(at_end);
+    Digest made = with_shared_keys(maker.digest());
+    made.points[1].step = 4;
+    made.source.steps = 8;
+    return made;
+  };
+  const Diff diff = compare(digest(0, 0), digest(4, 8));
+  const DiffCause cause = first_cause(diff);
+  EXPECT_EQ(cause.id, "kept_each_step");
+  EXPECT_THAT(cause.title, HasSubstr("9 × activation of linear in Net.head, before 1 ×"));
+  EXPECT_THAT(cause.title, HasSubstr("one more each step"));
+  EXPECT_THAT(diff.findings[0].next_step, HasSubstr("memory_growth"));
+  EXPECT_EQ(diff.points[2].causes[0].id, "kept_each_step");
+  // As many at each step: kept, but not growing.
+  const Diff kept = compare(digest(0, 0), digest(8, 8));
+  EXPECT_EQ(kept.points[2].causes[0].id, "more_kept");
+  EXPECT_THAT(kept.points[2].causes[0].title, HasSubstr("kept after the step"));
+}
+
+TEST(Diff, activations_that_backward_does_not_free_are_named) {
+  const auto digest = [](bool is_kept) {
+    Maker maker;
+    maker.at("peak", "backward").row(key("Net.a", "x"), 100 * kKiB);
+    if (is_kept) maker.row(key("Net.a", "x", "gradient"), 30 * kKiB);
+    maker.at("step end");
+    if (is_kept) maker.row(key("Net.a", "x"), 100 * kKiB);
+    return with_shared_keys(maker.digest());
+  };
+  const Diff diff = compare(digest(false), digest(true));
+  EXPECT_EQ(first_cause(diff).id, "graph_kept");
+  EXPECT_EQ(diff.points[1].causes[0].id, "graph_kept");
+  EXPECT_THAT(diff.findings[0].next_step, HasSubstr("retain_graph"));
+}
+
+TEST(Diff, a_device_of_one_recording_counts_as_0_bytes_in_the_other) {
+  const Digest before = Maker().at("peak").row(key("Net.a", "x"), kKiB).digest();
+  DigestKey elsewhere = key("Net.b", "y");
+  elsewhere.device = "cuda:0";
+  Digest after =
+      Maker().at("peak").row(key("Net.a", "x"), kKiB).at("peak").row(elsewhere, 5).digest();
+  after.points[1].device = "cuda:0";
+  const Diff forth = compare(before, after);
+  ASSERT_EQ(forth.points.size(), 2u);
+  EXPECT_EQ(forth.points[1].device, "cuda:0");
+  EXPECT_EQ(forth.growth_bytes(), 5);
+  EXPECT_THAT(forth.notes, testing::Contains("Only the second recording has the device cuda:0."));
+  const Diff back = compare(after, before);
+  ASSERT_EQ(back.points.size(), 2u);
+  EXPECT_EQ(back.points[1].difference_bytes, -5);
+  Digest alone;  // nothing in common, so there is nothing to compare
+  alone.points = {after.points[1]};
+  alone.points[0].bytes = 0;
+  EXPECT_THAT(compare(before, alone).points, IsEmpty());
+}
+
+TEST(Diff, an_incomplete_recording_is_the_first_finding) {
+  const Digest before = Maker().at("peak").row(key("Net.a", "x"), kKiB).digest();
+  Digest after = Maker().at("peak").row(key("Net.a", "x"), 2 * kKiB).digest();
+  after.source.path = "after.plim";
+  after.source.incomplete = "1 × file_cut: The recording has no end";
+  const Diff diff = compare(before, after);
+  EXPECT_TRUE(diff.is_incomplete());
+  ASSERT_EQ(diff.findings.size(), 2u);
+  EXPECT_EQ(diff.findings[0].id, kRecordingIncomplete);
+  EXPECT_THAT(diff.findings[0].title, HasSubstr("after.plim is incomplete"));
+  EXPECT_THAT(diff.findings[0].evidence[0], HasSubstr("file_cut"));
+  EXPECT_FALSE(compare(before, before).is_incomplete());
 }
 
 TEST(Diff, joining_two_lines_makes_no_difference) {

@@ -208,6 +208,7 @@ Result<report::Digest> parse_digest(const std::string& text, const std::string& 
   }
   PLIMSOLL_TRY(check(digest, name));
   PLIMSOLL_TRY(check_ranges(digest, name));
+  report::bound_names(digest);
   return digest;
 }
 

@@ -14,7 +14,8 @@ namespace {
 constexpr base::DiagnosticKind kUnreadable{
     "attachment_unreadable", base::Severity::kDataLoss,
     "An attachment from another tool cannot be read and is left out: torch's own allocator "
-    "history, if that records CUDA."};
+    "history, if that records CUDA.",
+    base::Totals::kIncomplete};
 constexpr base::DiagnosticKind kUnknownFormat{
     "attachment_of_unknown_format", base::Severity::kInfo,
     "An attachment from another tool, in a format unknown to this Plimsoll. It is left out."};

@@ -55,6 +55,8 @@ std::string Difference::text(std::size_t width, bool has_color) const {
 
 std::int64_t Difference::growth_bytes() const { return diff_->growth_bytes(); }
 
+bool Difference::is_incomplete() const { return diff_->is_incomplete(); }
+
 Result<Difference> diff(const std::string& before, const std::string& after,
                         const DiffQuestion& question, const ProgressCallback& progress) {
   PLIMSOLL_TRY_ASSIGN(const report::Digest first, digest_of(before, progress));

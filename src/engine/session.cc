@@ -61,9 +61,10 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   source.torch = loaded.trace.program.torch;
   if (loaded.trace.started_ns != model::kNoTime) source.started_ns = loaded.trace.started_ns;
   for (const base::Diagnostic& diagnostic : loaded.diagnostics.all()) {
-    source.diagnostics.push_back(report::DiagnosticReport{
-        diagnostic.kind->name, to_string(diagnostic.kind->severity), diagnostic.count,
-        diagnostic.kind->help, diagnostic.first_example});
+    source.diagnostics.push_back(
+        report::DiagnosticReport{diagnostic.kind->name, to_string(diagnostic.kind->severity),
+                                 diagnostic.count, diagnostic.kind->help, diagnostic.first_example,
+                                 diagnostic.kind->totals == base::Totals::kIncomplete});
   }
   return source;
 }

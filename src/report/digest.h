@@ -33,6 +33,7 @@ struct DigestSource {
   std::uint64_t steps = 0;
   std::optional<std::string> threads = {};
   std::optional<std::string> mode = {};
+  std::optional<std::string> incomplete = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -50,8 +51,10 @@ struct DigestSource {
         Field{"steps", &DigestSource::steps, "Number of complete steps."},
         Field{"threads", &DigestSource::threads,
               "Number of threads that PyTorch used when the recording began; null if unknown."},
-        Field{"mode", &DigestSource::mode,
-              "Mode of the recording: full or lite; null if unknown."}};
+        Field{"mode", &DigestSource::mode, "Mode of the recording: full or lite; null if unknown."},
+        Field{"incomplete", &DigestSource::incomplete,
+              "What is missing from the recording, so that totals may be wrong; null if nothing "
+              "is."}};
   }
 };
 
@@ -234,5 +237,8 @@ struct Digest {
               "null."}};
   }
 };
+
+// Cuts names of more than 4 KiB, so that hostile ones do not slow down comparisons.
+void bound_names(Digest& digest);
 
 }  // namespace plimsoll::report

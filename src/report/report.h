@@ -23,6 +23,7 @@ struct DiagnosticReport {
   std::uint64_t count = 0;
   std::string help;
   std::string example;
+  bool is_incomplete = false;
 
   static constexpr auto fields() {
     using base::Field;
@@ -31,7 +32,10 @@ struct DiagnosticReport {
                       Field{"count", &DiagnosticReport::count, "Number of occurrences."},
                       Field{"help", &DiagnosticReport::help, "What it means and what to do."},
                       Field{"example", &DiagnosticReport::example,
-                            "Place and numbers of the first occurrence; may be empty."}};
+                            "Place and numbers of the first occurrence; may be empty."},
+                      Field{"is_incomplete", &DiagnosticReport::is_incomplete,
+                            "Whether totals may be wrong because part of the recording is "
+                            "missing: plimsoll check does not judge it."}};
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "analysis/digest/points.h"
 #include "analysis/live_bytes.h"
 #include "base/check.h"
+#include "base/units.h"
 #include "model/live_set.h"
 #include "model/steps.h"
 
@@ -35,6 +37,21 @@ struct Members {
 template <typename Counts>
 auto commonest(const Counts& counts) {
   return std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; })->first;
+}
+
+// "1 × file_cut: The recording has no end (...)", for each diagnostic of missing data; nullopt if
+// there is none.
+std::optional<std::string> what_is_missing(const report::Source& source) {
+  std::string text;
+  for (const report::DiagnosticReport& each : source.diagnostics) {
+    if (!each.is_incomplete) continue;
+    std::string meaning = each.help.substr(0, each.help.find(". "));
+    if (meaning.ends_with('.')) meaning.pop_back();
+    text += (text.empty() ? "" : "; ") + base::format_count(each.count) + " \u00d7 " + each.name +
+            ": " + meaning;
+    if (!each.example.empty()) text += " (" + each.example + ")";
+  }
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
 class DeviceDigest {
@@ -162,7 +179,8 @@ class DigestPass final : public Pass {
                      .rank = source.rank,
                      .command = source.command,
                      .python = source.python,
-                     .torch = source.torch};
+                     .torch = source.torch,
+                     .incomplete = what_is_missing(source)};
     const model::Program& program = context.trace.program;
     if (!program.threads.empty()) digest.source.threads = program.threads;
     if (!program.mode.empty()) digest.source.mode = program.mode;
@@ -181,6 +199,7 @@ class DigestPass final : public Pass {
           std::max<std::uint64_t>(digest.source.steps, step_ends(context.trace, device).size());
     }
     digest.modules = modules.take();
+    report::bound_names(digest);
     return {};
   }
 };

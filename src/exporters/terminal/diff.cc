@@ -34,10 +34,15 @@ std::string points_table(const comparison::Diff& diff, const TextOptions& option
 std::string to_text(const comparison::Diff& diff, const TextOptions& options) {
   TextOptions prose = options;
   prose.width = std::clamp(options.width, kNarrowestReport, kWidestDiffProse);
-  std::string out = diff.findings.empty() ? text::styled("No difference above 0.1 % at any point.",
-                                                         text::Style::kGood, options.color) +
-                                                "\n"
-                                          : findings_text(diff.findings, prose);
+  std::string out = findings_text(diff.findings, prose);
+  const bool is_equal = std::ranges::all_of(diff.findings, [](const Finding& finding) {
+    return finding.id == comparison::kRecordingIncomplete;
+  });
+  if (is_equal) {
+    out += (out.empty() ? "" : "\n") + text::styled("No difference above 0.1 % at any point.",
+                                                    text::Style::kGood, options.color);
+    out += "\n";
+  }
   out += "\n" + points_table(diff, prose);
   if (!diff.notes.empty()) {
     out += "\n" + text::styled("About the comparison", text::Style::kBold, options.color) + "\n";

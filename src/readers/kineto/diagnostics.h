@@ -12,13 +12,16 @@ inline constexpr base::DiagnosticKind kNoMemoryEvents{
     "torch.profiler.profile(profile_memory=True, with_stack=True)."};
 inline constexpr base::DiagnosticKind kCutOff{
     "cut_off", base::Severity::kDataLoss,
-    "The file ends early. What came before is read; the last part of the history is missing."};
+    "The file ends early. What came before is read; the last part of the history is missing.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kDamagedJson{
     "damaged_json", base::Severity::kDataLoss,
-    "The JSON is broken at this place. What came before is read, the rest is lost."};
+    "The JSON is broken at this place. What came before is read, the rest is lost.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kBadMemoryEvent{
     "bad_memory_event", base::Severity::kDataLoss,
-    "Memory events without a time, a device or a size are left out. Totals may be off by them."};
+    "Memory events without a time, a device or a size are left out. Totals may be off by them.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kBadSpan{
     "bad_span", base::Severity::kInfo,
     "Operators or Python calls whose times cannot be read. Allocations inside them may lack a "
@@ -45,7 +48,8 @@ inline constexpr base::DiagnosticKind kNoTotals{
 inline constexpr base::DiagnosticKind kTotalsDisagree{
     "totals_disagree", base::Severity::kDataLoss,
     "The running sum of the events differs from the total that the allocator reported with them: "
-    "events are missing, or are not in the order in which they happened."};
+    "events are missing, or are not in the order in which they happened.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kDriverFreeUnknown{
     "driver_free_unknown", base::Severity::kDataLoss,
     "torch.profiler does not record the driver's free memory when memory ran out: it is shown as "
@@ -53,7 +57,8 @@ inline constexpr base::DiagnosticKind kDriverFreeUnknown{
 inline constexpr base::DiagnosticKind kSeveralProcesses{
     "several_processes", base::Severity::kDataLoss,
     "Memory events of several processes name the same device, and their totals are mixed. Open "
-    "the trace of one rank at a time."};
+    "the trace of one rank at a time.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kFunctionLines{
     "function_lines", base::Severity::kInfo,
     "torch.profiler records the line where a Python function begins, not the line that was "

@@ -10,38 +10,47 @@ inline constexpr base::DiagnosticKind kNoEvents{"no_events", base::Severity::kEr
                                                 "that Plimsoll can see was made while it ran."};
 inline constexpr base::DiagnosticKind kNoEventsWritten{
     "no_events_written", base::Severity::kError,
-    "The file has no memory events, because the recording ended before the first one was written."};
+    "The file has no memory events, because the recording ended before the first one was written.",
+    base::Totals::kIncomplete};
 // The examples of these diagnostics state the missing amounts.
 inline constexpr base::DiagnosticKind kFileCut{
     "file_cut", base::Severity::kDataLoss,
-    "The recording has no end: the program was killed, or is still running."};
+    "The recording has no end: the program was killed, or is still running.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kFileTruncated{
     "file_truncated", base::Severity::kDataLoss,
-    "The end of the file is missing, although it was written. Copy the file again."};
+    "The end of the file is missing, although it was written. Copy the file again.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kSinkFailed{
     "sink_failed", base::Severity::kDataLoss,
-    "The recorder could no longer write to the file, and the program went on without it."};
+    "The recorder could no longer write to the file, and the program went on without it.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kCorruptBlock{
     "corrupt_block", base::Severity::kDataLoss,
     "Parts of the file are damaged and were skipped. Allocations in them are missing, and memory "
-    "freed in them may appear live."};
+    "freed in them may appear live.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kCorruptHead{
     "corrupt_head", base::Severity::kDataLoss,
-    "The first bytes of the file are damaged. It is read as if this version had written it."};
+    "The first bytes of the file are damaged. It is read as if this version had written it.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kLaterVersion{
     "later_version", base::Severity::kInfo,
     "The file has records of a later version of Plimsoll, which are skipped. Update to see them."};
 inline constexpr base::DiagnosticKind kDroppedEvents{
     "dropped_events", base::Severity::kDataLoss,
     "Events were lost because they came faster than they could be written. Allocations may be "
-    "missing, and memory whose free was lost appears live until its address is used again."};
+    "missing, and memory whose free was lost appears live until its address is used again.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kEvictedEvents{
     "evicted_events", base::Severity::kInfo,
     "The recording was limited by max_events: earlier events were evicted. What was live then is "
-    "known; when it was allocated is not."};
+    "known; when it was allocated is not.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kLostRecords{
     "lost_records", base::Severity::kDataLoss,
-    "The recorder had no memory left for some records. They are missing from every sum."};
+    "The recorder had no memory left for some records. They are missing from every sum.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kUnseenFree{
     "unseen_free", base::Severity::kInfo,
     "Frees of memory whose allocation was not recorded. It is in no sum, before or after."};
@@ -58,7 +67,8 @@ inline constexpr base::DiagnosticKind kAllocatedBeforeRecording{
 inline constexpr base::DiagnosticKind kAttachmentCut{
     "attachment_cut", base::Severity::kDataLoss,
     "An attachment from another tool is incomplete: the program was killed while it was written, "
-    "or the file is damaged. The previous attachment is used, if there is one."};
+    "or the file is damaged. The previous attachment is used, if there is one.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kPythonAdapter{
     "python_adapter", base::Severity::kDataLoss,
     "Recorded without the compiled adapter: memory that operators allocate and free while they run "
@@ -94,7 +104,8 @@ inline constexpr base::DiagnosticKind kCudaAdapterUnavailable{
     "cuda_adapter_unavailable", base::Severity::kInfo,
     "The CUDA adapter was unavailable: CUDA memory comes from torch's own allocator history."};
 inline constexpr base::DiagnosticKind kDeviceNotRecorded{
-    "device_not_recorded", base::Severity::kDataLoss, "CUDA memory was not recorded at all."};
+    "device_not_recorded", base::Severity::kDataLoss, "CUDA memory was not recorded at all.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kFailuresNotPrinted{
     "failures_not_printed", base::Severity::kInfo,
     "Failed allocations that were recorded, but not printed while the program ran: it ran out of "

@@ -11,13 +11,15 @@ inline constexpr base::DiagnosticKind kUnknownKey{
     "They are left out."};
 inline constexpr base::DiagnosticKind kMissingKey{
     "missing_key", base::Severity::kDataLoss,
-    "Records without a key that every PyTorch writes. Its value is read as zero or unknown."};
+    "Records without a key that every PyTorch writes. Its value is read as zero or unknown.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kBadValue{
     "bad_value", base::Severity::kDataLoss,
-    "Values of a type or size that the key cannot have. They are read as zero or unknown."};
+    "Values of a type or size that the key cannot have. They are read as zero or unknown.",
+    base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kForeignItem{
     "foreign_item", base::Severity::kDataLoss,
-    "Items of a list that have the wrong type. They are left out."};
+    "Items of a list that have the wrong type. They are left out.", base::Totals::kIncomplete};
 inline constexpr base::DiagnosticKind kSegmentSizeDiffers{
     "segment_size_differs", base::Severity::kDataLoss,
     "Segments whose blocks do not add up to their size."};
@@ -32,6 +34,6 @@ inline constexpr base::DiagnosticKind kUnpairedAnnotation{
     "ended."};
 inline constexpr base::DiagnosticKind kUnplacedEvents{
     "unplaced_events", base::Severity::kDataLoss,
-    "Events outside the list of any device. They are left out."};
+    "Events outside the list of any device. They are left out.", base::Totals::kIncomplete};
 
 }  // namespace plimsoll::readers::torch_snapshot

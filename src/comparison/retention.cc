@@ -1,0 +1,108 @@
+#include "comparison/retention.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::comparison {
+namespace {
+
+using report::Digest;
+using report::DigestKey;
+using report::DigestPoint;
+using report::DigestRow;
+
+constexpr double kAboutEachStep = 0.75;  // of the steps: the last result may not be appended yet
+constexpr std::uint64_t kLeastKept = 2;
+constexpr double kMostOfGraph = 0.5;  // of the activations at the peak
+
+bool is_meant_to_stay(std::string_view category) {
+  return category == "parameter" || category == "buffer" || category == "gradient" ||
+         category == "optimizer_state";
+}
+
+std::uint64_t excess(std::uint64_t after, std::uint64_t before) {
+  return after > before ? after - before : 0;
+}
+
+double activation_bytes(const Digest& digest, const std::string& device, std::string_view name) {
+  double bytes = 0;
+  for (const DigestRow& row : digest.rows) {
+    const DigestPoint& point = digest.points[row.point];
+    if (point.name != name || point.device != device) continue;
+    if (digest.keys[row.key].category == "activation") bytes += static_cast<double>(row.bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Retention::Retention(const Digest& before, const Digest& after)
+    : before_(side_of(before)), after_(side_of(after)) {}
+
+Retention::Side Retention::side_of(const Digest& digest) {
+  Side side{&digest, std::vector<Counts>(digest.keys.size())};
+  for (const DigestRow& row : digest.rows) {
+    const std::string& point = digest.points[row.point].name;
+    if (point == "step end") side.counts[row.key].at_step_end += row.count;
+    if (point == "end") side.counts[row.key].at_end += row.count;
+  }
+  return side;
+}
+
+Retention::Counts Retention::counts_of(const Side& side, const DigestKey* key) {
+  return key == nullptr ? Counts{}
+                        : side.counts[static_cast<std::size_t>(key - side.digest->keys.data())];
+}
+
+std::uint64_t Retention::steps_at_step_end(const std::string& device) const {
+  for (const DigestPoint& point : after_.digest->points) {
+    if (point.name != "step end" || point.device != device) continue;
+    // Steps are numbered from 0, unless the program numbers them itself.
+    if (point.step && *point.step < after_.digest->source.steps) return *point.step + 1;
+  }
+  return 0;
+}
+
+bool Retention::is_kept(const PairAtPoint& row) const {
+  if (is_meant_to_stay(row.key().category)) return false;
+  const Counts before = counts_of(before_, row.before_key);
+  const Counts after = counts_of(after_, row.after_key);
+  return after.at_step_end > before.at_step_end || after.at_end > before.at_end;
+}
+
+bool Retention::grows_each_step(const PairAtPoint& row) const {
+  const std::uint64_t steps = steps_at_step_end(row.key().device);
+  if (steps == 0 || !is_kept(row)) return false;
+  const Counts before = counts_of(before_, row.before_key);
+  const Counts after = counts_of(after_, row.after_key);
+  const auto is_about = [](std::uint64_t kept, std::uint64_t of_steps) {
+    return kept >= kLeastKept &&
+           static_cast<double>(kept + 1) >= kAboutEachStep * static_cast<double>(of_steps);
+  };
+  const std::uint64_t half_way = excess(after.at_step_end, before.at_step_end);
+  // A program may free everything before it ends.
+  const std::uint64_t last =
+      std::max(excess(after.at_end, before.at_end), excess(row.after_count(), row.before_count()));
+  return last > half_way && is_about(half_way, steps) &&
+         is_about(last, after_.digest->source.steps);
+}
+
+std::uint64_t Retention::kept_per_step(const std::vector<PairAtPoint>& rows) const {
+  std::uint64_t kept = 0;
+  for (const PairAtPoint& row : rows) {
+    kept += excess(counts_of(after_, row.after_key).at_step_end,
+                   counts_of(before_, row.before_key).at_step_end);
+  }
+  const std::uint64_t steps =
+      std::max<std::uint64_t>(rows.empty() ? 0 : steps_at_step_end(rows.front().key().device), 1);
+  return std::max<std::uint64_t>((kept + steps / 2) / steps, 1);
+}
+
+bool Retention::keeps_graph(const std::string& device) const {
+  const double kept = activation_bytes(*after_.digest, device, "step end") -
+                      activation_bytes(*before_.digest, device, "step end");
+  return kept > 0 && kept >= kMostOfGraph * activation_bytes(*after_.digest, device, "peak");
+}
+
+}  // namespace plimsoll::comparison

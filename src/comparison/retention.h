@@ -1,0 +1,47 @@
+// What stays live after the step that allocated it, and should not: results that a list keeps, and
+// activations that backward does not free.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "comparison/causes.h"
+#include "report/digest.h"
+
+namespace plimsoll::comparison {
+
+class Retention {
+ public:
+  Retention(const report::Digest& before, const report::Digest& after);
+
+  // Whether the second recording keeps more of these allocations after a step than the first one.
+  // Never of parameters, buffers, gradients and optimizer state, which are to be kept.
+  bool is_kept(const PairAtPoint& row) const;
+  // Whether it keeps about one more for each step, so that memory grows.
+  bool grows_each_step(const PairAtPoint& row) const;
+  // Of these rows, how many more are kept for each step; at least 1.
+  std::uint64_t kept_per_step(const std::vector<PairAtPoint>& rows) const;
+  // Whether most activations of the device are live after backward, as with retain_graph=True.
+  bool keeps_graph(const std::string& device) const;
+
+ private:
+  struct Counts {
+    std::uint64_t at_step_end = 0;
+    std::uint64_t at_end = 0;
+  };
+  struct Side {
+    const report::Digest* digest = nullptr;
+    std::vector<Counts> counts;  // by key
+  };
+
+  static Side side_of(const report::Digest& digest);
+  static Counts counts_of(const Side& side, const report::DigestKey* key);
+  // How many steps had ended at the point "step end"; 0 if that is unknown.
+  std::uint64_t steps_at_step_end(const std::string& device) const;
+
+  Side before_;
+  Side after_;
+};
+
+}  // namespace plimsoll::comparison
