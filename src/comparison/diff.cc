@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -32,6 +33,17 @@ const DigestPoint* find_point(const Digest& digest, std::string_view device,
     if (point.device == device && point.name == name) return &point;
   }
   return nullptr;
+}
+
+// The least and the most bytes of a key at a point in equal runs. Without a range, its bytes.
+std::pair<std::int64_t, std::int64_t> range_of(const Digest& digest, const DigestPoint& point,
+                                               std::optional<std::size_t> key, std::int64_t bytes) {
+  const auto index = static_cast<std::uint64_t>(&point - digest.points.data());
+  if (!key || !digest.repeats) return {bytes, bytes};
+  for (const report::DigestRange& range : digest.repeats->ranges) {
+    if (range.point == index && range.key == *key) return {range.least_bytes, range.most_bytes};
+  }
+  return {bytes, bytes};
 }
 
 // The rows of one digest at one point, by key.
@@ -193,7 +205,13 @@ class Comparer {
         at.after_key = &after_.keys[*pair.after];
         at.after = row_in(rows_after, *pair.after);
       }
-      if (at.before != nullptr || at.after != nullptr) pairs.push_back(at);
+      if (at.before == nullptr && at.after == nullptr) continue;
+      const auto [least, most] = range_of(before_, before, pair.before, at.before_bytes());
+      const auto [low, high] = range_of(after_, after, pair.after, at.after_bytes());
+      // As for a whole point: a difference exceeds the ranges by more than the wider one.
+      const std::int64_t range = std::max(most - least, high - low);
+      at.is_within_range = range > 0 && std::max(low - most, least - high) <= range;
+      pairs.push_back(at);
     }
     return pairs;
   }
