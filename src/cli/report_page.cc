@@ -118,7 +118,7 @@ Result<std::string> page_against(const Arguments& arguments, const Question& que
   PLIMSOLL_TRY_ASSIGN(const report::Digest after_digest,
                       engine::digest_of(after.session, after_path, {}));
   PLIMSOLL_TRY_ASSIGN(const comparison::Diff value,
-                      engine::compare_digests(*before_digest, after_digest));
+                      engine::compare_digests(*std::move(before_digest), after_digest));
   for (const auto* findings : {&value.findings, &after.report.value().findings}) {
     if (is_to_fail_on(*findings, arguments)) exit_code = kFindingToFailOn;
   }

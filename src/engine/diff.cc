@@ -25,9 +25,10 @@ std::int64_t Difference::growth_bytes() const { return diff_->growth_bytes(); }
 
 Result<Difference> diff(const std::string& before, const std::string& after,
                         const DiffQuestion& question, const ProgressCallback& progress) {
-  PLIMSOLL_TRY_ASSIGN(const report::Digest first, engine::digest_of(before, progress));
+  PLIMSOLL_TRY_ASSIGN(report::Digest first, engine::digest_of(before, progress));
   PLIMSOLL_TRY_ASSIGN(const report::Digest second, engine::digest_of(after, progress));
-  PLIMSOLL_TRY_ASSIGN(comparison::Diff result, engine::compare_digests(first, second, question));
+  PLIMSOLL_TRY_ASSIGN(comparison::Diff result,
+                      engine::compare_digests(std::move(first), second, question));
   return Difference(std::make_shared<const comparison::Diff>(std::move(result)));
 }
 

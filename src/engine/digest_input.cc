@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/input_file.h"
+#include "comparison/devices.h"
 #include "comparison/digest_file.h"
 #include "report/report.h"
 
@@ -71,10 +72,12 @@ Result<report::Digest> digest_of(const std::string& path, const ProgressCallback
   return digest_of(session, path, progress);
 }
 
-Result<comparison::Diff> compare_digests(const report::Digest& before, const report::Digest& after,
+Result<comparison::Diff> compare_digests(report::Digest before, const report::Digest& after,
                                          const DiffQuestion& question) {
+  const std::string pairing = comparison::pair_devices(before, after);
   comparison::Diff diff =
       comparison::compare(before, after, {.at = question.at, .most_evidence = question.top});
+  if (!pairing.empty()) diff.notes.insert(diff.notes.begin(), pairing);
   PLIMSOLL_TRY(check_any_point(diff, before, question.at));
   return diff;
 }

@@ -21,8 +21,9 @@ Result<report::Digest> digest_of(const std::string& path, const ProgressCallback
 Result<report::Digest> digest_of(const Session& session, const std::string& path,
                                  const ProgressCallback& progress);
 
-// Compares two digests. Digests without a common point are an error.
-Result<comparison::Diff> compare_digests(const report::Digest& before, const report::Digest& after,
+// Compares what the two trained on, be it a CPU and a GPU. Digests without a common point are an
+// error.
+Result<comparison::Diff> compare_digests(report::Digest before, const report::Digest& after,
                                          const DiffQuestion& question = {});
 
 }  // namespace plimsoll::engine
