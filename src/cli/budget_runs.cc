@@ -1,8 +1,6 @@
 #include "cli/budget_runs.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -15,6 +13,8 @@
 #include "cli/budget_files.h"
 #include "cli/child_process.h"
 #include "cli/progress_bar.h"
+#include "cli/recorded_run.h"
+#include "cli/scratch_folder.h"
 #include "engine/digest_input.h"
 #include "exporters/labels.h"
 #include "plimsoll/session.h"
@@ -29,26 +29,6 @@ using budgets::Measurement;
 using budgets::Runs;
 
 constexpr std::size_t kAllRows = 10'000;
-
-// A temporary folder. The destructor removes it with its files.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code error;
-    std::string path = std::filesystem::temp_directory_path(error).string() + "/plimsoll-XXXXXX";
-    if (!error && ::mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }  // empty if it could not be created
-
- private:
-  std::string path_;
-};
 
 Error error_at(ErrorCode code, const BudgetFile& file, const Budget& budget,
                const std::string& sentence) {
@@ -70,15 +50,9 @@ void shorten_paths(const std::string& folder, Measurement& in) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::canonical(folder, error);
   if (error || !full.has_filename()) return;
-  const std::string last = full.filename().string() + "/";
-  const std::string two = full.parent_path().filename().string() + "/" + last;
-  for (report::DigestKey& key : in.digest.keys) {
-    for (const std::string& prefix : {full.string() + "/", two, last}) {
-      if (!key.place.starts_with(prefix)) continue;
-      key.place.erase(0, prefix.size());
-      break;
-    }
-  }
+  shorten_places(full.string(), in.digest);
+  const std::string two =
+      full.parent_path().filename().string() + "/" + full.filename().string() + "/";
   const auto shorten = [&](std::string& text) {
     for (const std::string& prefix : {full.string() + "/", two}) {
       for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
@@ -151,28 +125,16 @@ Result<Measurement> measure_file(const std::string& path, const std::string& fol
 }
 
 Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
-  const ScratchFolder scratch;
-  if (scratch.path().empty()) {
-    return error_at(ErrorCode::kInternal, file, budget,
-                    std::string("cannot create a temporary folder: ") + std::strerror(errno));
-  }
+  PLIMSOLL_TRY_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   const std::string trace = scratch.path() + "/run.plim";
-  std::error_code error;
-  // With a run log, the program does not print how to open the recording, which is temporary.
-  std::vector<std::string> words = {"env",
-                                    "PLIMSOLL_RUN_LOG=" + scratch.path() + "/log",
-                                    std::filesystem::read_symlink("/proc/self/exe", error).string(),
-                                    "run",
-                                    "-o",
-                                    trace};
   const auto command = budgets::split_words(budget.run);
-  words.insert(words.end(), command->begin(), command->end());
-  PLIMSOLL_TRY_ASSIGN(const int status, run_with_output_on_stderr(words, folder_of(file.path)));
+  PLIMSOLL_TRY_ASSIGN(const int status, record_run(*command, folder_of(file.path), trace));
   if (status != 0) {
     return error_at(ErrorCode::kIo, file, budget,
                     "the run failed with exit status " + std::to_string(status) + ": " +
                         shell_line(*command) + "; its output is above");
   }
+  std::error_code error;
   if (!std::filesystem::exists(trace, error)) {
     return error_at(ErrorCode::kIo, file, budget, "the run recorded nothing: " + budget.run);
   }

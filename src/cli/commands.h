@@ -19,6 +19,7 @@ Command nsys_command();
 Command demo_command();
 Command diff_command();
 Command check_command();
+Command bisect_command();
 Command prepare_command();
 Command enable_command();
 Command disable_command();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +15,10 @@
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
 #include "comparison/ranks.h"
+#include "engine/digest_input.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
 #include "exporters/html/html_exporter.h"
-#include "plimsoll/diff.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -105,24 +106,30 @@ Result<std::string> page_against(const Arguments& arguments, const Question& que
                                  int& exit_code) {
   const std::string before_path = arguments.value("--against");
   const std::string after_path = arguments.values("FILE").front();
-  PLIMSOLL_TRY_ASSIGN(const Difference difference, diff(before_path, after_path));
-  const comparison::Diff& value = difference.value();
+  // A digest has no chart.
+  PLIMSOLL_TRY_ASSIGN(std::optional<report::Digest> before_digest,
+                      engine::read_digest(before_path));
+  std::optional<Recording> before;
+  if (!before_digest) {
+    PLIMSOLL_TRY_ASSIGN(before, read(before_path, question));
+    PLIMSOLL_TRY_ASSIGN(before_digest, engine::digest_of(before->session, before_path, {}));
+  }
   PLIMSOLL_TRY_ASSIGN(const Recording after, read(after_path, question));
+  PLIMSOLL_TRY_ASSIGN(const report::Digest after_digest,
+                      engine::digest_of(after.session, after_path, {}));
+  PLIMSOLL_TRY_ASSIGN(const comparison::Diff value,
+                      engine::compare_digests(*std::move(before_digest), after_digest));
   for (const auto* findings : {&value.findings, &after.report.value().findings}) {
     if (is_to_fail_on(*findings, arguments)) exit_code = kFindingToFailOn;
   }
-  const auto with = [&](const exporters::ExportInput* before) {
+  const auto with = [&](const exporters::ExportInput* chart) {
     return page_of(after, question, [&](const exporters::ExportInput& input) {
-      return exporters::html::to_page_against({value, before}, input);
+      return exporters::html::to_page_against({value, chart}, input);
     });
   };
-  const auto before = read(before_path, question);
-  if (before) {
-    return page_of(*before, question,
-                   [&](const exporters::ExportInput& input) { return with(&input); });
-  }
-  if (before.error().code == ErrorCode::kInterrupted) return before.error();
-  return with(nullptr);  // a digest has no events to chart
+  if (!before) return with(nullptr);
+  return page_of(*before, question,
+                 [&](const exporters::ExportInput& input) { return with(&input); });
 }
 
 Result<std::string> page(const Arguments& arguments, const Question& question, int& exit_code) {

@@ -127,7 +127,9 @@ class Explainer {
   using Modules = std::map<std::string, const DigestModule*, std::less<>>;
   using Group = std::tuple<std::string, std::string, std::string, std::string>;
 
-  bool is_open(std::size_t row) const { return of_row_[row] < 0 && rows_[row].difference() != 0; }
+  bool is_open(std::size_t row) const {
+    return of_row_[row] < 0 && rows_[row].difference() != 0 && !rows_[row].is_within_range;
+  }
 
   Rows open_rows(const std::function<bool(const PairAtPoint&)>& is_wanted) const {
     Rows out;
@@ -528,7 +530,10 @@ class Explainer {
     std::vector<std::int64_t> moved(
         causes_.size());  // largest row of each cause: a replacement may sum to 0
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      if (of_row_[row] < 0) continue;
+      if (of_row_[row] < 0) {
+        out.everything_else_bytes += rows_[row].difference();
+        continue;
+      }
       auto& most = moved[static_cast<std::size_t>(of_row_[row])];
       most = std::max(most, std::abs(rows_[row].difference()));
     }

@@ -20,6 +20,7 @@ struct PairAtPoint {
   const report::DigestRow* before = nullptr;  // null: nothing live at the point
   const report::DigestRow* after = nullptr;
   Pairing pairing = Pairing::kUnpaired;
+  bool is_within_range = false;  // equal runs differ by as much: no cause
 
   std::int64_t before_bytes() const { return before == nullptr ? 0 : before->bytes; }
   std::int64_t after_bytes() const { return after == nullptr ? 0 : after->bytes; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -38,10 +39,27 @@ bool has_device(const Digest& digest, std::string_view device) {
   return std::ranges::find(digest.points, device, &DigestPoint::device) != digest.points.end();
 }
 
-// The rows of one digest at one point, by key. A point that is not the digest's own has none.
-std::map<std::size_t, const DigestRow*> rows_at(const Digest& digest, const DigestPoint& point) {
+// The index of a point in its digest. The number of points if the point is not the digest's own.
+std::uint64_t index_of(const Digest& digest, const DigestPoint& point) {
   std::uint64_t index = 0;
   while (index < digest.points.size() && &digest.points[index] != &point) ++index;
+  return index;
+}
+
+// The least and the most bytes of a key at a point in equal runs. Without a range, its bytes.
+std::pair<std::int64_t, std::int64_t> range_of(const Digest& digest, const DigestPoint& point,
+                                               std::optional<std::size_t> key, std::int64_t bytes) {
+  if (!key || !digest.repeats) return {bytes, bytes};
+  const std::uint64_t index = index_of(digest, point);
+  for (const report::DigestRange& range : digest.repeats->ranges) {
+    if (range.point == index && range.key == *key) return {range.least_bytes, range.most_bytes};
+  }
+  return {bytes, bytes};
+}
+
+// The rows of one digest at one point, by key. A point that is not the digest's own has none.
+std::map<std::size_t, const DigestRow*> rows_at(const Digest& digest, const DigestPoint& point) {
+  const std::uint64_t index = index_of(digest, point);
   std::map<std::size_t, const DigestRow*> rows;
   for (const DigestRow& row : digest.rows) {
     if (row.point == index) rows.emplace(row.key, &row);
@@ -229,7 +247,13 @@ class Comparer {
         at.after_key = &after_.keys[*pair.after];
         at.after = row_in(rows_after, *pair.after);
       }
-      if (at.before != nullptr || at.after != nullptr) pairs.push_back(at);
+      if (at.before == nullptr && at.after == nullptr) continue;
+      const auto [least, most] = range_of(before_, before, pair.before, at.before_bytes());
+      const auto [low, high] = range_of(after_, after, pair.after, at.after_bytes());
+      // As for a whole point: a difference exceeds the ranges by more than the wider one.
+      const std::int64_t range = std::max(most - least, high - low);
+      at.is_within_range = range > 0 && std::max(low - most, least - high) <= range;
+      pairs.push_back(at);
     }
     return pairs;
   }

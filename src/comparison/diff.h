@@ -107,7 +107,8 @@ struct DiffPoint {
         Field{"causes", &DiffPoint::causes,
               "The causes, largest first, except that the first has the sign of the difference."},
         Field{"everything_else_bytes", &DiffPoint::everything_else_bytes,
-              "Bytes of the differences that are too small for a cause."},
+              "Bytes of the differences that are too small for a cause, or by which equal runs "
+              "differ."},
         Field{"rows", &DiffPoint::rows, "The keys whose bytes differ, largest difference first."}};
   }
 };

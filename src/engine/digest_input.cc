@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/input_file.h"
+#include "comparison/devices.h"
 #include "comparison/digest_file.h"
+#include "report/report.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -28,6 +30,21 @@ Result<std::optional<std::string>> digest_text(const std::string& path) {
   return std::optional(std::move(text));
 }
 
+Status check_any_point(const comparison::Diff& diff, const report::Digest& before,
+                       const std::string& at) {
+  if (!diff.points.empty()) return {};
+  std::string names;
+  for (const report::DigestPoint& point : before.points) {
+    if (names.find(point.name) == std::string::npos) {
+      names += (names.empty() ? "" : ", ") + point.name;
+    }
+  }
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      at.empty() ? "the two recordings have no device and point in common"
+                 : "not both recordings have the point " + at + "; the first one has " + names);
+}
+
 }  // namespace
 
 Result<std::optional<report::Digest>> read_digest(const std::string& path) {
@@ -35,6 +52,34 @@ Result<std::optional<report::Digest>> read_digest(const std::string& path) {
   if (!text) return std::optional<report::Digest>();
   PLIMSOLL_TRY_ASSIGN(report::Digest digest, comparison::parse_digest(*text, path));
   return std::optional(std::move(digest));
+}
+
+Result<report::Digest> digest_of(const Session& session, const std::string& path,
+                                 const ProgressCallback& progress) {
+  Question question;
+  question.analyses = {"digest"};
+  PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question, progress));
+  if (report.value().digest.points.empty()) {
+    return make_error(ErrorCode::kUnsupported, path + ": no allocation to compare");
+  }
+  return report.value().digest;
+}
+
+Result<report::Digest> digest_of(const std::string& path, const ProgressCallback& progress) {
+  PLIMSOLL_TRY_ASSIGN(const auto digest, read_digest(path));
+  if (digest) return *digest;
+  PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path, {progress}));
+  return digest_of(session, path, progress);
+}
+
+Result<comparison::Diff> compare_digests(report::Digest before, const report::Digest& after,
+                                         const DiffQuestion& question) {
+  const std::string pairing = comparison::pair_devices(before, after);
+  comparison::Diff diff =
+      comparison::compare(before, after, {.at = question.at, .most_evidence = question.top});
+  if (!pairing.empty()) diff.notes.insert(diff.notes.begin(), pairing);
+  PLIMSOLL_TRY(check_any_point(diff, before, question.at));
+  return diff;
 }
 
 }  // namespace plimsoll::engine
