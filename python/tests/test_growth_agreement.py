@@ -29,17 +29,22 @@ def findings_of(command: str, log: Path) -> list[dict]:
     return [each for each in found if each["id"] in ("activations_stay", "memory_growth")]
 
 
-def train(tmp_path: Path, leak_bytes: int, steps: int) -> tuple[list[plimsoll.MemoryAlert], Path]:
+def train(
+    tmp_path: Path, leak_bytes: int, steps: int, longer_bytes: int = 0
+) -> tuple[list[plimsoll.MemoryAlert], Path]:
+    """Train `net`: a step retains `leak_bytes`, and its batch is `longer_bytes` longer."""
     net = nn.Linear(64, 64)
     kept = []
     alerts: list[plimsoll.MemoryAlert] = []
     with plimsoll.TrainingMonitor(
         output_dir=str(tmp_path), interval=1, on_alert=alerts.append
     ) as monitor:
-        for _ in range(steps):
-            net(torch.randn(8, 64)).sum().backward()
+        for step in range(steps):
+            batch = torch.randn(8 + step * longer_bytes // (4 * 64), 64)
+            net(batch).sum().backward()
             net.zero_grad()
-            kept.append(torch.zeros(leak_bytes // 4))
+            if leak_bytes:
+                kept.append(torch.zeros(leak_bytes // 4))
             monitor.step()
     (log,) = (tmp_path / "profiles").glob("*.log")
     return [alert for alert in alerts if alert.device == "cpu"], log
@@ -65,6 +70,27 @@ def test_growth_without_an_alert_is_not_a_finding_of_analyze(plimsoll_command, t
     alerts, log = train(tmp_path, 4 * KIB, 80)  # leaves less than 1 MiB behind
     assert alerts == []
     assert "Growth per iteration: 0.000 MB" in log.read_text()
+    assert findings_of(plimsoll_command, log) == []
+
+
+@pytest.mark.parametrize("steps", [6, 10, 19, 20])
+def test_the_alert_the_log_and_analyze_judge_from_the_same_number_of_samples(
+    plimsoll_command, tmp_path, steps
+) -> None:
+    alerts, log = train(tmp_path, 1024 * KIB, steps)
+    is_judged = steps >= 20
+    assert bool(alerts) == is_judged
+    assert ("Growth per iteration: 1.000 MB" in log.read_text()) == is_judged
+    assert bool(findings_of(plimsoll_command, log)) == is_judged
+    text = subprocess.run([plimsoll_command, "analyze", log], capture_output=True, check=True)
+    note = f"Judging growth takes 20 snapshots; this log has {steps}."
+    assert (note in text.stdout.decode()) != is_judged
+
+
+@pytest.mark.parametrize("steps", [12, 24])
+def test_inputs_that_get_longer_are_no_growth(plimsoll_command, tmp_path, steps) -> None:
+    alerts, log = train(tmp_path, 0, steps, longer_bytes=1024 * KIB)
+    assert alerts == []
     assert findings_of(plimsoll_command, log) == []
 
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/growth_rule.h"
 #include "base/trend.h"
 
 namespace plimsoll::alerts {
@@ -9,8 +10,6 @@ namespace {
 
 constexpr std::size_t kMostPoints = 96;
 constexpr std::size_t kRecentPoints = 24;
-// Eight values have a tau of 0.8 by chance alone once in 1,150; six already once in 120.
-constexpr std::size_t kFewestPoints = 8;
 constexpr std::size_t kFewestForUsual = 5;
 
 }  // namespace
@@ -32,8 +31,7 @@ void Series::add(std::int64_t iteration, std::int64_t value) {
 }
 
 template <typename Points>
-std::optional<Trend> Series::trend_of(const Points& points, std::size_t from) {
-  if (points.size() < from + kFewestPoints) return std::nullopt;
+Trend Series::trend_of(const Points& points, std::size_t from) {
   std::vector<std::int64_t> values;
   std::vector<std::int64_t> at;
   for (std::size_t i = from; i < points.size(); ++i) {
@@ -56,7 +54,10 @@ std::optional<Trend> Series::trend_of(const Points& points, std::size_t from) {
   return trend;
 }
 
-std::optional<Trend> Series::long_trend() const { return trend_of(all_, all_.size() / 4); }
+std::optional<Trend> Series::long_trend() const {
+  if (added_ < base::kFewestGrowthSamples) return std::nullopt;
+  return trend_of(all_, all_.size() / 4);
+}
 
 std::optional<Trend> Series::recent_trend() const {
   // With fewer values, the newest ones include the first quarter.

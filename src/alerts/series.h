@@ -29,8 +29,6 @@ struct Trend {
 
 class Series {
  public:
-  static constexpr std::size_t kFewestForATrend = 10;
-
   // Iterations ascend; a lower one starts a new run and discards the old one.
   void add(std::int64_t iteration, std::int64_t value);
 
@@ -38,7 +36,7 @@ class Series {
   std::int64_t last() const { return recent_.back().value; }
 
   // The trend of the whole run without its first quarter, which is warm-up, and of the newest
-  // values. nullopt if there are too few.
+  // values. nullopt if there are fewer than base::kFewestGrowthSamples.
   std::optional<Trend> long_trend() const;
   std::optional<Trend> recent_trend() const;
 
@@ -53,7 +51,7 @@ class Series {
     std::int64_t value = 0;
   };
   template <typename Points>
-  static std::optional<Trend> trend_of(const Points& points, std::size_t from);
+  static Trend trend_of(const Points& points, std::size_t from);
 
   std::vector<Point> all_;
   std::size_t added_ = 0;

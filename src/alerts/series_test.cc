@@ -2,26 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include "base/growth_rule.h"
+
 namespace plimsoll::alerts {
 namespace {
 
 TEST(Series, reports_the_slope_without_the_first_quarter) {
   Series series;
-  for (std::int64_t i = 0; i < 11; ++i) series.add(i * 10, i < 2 ? 0 : 1000 + i * 50);
+  for (std::int64_t i = 0; i < 22; ++i) series.add(i * 10, i < 5 ? 0 : 1000 + i * 50);
   const auto trend = series.long_trend();
   ASSERT_TRUE(trend.has_value());
   EXPECT_DOUBLE_EQ(trend->per_iteration, 5.0);
   EXPECT_DOUBLE_EQ(trend->confidence, 1.0);
-  EXPECT_EQ(trend->first, 1100);
-  EXPECT_EQ(trend->last_iteration, 100);
-  EXPECT_EQ(trend->values, 9U);
+  EXPECT_EQ(trend->first, 1250);
+  EXPECT_EQ(trend->last_iteration, 210);
+  EXPECT_EQ(trend->values, 17U);
   EXPECT_EQ(series.recent_trend(), std::nullopt);
 }
 
 TEST(Series, has_no_trend_with_few_values) {
   Series series;
   EXPECT_TRUE(series.empty());
-  for (int i = 0; i < static_cast<int>(Series::kFewestForATrend); ++i) {
+  for (int i = 0; i < static_cast<int>(base::kFewestGrowthSamples); ++i) {
     EXPECT_EQ(series.long_trend(), std::nullopt);
     series.add(i, i);
   }

@@ -124,14 +124,13 @@ class Survivors {
  private:
   static constexpr std::size_t kMostSamples = 64;
   static constexpr std::size_t kNewest = 32;
-  // A queue or a cache that is filled within 16 samples has stopped growing by then.
-  static constexpr std::size_t kFewestSamples = 20;
 
   bool is_large_enough(const LeftBehind& left, std::uint64_t live_bytes) const;
 
   double growth_percent_;
   std::optional<std::int64_t> iteration_;
-  BirthHistory whole_{kMostSamples, kFewestSamples, BirthHistory::WhenFull::kMergePairs};
+  BirthHistory whole_{kMostSamples, base::kFewestGrowthSamples,
+                      BirthHistory::WhenFull::kMergePairs};
   BirthHistory newest_{kNewest, kNewest, BirthHistory::WhenFull::kForgetOldest};
   std::unordered_map<std::string, std::uint8_t> devices_;
   std::vector<LeftBehind> of_whole_run_;

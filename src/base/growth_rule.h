@@ -31,6 +31,10 @@ namespace plimsoll::base {
 // With fewer steps nothing can be concluded.
 inline constexpr std::size_t kFewestGrowthSteps = 6;
 
+// With fewer samples of a run, neither a monitor nor its log or `plimsoll analyze` judges growth. A
+// queue or a cache that is filled within 16 samples has stopped growing by then.
+inline constexpr std::size_t kFewestGrowthSamples = 20;
+
 // Slower growth is not reported: over ten thousand steps this is 640 MiB. A list of scalar losses
 // (512 B a step) is far below it.
 inline constexpr double kLeastGrowthPerStep = 64.0 * 1024;

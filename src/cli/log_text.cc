@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/growth_rule.h"
 #include "base/timestamps.h"
 #include "base/units.h"
 #include "cli/profile_summary_text.h"
@@ -164,8 +165,8 @@ std::string verdict_text(const logs::LogSummary& summary, const LogTextOptions& 
   if (summary.findings.empty()) {
     std::string text = "Nothing wrong found.";
     const std::uint64_t snapshots = summary.source.snapshots;
-    if (snapshots < alerts::Series::kFewestForATrend) {
-      text += " Judging growth takes " + std::to_string(alerts::Series::kFewestForATrend) +
+    if (snapshots < base::kFewestGrowthSamples) {
+      text += " Judging growth takes " + std::to_string(base::kFewestGrowthSamples) +
               " snapshots; this log has " + std::to_string(snapshots) + ".";
     }
     return text::styled(text, text::Style::kGood, options.color) + "\n";
