@@ -28,12 +28,17 @@ constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 // Four million snapshots; larger logs are implausible.
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
 
+bool has_figure(const HostMemory& host) {
+  return host.rss_bytes || host.workers_bytes || host.used_bytes || host.cpu_percent;
+}
+
 class AnyLog {
  public:
   AnyLog(std::string name, const SampleSink& sink)
       : name_(std::move(name)),
         sink_([this, &sink](const MemorySample& sample) {
           ++contents_.snapshots;
+          has_figures_ = has_figures_ || !sample.devices.empty() || has_figure(sample.host);
           sink(*format_, sample);
         }),
         lines_([this](std::string_view line) { take(line); }),
@@ -62,6 +67,7 @@ class AnyLog {
   std::optional<LogFormat> format_;
   std::size_t lines_before_ = 0;
   bool has_table_ = false;
+  bool has_figures_ = false;
   TextLogReader text_log_;
   NvidiaSmiLog nvidia_smi_;
   LogContents contents_;
@@ -123,6 +129,12 @@ Result<LogContents> AnyLog::finish() {
                       name_ +
                           " holds no complete sample: the run has not reached the first iteration "
                           "that is due (--profile_interval, option interval), or ended before it");
+  }
+  if (!has_figures_) {
+    return make_error(ErrorCode::kCorrupt,
+                      name_ + " has " + std::to_string(contents_.snapshots) +
+                          " snapshots but no figures: in a text log of Plimsoll, they follow a "
+                          "line \"Device: NAME\"");
   }
   return contents_;
 }

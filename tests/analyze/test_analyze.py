@@ -221,6 +221,7 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
         (b"epoch 1 loss 0.5\n" * 5000, ["neither a text log"]),
         (b"x" * 5_000_000, ["neither a text log"]),
         (generated_logs.HEADER.encode(), ["holds no complete sample"]),
+        (b"=== Iteration 5 ===\nAllocated: 5.0 MB\n\n" * 201, ["201 snapshots but no figures"]),
         (b"# Plimsoll tensor profile, format 2.\n\n=== Iteration 1 ===\n\n", ["format 2", "later"]),
         (b"+---+\n| NVIDIA-SMI 580.126.09 |\n", ["tables of nvidia-smi", "--query-gpu"]),
         (b"timestamp, utilization.gpu [%]\n2026/04/25 16:06:06, 5 %\n", ["memory in use"]),
