@@ -152,6 +152,9 @@ std::string device_text(const logs::DeviceSummary& device, const std::string& st
   }
   if (!device.dtypes.empty()) text += "\n" + shares_text(device.dtypes, "dtype", options);
   if (!device.layers.empty()) text += "\n" + shares_text(device.layers, "layer", options);
+  if (!device.components.empty()) {
+    text += "\n" + shares_text(device.components, "component", options);
+  }
   return text + large_tensors_text(device, options);
 }
 

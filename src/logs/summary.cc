@@ -128,6 +128,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
     known.first_categories = device.categories;
     known.first_dtypes = device.dtypes;
     known.first_layers = device.layers;
+    known.first_components = device.components;
   }
   known.last = device;
   if (device.dtypes.empty())
@@ -171,6 +172,7 @@ LogSummary LogSummarizer::finish(const std::string& path, const LogContents& con
     summary.categories = compared(device.first_categories, last.categories, last.live_bytes);
     summary.dtypes = compared(device.first_dtypes, last.dtypes, last.live_bytes);
     summary.layers = compared(device.first_layers, last.layers, last.live_bytes);
+    summary.components = compared(device.first_components, last.components, last.live_bytes);
     for (const LiveTensor& tensor : last.large_tensors) {
       summary.large_tensors.push_back(summary_of(tensor));
     }

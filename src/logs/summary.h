@@ -155,6 +155,7 @@ struct DeviceSummary {
   std::vector<ShareSummary> categories;
   std::vector<ShareSummary> dtypes;
   std::vector<ShareSummary> layers;
+  std::vector<ShareSummary> components;
   std::vector<LargeTensorSummary> large_tensors;
   std::optional<PeakSummary> peak;
 
@@ -172,6 +173,9 @@ struct DeviceSummary {
         Field{"dtypes", &DeviceSummary::dtypes, "Bytes by dtype, largest at the end first."},
         Field{"layers", &DeviceSummary::layers,
               "Bytes of the layers that the log lists, largest at the end first."},
+        Field{
+            "components", &DeviceSummary::components,
+            "Bytes of parameters that no layer owns, by name and role, largest at the end first."},
         Field{"large_tensors", &DeviceSummary::large_tensors,
               "Large tensors live at the end, largest first."},
         Field{"peak", &DeviceSummary::peak,
@@ -222,7 +226,7 @@ class LogSummarizer {
  private:
   struct Device {
     DeviceSummary summary;
-    std::vector<MemoryShare> first_categories, first_dtypes, first_layers;
+    std::vector<MemoryShare> first_categories, first_dtypes, first_layers, first_components;
     DeviceMemory last;
     // The allocator's figures at the end, and the highest peak.
     DeviceMemory allocator;

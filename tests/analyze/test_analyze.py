@@ -232,6 +232,19 @@ def test_a_file_that_is_not_a_log_gives_one_sentence(analyze, tmp_path, content,
     complains(analyze("other"), 3, "other", *words)
 
 
+def test_the_components_of_a_log_are_a_table(analyze, tmp_path):
+    device = "Device: cpu\nAllocated: 9.0 MB\nTensors: 3 in 9.0 MB\n"
+    components = "Components: f_rest/optimizer_state 6.0 MB in 2, xyz/parameters 3.0 MB in 1\n"
+    (tmp_path / "run.log").write_text(f"=== Iteration 5 ===\n{device}{components}\n")
+    lines = analyze("run.log").stdout.splitlines()
+    header = next(at for at, line in enumerate(lines) if line.endswith("component"))
+    assert lines[header + 1].split()[:3] == ["6.0", "MiB", "66.7%"]
+    assert [line.split()[-1] for line in lines[header + 1 : header + 3]] == [
+        "f_rest/optimizer_state",
+        "xyz/parameters",
+    ]
+
+
 def test_a_file_that_cannot_be_read_is_one_sentence(analyze, tmp_path):
     complains(analyze("missing"), 3, "cannot read missing")
     complains(analyze(str(tmp_path)), 3, "there is no text log")
