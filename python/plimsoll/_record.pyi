@@ -229,7 +229,7 @@ class MonitorOptions:
 def monitor_options_help() -> list[tuple[str, list[str], str, str, str]]:
     """Return (name, aliases, type, default, description) of each option."""
 
-def misspelt(word: str, known: Sequence[str]) -> str:
+def misspelt(word: str, known: Sequence[str], stems: Sequence[str]) -> str:
     """Return the known word that `word` misspells, or an empty string."""
 
 class MemoryShare:

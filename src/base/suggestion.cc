@@ -28,6 +28,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+std::string lower_case(std::string_view word) {
+  std::string lower(word);
+  for (char& letter : lower) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return lower;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
@@ -46,14 +54,23 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   return best;
 }
 
-std::string misspelt(std::string_view word, const std::vector<std::string>& known) {
+std::string misspelt(std::string_view word, const std::vector<std::string>& known,
+                     const std::vector<std::string>& stems) {
   if (std::ranges::find(known, word) != known.end()) return {};
+  const std::string lower = lower_case(word);
   for (const std::string& candidate : known) {
-    const std::size_t shorter = std::min(word.size(), candidate.size());
-    const std::size_t longer = std::max(word.size(), candidate.size());
-    if (longer - shorter <= 2 && distance(word, candidate) <= 2) return candidate;
+    const std::size_t shorter = std::min(lower.size(), candidate.size());
+    const std::size_t longer = std::max(lower.size(), candidate.size());
+    if (longer - shorter <= 2 && distance(lower, candidate) <= 2) return candidate;
   }
-  return {};
+  const auto has_stem = [&](const std::string& text) {
+    return std::ranges::any_of(
+        stems, [&](const std::string& stem) { return text.find(stem) != std::string::npos; });
+  };
+  if (!has_stem(lower)) return {};
+  const std::string closest = nearest(lower, known);
+  const auto related = std::ranges::find_if(known, has_stem);
+  return !closest.empty() || related == known.end() ? closest : *related;
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {

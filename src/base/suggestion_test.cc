@@ -26,6 +26,9 @@ TEST(Suggestion, a_misspelt_word_differs_in_at_most_two_letters) {
   EXPECT_EQ(misspelt("plimsoll", known), "");
   EXPECT_EQ(misspelt("profile_memory", known), "");
   EXPECT_EQ(misspelt("", known), "");
+  EXPECT_EQ(misspelt("Profile_Tensors", known), "profile_tensors");
+  EXPECT_EQ(misspelt("MY_PROFILE_TENSORS", known), "");
+  EXPECT_EQ(misspelt("MY_PROFILE_TENSORS", known, {"file_tensor"}), "profile_tensors");
 }
 
 }  // namespace

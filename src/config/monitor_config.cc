@@ -118,12 +118,12 @@ class Finder {
   }
 
   Status refuse_misspelt(const YamlValue& key, const std::vector<std::string>& blocks) const {
-    if (blocks.size() > 1) return {};
     std::vector<std::string> known(foreign_names().begin(), foreign_names().end());
     if (blocks.empty()) known.emplace_back(kOwnBlock);
-    const std::string meant = base::misspelt(key.text, known);
+    const std::string meant = base::misspelt(key.text, known, {"memory_monitor", "mem_monitor"});
     if (meant.empty()) return {};
-    const std::string block = blocks.empty() ? "" : blocks.front() + ": ";
+    std::string block;
+    for (const std::string& each : blocks) block += each + ": ";
     return tree_.error(ErrorCode::kInvalidArgument, key,
                        block + "no option '" + key.text + "': did you mean '" + meant + "'?");
   }

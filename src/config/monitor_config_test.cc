@@ -86,6 +86,9 @@ TEST(MonitorConfig, NamesThatWouldHaveNoEffectAreErrors) {
   EXPECT_EQ(problem_of("lr: 1\nt:\n  enable_memory_monitorng: true\n"),
             "c.yaml:3:3: t: no option 'enable_memory_monitorng': did you mean "
             "'enable_memory_monitoring'?");
+  EXPECT_EQ(problem_of("a: {b: {c: {enable_mem_monitoring: true}}}\n"),
+            "c.yaml:1:13: a: b: c: no option 'enable_mem_monitoring': did you mean "
+            "'enable_memory_monitoring'?");
   EXPECT_EQ(problem_of("plimsol: {interval: 3}\n"),
             "c.yaml:1:1: no option 'plimsol': did you mean 'plimsoll'?");
   EXPECT_EQ(problem_of("trainer:\n  trainer_params:\n    enable_memory_monitoring: true\n"),

@@ -146,7 +146,7 @@ void bind_options(nb::module_& module) {
       .def("__repr__", &repr_of);
   module.def("monitor_options_help", &help,
              "Return (name, aliases, type, default, description) of each option.");
-  module.def("misspelt", &base::misspelt, nb::arg("word"), nb::arg("known"),
+  module.def("misspelt", &base::misspelt, nb::arg("word"), nb::arg("known"), nb::arg("stems"),
              "Return the known word that `word` misspells, or an empty string.");
 }
 

@@ -58,10 +58,8 @@ class Misplaced:
     def _refuse_misspelt(
         self, config: Mapping[Any, Any], key: str, place: str, blocks: tuple[str, ...]
     ) -> None:
-        if len(blocks) > 1:
-            return
         known = self._foreign if blocks else [*self._foreign, OWN_BLOCK]
-        meant = misspelt(name_of(key), known)
+        meant = misspelt(name_of(key), known, ["memory_monitor", "mem_monitor"])
         if meant:
             where = place_in_file(config, key, place + "".join(f"{block}: " for block in blocks))
             raise InvalidArgumentError(
