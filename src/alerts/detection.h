@@ -95,11 +95,11 @@ struct JumpCounts {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"memory_jumps", &JumpCounts::memory_jumps, "Jumps of the memory of any device."},
         Field{"loss_spikes", &JumpCounts::loss_spikes,
               "Jumps of the loss, including a loss that is not a number."},
-        Field{"together", &JumpCounts::together, "Samples in which both jumped."}};
+        Field{"together", &JumpCounts::together, "Samples in which both jumped."});
   }
 };
 

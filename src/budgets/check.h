@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "base/fields.h"
@@ -41,11 +40,11 @@ struct CheckFinding : Finding {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple_cat(
-        Finding::fields(),
-        std::tuple{Field{"site", &CheckFinding::site,
-                         "Identifies the problem across commits; has no line numbers and no "
-                         "bytes."}});
+    return [](auto&& visitor) {
+      Finding::fields()(visitor);
+      visitor(Field{"site", &CheckFinding::site,
+                    "Identifies the problem across commits; has no line numbers and no bytes."});
+    };
   }
 };
 
@@ -60,7 +59,7 @@ struct CheckedLimit {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"name", &CheckedLimit::name, "What is limited: peak on cpu, baseline, findings, ..."},
         Field{"line", &CheckedLimit::line, "Line of the limit in the budget file."},
         Field{"verdict", &CheckedLimit::verdict, "met, exceeded or unknown."},
@@ -71,7 +70,7 @@ struct CheckedLimit {
               "Of a baseline: the point that the first finding is about, such as peak on cpu, or "
               "the one that is closest to its limit. Else empty."},
         Field{"findings", &CheckedLimit::findings,
-              "Why the limit is exceeded; if it is met, warnings and notes about it."}};
+              "Why the limit is exceeded; if it is met, warnings and notes about it."});
   }
 };
 
@@ -85,7 +84,7 @@ struct CheckedBudget {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"name", &CheckedBudget::name, "Name of the budget."},
         Field{"line", &CheckedBudget::line, "Its line in the budget file."},
         Field{"measured", &CheckedBudget::measured, "The command line or the files."},
@@ -93,7 +92,7 @@ struct CheckedBudget {
               "Why the budget could not be checked; empty if it was."},
         Field{"accepted", &CheckedBudget::accepted,
               "With --update: how the new baselines differ from the previous ones."},
-        Field{"limits", &CheckedBudget::limits, "The limits, in the order of the file."}};
+        Field{"limits", &CheckedBudget::limits, "The limits, in the order of the file."});
   }
 };
 
@@ -108,11 +107,11 @@ struct Check {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"check_version", &Check::check_version, "Version of this format: major.minor."},
         Field{"plimsoll", &Check::plimsoll, "Version of Plimsoll."},
         Field{"path", &Check::path, "The budget file."},
-        Field{"budgets", &Check::budgets, "The budgets, in the order of the file."}};
+        Field{"budgets", &Check::budgets, "The budgets, in the order of the file."});
   }
 };
 

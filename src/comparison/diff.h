@@ -34,7 +34,7 @@ struct DiffRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"category", &DiffRow::category, "The category."},
         Field{"layer", &DiffRow::layer, "The layer, its indices replaced by *."},
         Field{"operator", &DiffRow::op, "The outermost operator."},
@@ -49,7 +49,7 @@ struct DiffRow {
         Field{"after_count", &DiffRow::after_count, "Live allocations in the second recording."},
         Field{"difference_bytes", &DiffRow::difference_bytes, "after_bytes - before_bytes."},
         Field{"cause", &DiffRow::cause,
-              "Index into the causes of the point; null: in everything_else_bytes."}};
+              "Index into the causes of the point; null: in everything_else_bytes."});
   }
 };
 
@@ -65,7 +65,7 @@ struct DiffCause {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"id", &DiffCause::id,
               "kept_each_step, graph_kept, module_added, module_removed, scaled, dtype_changed, "
               "size_changed, now_saved, "
@@ -77,7 +77,7 @@ struct DiffCause {
         Field{"difference_bytes", &DiffCause::difference_bytes, "Bytes that it explains."},
         Field{"rows", &DiffCause::rows, "Number of rows that it explains."},
         Field{"is_assumed", &DiffCause::is_assumed,
-              "Whether rows were paired that are only assumed to be the same."}};
+              "Whether rows were paired that are only assumed to be the same."});
   }
 };
 
@@ -94,7 +94,7 @@ struct DiffPoint {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &DiffPoint::device, "The device."},
         Field{"name", &DiffPoint::name, "The point, as in a digest: peak, forward, step end, ..."},
         Field{"before_bytes", &DiffPoint::before_bytes, "Live bytes in the first recording."},
@@ -109,7 +109,7 @@ struct DiffPoint {
         Field{"everything_else_bytes", &DiffPoint::everything_else_bytes,
               "Bytes of the differences that are too small for a cause, or by which equal runs "
               "differ."},
-        Field{"rows", &DiffPoint::rows, "The keys whose bytes differ, largest difference first."}};
+        Field{"rows", &DiffPoint::rows, "The keys whose bytes differ, largest difference first."});
   }
 };
 
@@ -127,7 +127,7 @@ struct Diff {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"before", &Diff::before, "The first recording."},
         Field{"after", &Diff::after, "The second recording."},
         Field{"findings", &Diff::findings,
@@ -137,7 +137,7 @@ struct Diff {
         Field{
             "points", &Diff::points,
             "The points in time that both have. If only one recording has a device, the other has "
-            "0 bytes there."}};
+            "0 bytes there."});
   }
 };
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "base/fields.h"
@@ -27,7 +26,7 @@ struct ComparedFigure {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"group", &ComparedFigure::group,
               "Group of the figure: run, device, category, dtype, host or training."},
         Field{"name", &ComparedFigure::name,
@@ -39,7 +38,7 @@ struct ComparedFigure {
         Field{"median", &ComparedFigure::median, "For three or more runs: the median."},
         Field{"outlier", &ComparedFigure::outlier,
               "For three or more runs: index of the only run that differs from the median by more "
-              "than 10 % and by more than twice as much as any other run."}};
+              "than 10 % and by more than twice as much as any other run."});
   }
 };
 
@@ -50,11 +49,12 @@ struct ComparedRun {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"label", &ComparedRun::label,
-                            "rank3, the run's folder, or what distinguishes the files."},
-                      Field{"device", &ComparedRun::device, "The compared device; empty if none."},
-                      Field{"summary", &ComparedRun::summary,
-                            "The summary that plimsoll analyze FILE --json prints."}};
+    return base::field_list(
+        Field{"label", &ComparedRun::label,
+              "rank3, the run's folder, or what distinguishes the files."},
+        Field{"device", &ComparedRun::device, "The compared device; empty if none."},
+        Field{"summary", &ComparedRun::summary,
+              "The summary that plimsoll analyze FILE --json prints."});
   }
 };
 
@@ -64,9 +64,9 @@ struct UnreadLog {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"path", &UnreadLog::path, "Path of the file."},
-        Field{"reason", &UnreadLog::reason, "Why the file could not be read, in one sentence."}};
+        Field{"reason", &UnreadLog::reason, "Why the file could not be read, in one sentence."});
   }
 };
 
@@ -79,7 +79,7 @@ struct LogComparison {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"schema_version", &LogComparison::schema_version,
               "Version of this schema; increases when a field changes."},
         Field{"runs", &LogComparison::runs,
@@ -87,7 +87,7 @@ struct LogComparison {
         Field{"figures", &LogComparison::figures, "The figures that at least one run has."},
         Field{"outlier", &LogComparison::outlier,
               "Index of the run that is the outlier in most memory figures; null if none is."},
-        Field{"unread", &LogComparison::unread, "Logs that could not be read."}};
+        Field{"unread", &LogComparison::unread, "Logs that could not be read."});
   }
 };
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "alerts/detection.h"
@@ -26,7 +25,7 @@ struct LogSource {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"path", &LogSource::path, "Path of the file."},
         Field{"format", &LogSource::format, "plimsoll_text_log or nvidia_smi_csv."},
         Field{"bytes", &LogSource::bytes, "Size of the file in bytes."},
@@ -34,7 +33,7 @@ struct LogSource {
         Field{"cut_snapshots", &LogSource::cut_snapshots,
               "Number of incomplete samples, which are left out."},
         Field{"unread_lines", &LogSource::unread_lines,
-              "Number of lines that were not recognized."}};
+              "Number of lines that were not recognized."});
   }
 };
 
@@ -51,7 +50,7 @@ struct Figure {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"name", &Figure::name,
               "Name of the sample's field, or non_pytorch_bytes (used but not reserved by "
               "PyTorch), fragmentation_percent, tensors, tensor_bytes, large_tensors, "
@@ -62,7 +61,7 @@ struct Figure {
         Field{"min", &Figure::least, "Smallest value."},
         Field{"max", &Figure::most, "Largest value."},
         Field{"max_iteration", &Figure::most_iteration,
-              "Iteration of the first sample with the largest value."}};
+              "Iteration of the first sample with the largest value."});
   }
 };
 
@@ -75,7 +74,7 @@ struct ShareSummary {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"name", &ShareSummary::name,
               "The category, dtype or layer; empty if the tensors have none."},
         Field{"start_bytes", &ShareSummary::start_bytes,
@@ -84,7 +83,7 @@ struct ShareSummary {
         Field{"end_bytes", &ShareSummary::end_bytes, "Bytes in the device's last sample."},
         Field{"end_count", &ShareSummary::end_count, "Number of allocations in the last sample."},
         Field{"end_share", &ShareSummary::end_share,
-              "Share of the device's live tensors in the last sample, 0 to 1."}};
+              "Share of the device's live tensors in the last sample, 0 to 1."});
   }
 };
 
@@ -98,7 +97,7 @@ struct LargeTensorSummary {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"size_bytes", &LargeTensorSummary::size_bytes, "Size of the storage in bytes."},
         Field{"shape", &LargeTensorSummary::shape,
               "Shape, such as [64, 3, 7, 7]; empty if unknown."},
@@ -106,7 +105,7 @@ struct LargeTensorSummary {
         Field{"category", &LargeTensorSummary::category, "Category of the memory."},
         Field{"layer", &LargeTensorSummary::layer, "Layer that created the tensor; empty if none."},
         Field{"name", &LargeTensorSummary::name,
-              "Name of the parameter or buffer; empty for other tensors."}};
+              "Name of the parameter or buffer; empty for other tensors."});
   }
 };
 
@@ -118,9 +117,10 @@ struct PeakShare {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"name", &PeakShare::name, "The category."},
-                      Field{"bytes", &PeakShare::bytes, "Bytes of it that were live at the peak."},
-                      Field{"share", &PeakShare::share, "Share of the peak, 0 to 1."}};
+    return base::field_list(
+        Field{"name", &PeakShare::name, "The category."},
+        Field{"bytes", &PeakShare::bytes, "Bytes of it that were live at the peak."},
+        Field{"share", &PeakShare::share, "Share of the peak, 0 to 1."});
   }
 };
 
@@ -134,7 +134,7 @@ struct PeakSummary {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"iteration", &PeakSummary::iteration,
               "Iteration of the sample; the peak was between the previous sample and this one."},
         Field{"bytes", &PeakSummary::bytes, "Bytes live at the peak."},
@@ -143,7 +143,7 @@ struct PeakSummary {
         Field{"categories", &PeakSummary::categories,
               "What was live at the peak by category, largest first; they sum to bytes, up to the "
               "rounding of the log."},
-        Field{"tensors", &PeakSummary::tensors, "The largest tensors live at the peak."}};
+        Field{"tensors", &PeakSummary::tensors, "The largest tensors live at the peak."});
   }
 };
 
@@ -161,7 +161,7 @@ struct DeviceSummary {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &DeviceSummary::device,
               "Such as cuda:0 or cpu; gpu:0 in a log of nvidia-smi."},
         Field{"total_bytes", &DeviceSummary::total_bytes, "Capacity of the device."},
@@ -179,7 +179,7 @@ struct DeviceSummary {
         Field{"large_tensors", &DeviceSummary::large_tensors,
               "Large tensors live at the end, largest first."},
         Field{"peak", &DeviceSummary::peak,
-              "What the highest peak was made of; null if the log does not state it."}};
+              "What the highest peak was made of; null if the log does not state it."});
   }
 };
 
@@ -198,7 +198,7 @@ struct LogSummary {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"schema_version", &LogSummary::schema_version,
               "Version of this schema; increases when a field changes."},
         Field{"source", &LogSummary::source, "Path of the file."},
@@ -211,7 +211,7 @@ struct LogSummary {
         Field{"host", &LogSummary::host, "Figures of the machine."},
         Field{"training", &LogSummary::training, "The loss, if it was recorded."},
         Field{"jumps", &LogSummary::jumps, "Number of jumps of memory and of the loss."},
-        Field{"findings", &LogSummary::findings, "Findings, most severe first."}};
+        Field{"findings", &LogSummary::findings, "Findings, most severe first."});
   }
 };
 

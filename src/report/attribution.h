@@ -31,7 +31,7 @@ struct LayerBytes {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"bytes", &LayerBytes::bytes,
               "Live bytes at the point in time of the tables (tables.points_in_time)."},
         Field{"count", &LayerBytes::count, "Live allocations at that point."},
@@ -56,7 +56,7 @@ struct LayerBytes {
         Field{"peak_event", &LayerBytes::peak_event,
               "First event of the device after which the peak was reached; null: before the first "
               "event."},
-        Field{"peak_time_ns", &LayerBytes::peak_time_ns, "Time of that event; null if unknown."}};
+        Field{"peak_time_ns", &LayerBytes::peak_time_ns, "Time of that event; null if unknown."});
   }
 };
 
@@ -72,7 +72,7 @@ struct LayerCalls {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"calls", &LayerCalls::calls, "Number of calls of the layer itself."},
         Field{"duration_ns", &LayerCalls::duration_ns,
               "Wall time during which the layer or a layer inside it ran; overlapping calls count "
@@ -86,7 +86,7 @@ struct LayerCalls {
               "allocated bytes if the device has no caching allocator."},
         Field{"fragmentation_ratio", &LayerCalls::fragmentation_ratio,
               "Mean of (reserved - allocated) / reserved over the same timeline rows."},
-        Field{"rows", &LayerCalls::rows, "Number of timeline rows in the mean."}};
+        Field{"rows", &LayerCalls::rows, "Number of timeline rows in the mean."});
   }
 };
 
@@ -99,7 +99,7 @@ struct LayerRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &LayerRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"layer", &LayerRow::layer,
@@ -111,7 +111,7 @@ struct LayerRow {
         Field{"inclusive", &LayerRow::inclusive,
               "Memory of the layer and of all layers inside it."},
         Field{"calls", &LayerRow::calls,
-              "Calls of the layer; null unless the recording marks layer calls."}};
+              "Calls of the layer; null unless the recording marks layer calls."});
   }
 };
 
@@ -122,11 +122,11 @@ struct CategoryBytes {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"category", &CategoryBytes::category, "Name of the category."},
         Field{"end_bytes", &CategoryBytes::end_bytes, "Live bytes at the end of the step."},
         Field{"peak_bytes", &CategoryBytes::peak_bytes,
-              "Live bytes at the peak of the step (peak_event)."}};
+              "Live bytes at the peak of the step (peak_event)."});
   }
 };
 
@@ -152,7 +152,7 @@ struct StepRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &StepRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"step", &StepRow::step,
@@ -174,7 +174,7 @@ struct StepRow {
               "First event after which the peak was reached; null: at the start of the step."},
         Field{"categories", &StepRow::categories,
               "Live bytes by category; they sum to end_bytes and peak_bytes of the step. Empty if "
-              "the file has no categories."}};
+              "the file has no categories."});
   }
 };
 
@@ -193,7 +193,7 @@ struct SavedRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &SavedRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"event", &SavedRow::event,
@@ -205,7 +205,7 @@ struct SavedRow {
               "retained by the program."},
         Field{"count", &SavedRow::count, "Number of these allocations."},
         Field{"live_bytes", &SavedRow::live_bytes, "All live bytes when backward began."},
-        Field{"backwards", &SavedRow::backwards, "Number of backwards in the recording."}};
+        Field{"backwards", &SavedRow::backwards, "Number of backwards in the recording."});
   }
 };
 

@@ -21,7 +21,7 @@ struct BarPart {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"kind", &BarPart::kind,
               "tensors and cached: PyTorch's allocator. context: the CUDA context of the process. "
               "outside: the process, outside the allocator. process: another process. driver: "
@@ -34,7 +34,7 @@ struct BarPart {
               "slightly different times and may add up to more than used_bytes."},
         Field{"pid", &BarPart::pid, "Process id; 0 for no process or several."},
         Field{"processes", &BarPart::processes,
-              "Number of processes in the part, without the recorded one."}};
+              "Number of processes in the part, without the recorded one."});
   }
 };
 
@@ -49,7 +49,7 @@ struct DeviceBarReport {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"at", &DeviceBarReport::point,
               "fullest: the reading with the most bytes used. oom: the last time the device ran "
               "out of memory."},
@@ -60,7 +60,7 @@ struct DeviceBarReport {
         Field{"used_bytes", &DeviceBarReport::used_bytes,
               "Bytes in use by all processes and the driver; the sum of the parts."},
         Field{"total_bytes", &DeviceBarReport::total_bytes, "Capacity of the device."},
-        Field{"parts", &DeviceBarReport::parts, "The users of the memory."}};
+        Field{"parts", &DeviceBarReport::parts, "The users of the memory."});
   }
 };
 

@@ -26,7 +26,7 @@ struct SeriesTotals {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"baseline_bytes", &SeriesTotals::baseline_bytes,
               "Bytes before the first event of the device."},
         Field{"start_bytes", &SeriesTotals::start_bytes,
@@ -38,7 +38,7 @@ struct SeriesTotals {
               "First event of the device after which the peak was reached; null: the baseline is "
               "the peak."},
         Field{"peak_time_ns", &SeriesTotals::peak_time_ns, "Time of that event; null if unknown."},
-        Field{"end_bytes", &SeriesTotals::end_bytes, "Bytes after the last event of the device."}};
+        Field{"end_bytes", &SeriesTotals::end_bytes, "Bytes after the last event of the device."});
   }
 };
 
@@ -79,7 +79,7 @@ struct DeviceReport {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &DeviceReport::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"device_type", &DeviceReport::device_type, "Type of the device: cuda, hip, cpu, ..."},
@@ -122,7 +122,7 @@ struct DeviceReport {
               "Of the CPU: resident memory of the process when the recording began, tensors "
               "included; null if not recorded."},
         Field{"process_end_bytes", &DeviceReport::process_end_bytes,
-              "The same when the recording ended."}};
+              "The same when the recording ended."});
   }
 };
 

@@ -37,7 +37,7 @@ struct DigestSource {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"path", &DigestSource::path, "Path of the recording, as the user gave it."},
         Field{"format", &DigestSource::format, "Format of the recording."},
         Field{"rank", &DigestSource::rank,
@@ -54,7 +54,7 @@ struct DigestSource {
         Field{"mode", &DigestSource::mode, "Mode of the recording: full or lite; null if unknown."},
         Field{"incomplete", &DigestSource::incomplete,
               "What is missing from the recording, so that totals may be wrong; null if nothing "
-              "is."}};
+              "is."});
   }
 };
 
@@ -69,7 +69,7 @@ struct DigestPoint {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &DigestPoint::device, "The device: cpu, cuda:0, ..."},
         Field{"name", &DigestPoint::name,
               "peak; forward, backward, optimizer or data (the highest point of that phase after "
@@ -78,7 +78,7 @@ struct DigestPoint {
         Field{"bytes", &DigestPoint::bytes, "Bytes live on the device at this point."},
         Field{"step", &DigestPoint::step, "The step; null if none."},
         Field{"phase", &DigestPoint::phase, "The phase of the thread; empty if unknown."},
-        Field{"layer", &DigestPoint::layer, "The layer that ran; empty if none."}};
+        Field{"layer", &DigestPoint::layer, "The layer that ran; empty if none."});
   }
 };
 
@@ -99,7 +99,7 @@ struct DigestKey {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &DigestKey::device, "The device."},
         Field{"category", &DigestKey::category, "The category."},
         Field{"phase", &DigestKey::phase, "The phase in which it was allocated."},
@@ -116,7 +116,7 @@ struct DigestKey {
         Field{"dtype", &DigestKey::dtype,
               "The dtype of parameters, gradients, buffers and optimizer state; else empty."},
         Field{"place", &DigestKey::place, "Example of a line: model.py:69 (Attention.forward)."},
-        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."}};
+        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."});
   }
 };
 
@@ -130,9 +130,9 @@ struct DigestInstance {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"layer", &DigestInstance::layer, "The layer, with its indices."},
-                      Field{"bytes", &DigestInstance::bytes, "Live bytes."},
-                      Field{"count", &DigestInstance::count, "Number of live allocations."}};
+    return base::field_list(Field{"layer", &DigestInstance::layer, "The layer, with its indices."},
+                            Field{"bytes", &DigestInstance::bytes, "Live bytes."},
+                            Field{"count", &DigestInstance::count, "Number of live allocations."});
   }
 };
 
@@ -149,7 +149,7 @@ struct DigestRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"point", &DigestRow::point, "Index into points."},
         Field{"key", &DigestRow::key, "Index into keys."},
         Field{"bytes", &DigestRow::bytes,
@@ -159,7 +159,7 @@ struct DigestRow {
         Field{"shape", &DigestRow::shape, "Shape of the largest allocation; empty if unknown."},
         Field{"instances", &DigestRow::instances, "Number of layers that the key stands for."},
         Field{"instance_bytes", &DigestRow::instance_bytes, "Live bytes of most of these layers."},
-        Field{"uneven", &DigestRow::uneven, "The layers with other bytes or another count."}};
+        Field{"uneven", &DigestRow::uneven, "The layers with other bytes or another count."});
   }
 };
 
@@ -173,7 +173,7 @@ struct DigestModule {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"path", &DigestModule::path, "The layer, its indices replaced by *."},
         Field{"type", &DigestModule::type,
               "The class; the first one, if they differ; empty if unknown."},
@@ -181,7 +181,7 @@ struct DigestModule {
         Field{"indices", &DigestModule::indices,
               "If the path ends in an index, the indices: 0-3, 7; else empty."},
         Field{"parameter_bytes", &DigestModule::parameter_bytes,
-              "Bytes of the parameters that the modules have directly."}};
+              "Bytes of the parameters that the modules have directly."});
   }
 };
 
@@ -194,10 +194,11 @@ struct DigestRange {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"point", &DigestRange::point, "Index into points."},
-                      Field{"key", &DigestRange::key, "Index into keys; null: the whole point."},
-                      Field{"least_bytes", &DigestRange::least_bytes, "The minimum."},
-                      Field{"most_bytes", &DigestRange::most_bytes, "The maximum."}};
+    return base::field_list(
+        Field{"point", &DigestRange::point, "Index into points."},
+        Field{"key", &DigestRange::key, "Index into keys; null: the whole point."},
+        Field{"least_bytes", &DigestRange::least_bytes, "The minimum."},
+        Field{"most_bytes", &DigestRange::most_bytes, "The maximum."});
   }
 };
 
@@ -207,9 +208,10 @@ struct DigestRepeats {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
-                      Field{"ranges", &DigestRepeats::ranges,
-                            "The points and keys whose bytes differ between the recordings."}};
+    return base::field_list(
+        Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
+        Field{"ranges", &DigestRepeats::ranges,
+              "The points and keys whose bytes differ between the recordings."});
   }
 };
 
@@ -224,7 +226,7 @@ struct Digest {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"digest_version", &Digest::digest_version, "Version of this format: major.minor."},
         Field{"source", &Digest::source, "The recording."},
         Field{"points", &Digest::points, "The points in time."},
@@ -234,7 +236,7 @@ struct Digest {
         Field{"repeats", &Digest::repeats,
               "If the program was recorded several times (plimsoll check --repeat): how much its "
               "bytes vary; the rest of the digest is from the recording with the median peak. Else "
-              "null."}};
+              "null."});
   }
 };
 

@@ -67,12 +67,12 @@ struct NearMiss {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &NearMiss::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"id", &NearMiss::id, "Id of the finding that was not raised."},
         Field{"text", &NearMiss::text, "The figure and the threshold, as text."},
-        Field{"closeness", &NearMiss::closeness, "The figure divided by the threshold, below 1."}};
+        Field{"closeness", &NearMiss::closeness, "The figure divided by the threshold, below 1."});
   }
 };
 

@@ -23,7 +23,7 @@ struct FoldedLayerRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &FoldedLayerRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"layer", &FoldedLayerRow::layer,
@@ -38,7 +38,7 @@ struct FoldedLayerRow {
         Field{"smallest_bytes", &FoldedLayerRow::smallest_bytes,
               "Least inclusive.bytes of these layers."},
         Field{"largest_bytes", &FoldedLayerRow::largest_bytes,
-              "Most inclusive.bytes of these layers."}};
+              "Most inclusive.bytes of these layers."});
   }
 };
 

@@ -19,9 +19,10 @@ struct PinningBlock {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"address", &PinningBlock::address, "Address of the block."},
-                      Field{"requested_bytes", &PinningBlock::requested_bytes, "Requested bytes."},
-                      Field{"line", &PinningBlock::line, "Line that allocated the block."}};
+    return base::field_list(
+        Field{"address", &PinningBlock::address, "Address of the block."},
+        Field{"requested_bytes", &PinningBlock::requested_bytes, "Requested bytes."},
+        Field{"line", &PinningBlock::line, "Line that allocated the block."});
   }
 };
 
@@ -36,7 +37,7 @@ struct LoneBlock {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"segment_address", &LoneBlock::segment_address, "Address of its segment."},
         Field{"segment_bytes", &LoneBlock::segment_bytes, "Size of its segment."},
         Field{"address", &LoneBlock::address, "Address of the block."},
@@ -44,7 +45,7 @@ struct LoneBlock {
         Field{"line", &LoneBlock::line, "Line that allocated the block."},
         Field{"pinned_bytes", &LoneBlock::pinned_bytes,
               "Cached bytes that would become releasable without the block: those of the segment, "
-              "or of pages of an expandable segment, in which it is the only block."}};
+              "or of pages of an expandable segment, in which it is the only block."});
   }
 };
 
@@ -60,7 +61,7 @@ struct SegmentFragmentation {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"address", &SegmentFragmentation::address, "Address of the segment."},
         Field{"total_bytes", &SegmentFragmentation::total_bytes, "Size of the segment."},
         Field{"active_bytes", &SegmentFragmentation::active_bytes,
@@ -74,7 +75,7 @@ struct SegmentFragmentation {
               "Largest free block."},
         Field{"pinning_blocks", &SegmentFragmentation::pinning_blocks,
               "Number of live blocks that pin the segment."},
-        Field{"pins", &SegmentFragmentation::pins, "The largest of these blocks."}};
+        Field{"pins", &SegmentFragmentation::pins, "The largest of these blocks."});
   }
 };
 
@@ -90,14 +91,14 @@ struct PinningLine {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"line", &PinningLine::line, "Line that allocated the blocks."},
         Field{"blocks", &PinningLine::blocks, "Number of its blocks in partly free segments."},
         Field{"block_bytes", &PinningLine::block_bytes, "Bytes of these blocks."},
         Field{"pinned_cached_bytes", &PinningLine::pinned_cached_bytes,
               "Cached bytes in those segments."},
         Field{"alone_cached_bytes", &PinningLine::alone_cached_bytes,
-              "Cached bytes in segments that no other line pins."}};
+              "Cached bytes in segments that no other line pins."});
   }
 };
 
@@ -112,7 +113,7 @@ struct ReservedPeak {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"event", &ReservedPeak::event,
               "Event of the device at which reserved bytes reached their peak. Null if they never "
               "rose above the baseline; the other fields are then meaningless."},
@@ -120,7 +121,7 @@ struct ReservedPeak {
         Field{"requested_bytes", &ReservedPeak::requested_bytes, "Requested bytes of that line."},
         Field{"stranded_bytes", &ReservedPeak::stranded_bytes,
               "Pinned bytes at that event that could not serve the request."},
-        Field{"pinning_lines", &ReservedPeak::pinning_lines, "Lines that pinned them."}};
+        Field{"pinning_lines", &ReservedPeak::pinning_lines, "Lines that pinned them."});
   }
 };
 
@@ -144,7 +145,7 @@ struct Fragmentation {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"internal_bytes", &Fragmentation::internal_bytes, "Allocated minus requested."},
         Field{"cached_bytes", &Fragmentation::cached_bytes,
               "Reserved minus active: reusable, not waste by itself."},
@@ -174,7 +175,7 @@ struct Fragmentation {
         Field{"lone_blocks", &Fragmentation::lone_blocks,
               "Blocks that alone pin memory, most pinned bytes first."},
         Field{"at_reserved_peak", &Fragmentation::at_reserved_peak,
-              "Stranded bytes at the peak of reserved bytes."}};
+              "Stranded bytes at the peak of reserved bytes."});
   }
 };
 

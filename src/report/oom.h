@@ -20,12 +20,12 @@ struct Oom {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"event", &Oom::event, "Number of the event on its device."},
         Field{"time_ns", &Oom::time_ns, "Time of that event; null if unknown."},
         Field{"requested_bytes", &Oom::requested_bytes, "Requested bytes, after rounding."},
         Field{"device_free_bytes", &Oom::device_free_bytes,
-              "Free bytes of the device according to the driver."}};
+              "Free bytes of the device according to the driver."});
   }
 };
 
@@ -40,7 +40,7 @@ struct OomChange {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"change", &OomChange::change,
               "contiguous_memory, smaller_batch, checkpoint or optimizer_8bit."},
         Field{"needed_bytes", &OomChange::needed_bytes,
@@ -53,7 +53,7 @@ struct OomChange {
               "smaller_batch: the largest part of this batch that is enough; else null."},
         Field{"batch_size", &OomChange::batch_size,
               "smaller_batch: the same in samples; null if the size of the batch is unknown."},
-        Field{"layers", &OomChange::layers, "checkpoint: the layers; else empty."}};
+        Field{"layers", &OomChange::layers, "checkpoint: the layers; else empty."});
   }
 };
 
@@ -77,7 +77,7 @@ struct OomNeed {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"bytes", &OomNeed::bytes,
               "Estimated peak of live bytes, had the step finished; null if unknown."},
         Field{
@@ -110,7 +110,7 @@ struct OomNeed {
         Field{"caller_bytes", &OomNeed::caller_bytes,
               "Live activations of the step that failed which that line made."},
         Field{"changes", &OomNeed::changes,
-              "Changes to the program, and whether each would have let the step finish."}};
+              "Changes to the program, and whether each would have let the step finish."});
   }
 };
 
@@ -142,7 +142,7 @@ struct OomDetails {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"event", &OomDetails::event, "Number of the event on its device."},
         Field{"time_ns", &OomDetails::time_ns, "Time of that event; null if unknown."},
         Field{"requested_bytes", &OomDetails::requested_bytes, "Requested bytes, after rounding."},
@@ -187,7 +187,7 @@ struct OomDetails {
         Field{"private_pools", &OomDetails::private_pools,
               "The ids of these pools, as in the table by_pool; empty if there are none."},
         Field{"need", &OomDetails::need,
-              "What the step needed; estimated for the last failures of a device."}};
+              "What the step needed; estimated for the last failures of a device."});
   }
 };
 

@@ -27,15 +27,16 @@ struct DiagnosticReport {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"name", &DiagnosticReport::name, "Stable name of the diagnostic."},
-                      Field{"severity", &DiagnosticReport::severity, "info, data_loss or error."},
-                      Field{"count", &DiagnosticReport::count, "Number of occurrences."},
-                      Field{"help", &DiagnosticReport::help, "What it means and what to do."},
-                      Field{"example", &DiagnosticReport::example,
-                            "Place and numbers of the first occurrence; may be empty."},
-                      Field{"is_incomplete", &DiagnosticReport::is_incomplete,
-                            "Whether totals may be wrong because part of the recording is "
-                            "missing: plimsoll check does not judge it."}};
+    return base::field_list(
+        Field{"name", &DiagnosticReport::name, "Stable name of the diagnostic."},
+        Field{"severity", &DiagnosticReport::severity, "info, data_loss or error."},
+        Field{"count", &DiagnosticReport::count, "Number of occurrences."},
+        Field{"help", &DiagnosticReport::help, "What it means and what to do."},
+        Field{"example", &DiagnosticReport::example,
+              "Place and numbers of the first occurrence; may be empty."},
+        Field{"is_incomplete", &DiagnosticReport::is_incomplete,
+              "Whether totals may be wrong because part of the recording is "
+              "missing: plimsoll check does not judge it."});
   }
 };
 
@@ -54,7 +55,7 @@ struct Source {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"path", &Source::path, "Path as the user gave it."},
         Field{"format", &Source::format, "Format of the file, which is the name of its reader."},
         Field{"bytes", &Source::bytes, "Size of the file in bytes."},
@@ -69,7 +70,7 @@ struct Source {
         Field{"python", &Source::python, "Version of Python."},
         Field{"torch", &Source::torch, "Version of PyTorch."},
         Field{"started_ns", &Source::started_ns,
-              "Start of the recording, since the Unix epoch; null if the file does not have it."}};
+              "Start of the recording, since the Unix epoch; null if the file does not have it."});
   }
 };
 
@@ -94,12 +95,12 @@ struct PassRun {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"name", &PassRun::name, "Name of the analysis."},
         Field{"state", &PassRun::state, "ran, skipped or interrupted."},
         Field{"reason", &PassRun::reason,
               "Reason for being skipped; if it ran, what it could not answer, else empty."},
-        Field{"duration_ns", &PassRun::duration_ns, "Wall time of the analysis."}};
+        Field{"duration_ns", &PassRun::duration_ns, "Wall time of the analysis."});
   }
 };
 
@@ -115,7 +116,7 @@ struct Report {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"schema_version", &Report::schema_version, "Version of this schema: major.minor."},
         Field{"source", &Report::source, "The input."},
         Field{"devices", &Report::devices, "Totals of each device in the input."},
@@ -124,7 +125,7 @@ struct Report {
         Field{"near_misses", &Report::near_misses,
               "Figures below, but closest to, the threshold of a finding; for each device, the "
               "closest first."},
-        Field{"passes", &Report::passes, "The analyses: which ran, and why others did not."}};
+        Field{"passes", &Report::passes, "The analyses: which ran, and why others did not."});
   }
 };
 

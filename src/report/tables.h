@@ -23,11 +23,12 @@ struct InnerLineRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{Field{"line", &InnerLineRow::line,
-                            "Innermost line in a package, generated code or torch below the line "
-                            "of the row."},
-                      Field{"bytes", &InnerLineRow::bytes, "Live bytes that it allocated."},
-                      Field{"count", &InnerLineRow::count, "Number of these allocations."}};
+    return base::field_list(
+        Field{"line", &InnerLineRow::line,
+              "Innermost line in a package, generated code or torch below the line "
+              "of the row."},
+        Field{"bytes", &InnerLineRow::bytes, "Live bytes that it allocated."},
+        Field{"count", &InnerLineRow::count, "Number of these allocations."});
   }
 };
 
@@ -45,7 +46,7 @@ struct GroupRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &GroupRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"key", &GroupRow::key, "What the allocations of the row have in common."},
@@ -57,7 +58,7 @@ struct GroupRow {
         Field{"stack", &GroupRow::stack, "Frames, innermost first; by_stack only."},
         Field{"inside", &GroupRow::inside,
               "by_line only: the row's bytes by the line inside the packages that its line calls, "
-              "largest first; empty if none but torch allocated for it."}};
+              "largest first; empty if none but torch allocated for it."});
   }
 };
 
@@ -79,7 +80,7 @@ struct PointInTime {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &PointInTime::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"name", &PointInTime::name,
@@ -105,7 +106,7 @@ struct PointInTime {
         Field{
             "inferred_by_size_bytes", &PointInTime::inferred_by_size_bytes,
             "Of a snapshot, whose categories are inferred: bytes older than the recording whose "
-            "category follows from sizes and counts alone. Null if categories are not inferred."}};
+            "category follows from sizes and counts alone. Null if categories are not inferred."});
   }
 };
 
@@ -129,7 +130,7 @@ struct SiteRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &SiteRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &SiteRow::line,
@@ -151,7 +152,7 @@ struct SiteRow {
               "Number of allocations of that size."},
         Field{"in_packages", &SiteRow::in_packages,
               "Number of the allocations made by installed packages (except torch) or the standard "
-              "library, which the line called."}};
+              "library, which the line called."});
   }
 };
 
@@ -185,7 +186,7 @@ struct GrowthRow {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"device", &GrowthRow::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"line", &GrowthRow::line,
@@ -217,7 +218,7 @@ struct GrowthRow {
               "count for the steps that appended them."},
         Field{"is_certain", &GrowthRow::is_certain,
               "False if there are fewer than 12 steps and some left nothing behind."},
-        Field{"boundary", &GrowthRow::boundary, "What marks the ends of the steps."}};
+        Field{"boundary", &GrowthRow::boundary, "What marks the ends of the steps."});
   }
 };
 
@@ -251,7 +252,7 @@ struct Tables {
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
+    return base::field_list(
         Field{"points_in_time", &Tables::points,
               "For each device, the point in time of the by_* tables."},
         Field{"by_line", &Tables::by_line, "Live bytes by source line."},
@@ -292,7 +293,7 @@ struct Tables {
         Field{"sites", &Tables::sites, "Allocation sites over the whole recording."},
         Field{"growth", &Tables::growth, "Lines that grow from step to step."},
         Field{"growth_by_layer", &Tables::growth_by_layer, "Layers that grow."},
-        Field{"growth_by_category", &Tables::growth_by_category, "Categories that grow."}};
+        Field{"growth_by_category", &Tables::growth_by_category, "Categories that grow."});
   }
 };
 

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "base/device_bar.h"
+#include "base/fields.h"
 #include "plimsoll/memory_sample.h"
 
 namespace plimsoll::sample {
@@ -113,38 +113,38 @@ struct SampleFields {};
 
 template <>
 struct SampleFields<MemoryShare> {
-  static constexpr std::tuple kList{SampleField{"name", &MemoryShare::name},
-                                    SampleField{"size_bytes", &MemoryShare::size_bytes},
-                                    SampleField{"count", &MemoryShare::count}};
+  static constexpr auto kList = base::field_list(
+      SampleField{"name", &MemoryShare::name}, SampleField{"size_bytes", &MemoryShare::size_bytes},
+      SampleField{"count", &MemoryShare::count});
 };
 
 template <>
 struct SampleFields<LiveTensor> {
-  static constexpr std::tuple kList{
-      SampleField{"name", &LiveTensor::name},   SampleField{"category", &LiveTensor::category},
+  static constexpr auto kList = base::field_list(
+      SampleField{"name", &LiveTensor::name}, SampleField{"category", &LiveTensor::category},
       SampleField{"dtype", &LiveTensor::dtype}, SampleField{"shape", &LiveTensor::shape},
-      SampleField{"layer", &LiveTensor::layer}, SampleField{"size_bytes", &LiveTensor::size_bytes}};
+      SampleField{"layer", &LiveTensor::layer}, SampleField{"size_bytes", &LiveTensor::size_bytes});
 };
 
 template <>
 struct SampleFields<DevicePart> {
-  static constexpr std::tuple kList{
+  static constexpr auto kList = base::field_list(
       SampleField{"kind", &DevicePart::kind}, SampleField{"size_bytes", &DevicePart::size_bytes},
       SampleField{"pid", &DevicePart::pid}, SampleField{"count", &DevicePart::count},
-      SampleField{"name", &DevicePart::name}};
+      SampleField{"name", &DevicePart::name});
 };
 
 template <>
 struct SampleFields<DeviceBar> {
-  static constexpr std::tuple kList{SampleField{"used_bytes", &DeviceBar::used_bytes},
-                                    SampleField{"total_bytes", &DeviceBar::total_bytes},
-                                    SampleField{"time_ns", &DeviceBar::time_ns},
-                                    SampleField{"parts", &DeviceBar::parts}};
+  static constexpr auto kList = base::field_list(
+      SampleField{"used_bytes", &DeviceBar::used_bytes},
+      SampleField{"total_bytes", &DeviceBar::total_bytes},
+      SampleField{"time_ns", &DeviceBar::time_ns}, SampleField{"parts", &DeviceBar::parts});
 };
 
 template <>
 struct SampleFields<HostMemory> {
-  static constexpr std::tuple kList{
+  static constexpr auto kList = base::field_list(
       SampleField{
           "rss_bytes", &HostMemory::rss_bytes, {.tag = "ram_process", .figure = "process_bytes"}},
       SampleField{"worker_count", &HostMemory::worker_count},
@@ -153,16 +153,15 @@ struct SampleFields<HostMemory> {
                   {.tag = "ram_workers", .figure = "workers_bytes"}},
       SampleField{
           "used_bytes", &HostMemory::used_bytes, {.tag = "ram_used", .figure = "used_bytes"}},
-      SampleField{"total_bytes", &HostMemory::total_bytes},
-      kHostPercent,
+      SampleField{"total_bytes", &HostMemory::total_bytes}, kHostPercent,
       SampleField{"cpu_percent",
                   &HostMemory::cpu_percent,
-                  {.tag = "cpu_percent", .figure = "cpu_percent"}}};
+                  {.tag = "cpu_percent", .figure = "cpu_percent"}});
 };
 
 template <>
 struct SampleFields<DeviceMemory> {
-  static constexpr std::tuple kList{
+  static constexpr auto kList = base::field_list(
       SampleField{"name", &DeviceMemory::name},
       SampleField{"allocated_bytes",
                   &DeviceMemory::allocated_bytes,
@@ -233,22 +232,20 @@ struct SampleFields<DeviceMemory> {
                   &DeviceMemory::large_count,
                   {.log = LogForm::kLarge, .log_key = "Large tensors", .is_summed = true}},
       SampleField{"large_bytes", &DeviceMemory::large_bytes, {.is_summed = true}},
-      SampleField{"large_tensors", &DeviceMemory::large_tensors}};
+      SampleField{"large_tensors", &DeviceMemory::large_tensors});
 };
 
 template <>
 struct SampleFields<MemorySample> {
-  static constexpr std::tuple kList{
+  static constexpr auto kList = base::field_list(
       SampleField{"time_ns", &MemorySample::time_ns},
-      SampleField{"iteration", &MemorySample::iteration},
-      SampleField{"loss", &MemorySample::loss},
+      SampleField{"iteration", &MemorySample::iteration}, SampleField{"loss", &MemorySample::loss},
       SampleField{"batch_size", &MemorySample::batch_size},
       SampleField{"ran_out", &MemorySample::ran_out},
       SampleField{"ran_out_of", &MemorySample::ran_out_of},
       SampleField{"failed_batch_size", &MemorySample::failed_batch_size},
       SampleField{"large_tensor_bytes", &MemorySample::large_tensor_bytes},
-      SampleField{"host", &MemorySample::host},
-      SampleField{"devices", &MemorySample::devices}};
+      SampleField{"host", &MemorySample::host}, SampleField{"devices", &MemorySample::devices});
 };
 
 template <typename T>
@@ -262,7 +259,7 @@ struct IsDerived<DerivedFigure<Owner>> : std::true_type {};
 // Visits all fields, and only the stored ones.
 template <typename T, typename Visitor>
 constexpr void for_each_figure(Visitor&& visitor) {
-  std::apply([&](const auto&... field) { (visitor(field), ...); }, SampleFields<T>::kList);
+  SampleFields<T>::kList(visitor);
 }
 template <typename T, typename Visitor>
 constexpr void for_each_field(Visitor&& visitor) {
