@@ -117,4 +117,5 @@ def test_a_source_that_changes_and_a_program_that_dies_leave_offsets(record):
     for digest in (changed, killed):
         assert ("", 4) in lines_of(digest, "train")
         assert {text for text, _ in lines_of(digest, "forward")} == {""}
-    assert plimsoll.diff(killed, record(PROGRAM, end=False)).report["findings"] == []
+    findings = plimsoll.diff(killed, record(PROGRAM, end=False)).report["findings"]
+    assert {finding["id"] for finding in findings} == {"recording_incomplete"}

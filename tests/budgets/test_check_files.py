@@ -139,9 +139,7 @@ def test_diff_warns_of_an_incomplete_recording_first(project, kind, diagnostic):
         assert outcome.status == 0
         assert outcome.out.startswith(f"WARNING {part} is incomplete")
         assert diagnostic in outcome.out
-        outcome = project.plimsoll(
-            "diff", *files, "--fail-on-growth", "1TiB", cwd=project.folder
-        )
+        outcome = project.plimsoll("diff", *files, "--fail-on-growth", "1TiB", cwd=project.folder)
         assert outcome.status == 3
         assert f"{part}: the recording is incomplete, so its growth is unknown" in outcome.err
 
