@@ -38,6 +38,7 @@ SLOW_PATHS = (
     "adapters/libtorch_cuda/tests",
     "adapters/libtorch/tests",
     "python/tests/test_integrations.py",
+    "python/tests/test_pytest_memray.py",
     "python/tests/test_trainers.py",
     "tests/causes/test_advice.py",
     "tests/e2e/test_scaling.py",

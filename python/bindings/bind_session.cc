@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/units.h"
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
@@ -199,6 +200,8 @@ void bind_session(nb::module_& module) {
              "Compare two files.");
   module.def("export_formats", &export_formats,
              "Return the name, description and suffix of each export format.");
+  module.def("parse_bytes", &base::parse_bytes, nb::arg("text"),
+             "Return a size such as ``48 MB`` in bytes, or None if it is not one.");
 }
 
 }  // namespace plimsoll::python

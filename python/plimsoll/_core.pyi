@@ -52,6 +52,9 @@ def diff(before: bytes, after: bytes, at: str, top: int, progress: Callable[[str
 def export_formats() -> list[tuple[str, str, str]]:
     """Return the name, description and suffix of each export format."""
 
+def parse_bytes(text: str) -> int | None:
+    """Return a size such as ``48 MB`` in bytes, or None if it is not one."""
+
 class Table:
     """
     Columns of a recording, for any reader of the Arrow PyCapsule interface:

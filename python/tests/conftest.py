@@ -46,7 +46,7 @@ def suite(request, tmp_path):
     def run(source, *options):
         pytester.makepyfile(f"import gc, pytest, torch, plimsoll\nkept = []\n{source}")
         # Without this, each suite imports Hypothesis again, which takes a second.
-        off = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        off = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:memray")
         return pytester.runpytest_inprocess(*off, "--plimsoll", *options)
 
     return run

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 pytest_plugins = ["pytester"]
 
-TITLE = "plimsoll: {} is exceeded by {}: the peak of {} memory on cpu is {}"
+TITLE = "peak * > limit * (plimsoll): {} is exceeded by {}: the peak of {} memory on cpu is {}"
 
 
 PEAK = """
@@ -174,7 +174,7 @@ def test_a_limit_can_apply_to_one_category(suite, what, size_bytes):
     suite(TRAINING.format(limit=size_bytes, what=what)).assert_outcomes(passed=1)
     result = suite(TRAINING.format(limit=size_bytes - 1, what=what))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"plimsoll: limit_memory* exceeded by 1 B: * is {size_bytes:,} B"])
+    result.stdout.fnmatch_lines([f"*limit_memory* exceeded by 1 B: * is {size_bytes:,} B"])
 
 
 def test_a_limit_can_apply_to_one_phase(suite):
@@ -252,7 +252,7 @@ def test_old_tensor():
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
         [
-            'plimsoll: limit_leaks("0 B") is exceeded: 3.9 KiB (4,000 B) of tensors outlive *',
+            'leaks 3.9 KiB > limit 0 B (plimsoll): limit_leaks("0 B") is exceeded: 3.9 KiB *',
             "  - 3.9 KiB (4,000 B) in 1 tensor: *:6 (test_leak), aten::zeros, other",
             "  → Release what retains the tensors of *:6 (test_leak): *",
             "  Trace of the test: *",
@@ -332,7 +332,8 @@ def test_memory_that_each_step_retains_is_growth(suite):
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            'plimsoll: limit_growth("39 B", steps=12) is exceeded: memory grows by 40 B per step',
+            'growth 40 B > limit 39 B (plimsoll): limit_growth("39 B", steps=12) is exceeded: '
+            "memory grows by 40 B per step",
             "  - 40 B per step since step *: *:7 (test_steps), * tensors still live",
             "  → Free what *:7 (test_steps) retains from step to step.",
         ],
@@ -377,5 +378,5 @@ def test_step(memory):
     result = suite(source.format(elements=1_001))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*Failed: plimsoll: the test uses 4 B more than its baseline", "*Trace of the test: *"]
+        ["*Failed: 4 B more than the baseline (plimsoll)", "*Trace of the test: *"]
     )

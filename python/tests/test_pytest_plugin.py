@@ -8,7 +8,7 @@ import plimsoll
 
 pytest_plugins = ["pytester"]
 
-OTHERS_OFF = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+OTHERS_OFF = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:memray")
 
 
 def test_an_invalid_marker_is_an_error_of_its_test_only(suite):
@@ -81,6 +81,11 @@ def test_expected():
 def test_strictly_expected():
     torch.zeros(1_000)
 
+@pytest.mark.xfail(strict=True)
+@pytest.mark.limit_memory("4000 B")
+def test_within_the_limit():
+    torch.zeros(1_000)
+
 @pytest.mark.limit_memory("3999 B")
 def test_skipped():
     torch.zeros(1_000)
@@ -105,9 +110,11 @@ def test_failed():
         "FAILED test_coroutine",
         "XFAIL test_expected",
         "XFAIL test_strictly_expected",
+        "FAILED test_within_the_limit",
         "FAILED test_failed",
     }
-    result.assert_outcomes(passed=2, failed=6, xfailed=2, skipped=1)
+    result.assert_outcomes(passed=2, failed=7, xfailed=2, skipped=1)
+    result.stdout.fnmatch_lines(["[[]XPASS(strict)[]]*"])
     result.stdout.fnmatch_lines(["E *AssertionError: this is why"])
 
 
@@ -203,16 +210,20 @@ def test_one(): torch.zeros(10)
 @pytest.mark.xfail
 @pytest.mark.limit_memory("1 B")
 def test_expected(): torch.zeros(10)
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.limit_memory("1 B")
+def test_strictly_expected(): torch.zeros(10)
 """
     )
-    result.assert_outcomes(failed=2, xfailed=1)
+    result.assert_outcomes(failed=2, xfailed=2)
     result.stdout.fnmatch_lines(
         [
             "*_ test_both _*",
             "pytest-memray: Test was limited to 1.0MiB",
-            'plimsoll: limit_memory("1 B") is exceeded by 39 B: *',
+            'peak 40 B > limit 1 B (plimsoll): limit_memory("1 B") is exceeded by 39 B: *',
             "*_ test_one _*",
-            'plimsoll: limit_memory("1 B") is exceeded by 39 B: *',
+            'peak 40 B > limit 1 B (plimsoll): limit_memory("1 B") is exceeded by 39 B: *',
         ]
     )
 

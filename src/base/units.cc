@@ -19,6 +19,14 @@ std::string with_unit(double value, const char* unit) {
   return text.data();
 }
 
+// Ignores the case of ASCII letters.
+bool is_same_word(std::string_view one, std::string_view other) {
+  const auto lower = [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  };
+  return std::ranges::equal(one, other, {}, lower, lower);
+}
+
 }  // namespace
 
 std::string bytes_text(std::int64_t bytes) {
@@ -86,11 +94,14 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
                                  std::pair("MB", 20),  std::pair("GiB", 30), std::pair("GB", 30),
                                  std::pair("TiB", 40), std::pair("TB", 40),  std::pair("B", 0),
                                  std::pair("", 0)};
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
   const char* const begin = text.data();
   const char* const last = begin + text.size();
   std::int64_t whole = 0;
   auto [at, error] = std::from_chars(begin, last, whole);
-  if (error != std::errc{} || text.front() == '-') return std::nullopt;
+  if (text.starts_with('.')) error = {};  // ".5 MiB"
+  if (error != std::errc{} || text.starts_with('-')) return std::nullopt;
   std::int64_t decimals = 0;
   std::int64_t scale = 1;
   if (at != last && *at == '.') {
@@ -102,7 +113,7 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   }
   while (at != last && *at == ' ') ++at;
   for (const auto& [name, shift] : kUnits) {
-    if (std::string_view(at, last) != name) continue;
+    if (!is_same_word(std::string_view(at, last), name)) continue;
     if (whole > (std::numeric_limits<std::int64_t>::max() >> shift) - 1) return std::nullopt;
     if (scale > 1 && shift == 0) return std::nullopt;  // a fraction of a byte
     return (whole << shift) + ((decimals << shift) / scale);

@@ -75,6 +75,8 @@ TEST(Units, parse_bytes_reads_numbers_with_and_without_units) {
   EXPECT_EQ(parse_bytes("6.4 MiB"), 6710886);  // rounded down
   EXPECT_EQ(parse_bytes("1.5 TiB"), std::int64_t{3} << 39);
   EXPECT_EQ(parse_bytes("9007199254740993"), 9007199254740993);  // exact above 2^53
+  EXPECT_EQ(parse_bytes(" .5 kib "), 512);
+  EXPECT_EQ(parse_bytes("1 mb"), 1 << 20);
 }
 
 TEST(Units, parse_bytes_rejects_anything_else) {
@@ -85,12 +87,13 @@ TEST(Units, parse_bytes_rejects_anything_else) {
                                  "1.5",
                                  "1.5 B",
                                  "1. MiB",
-                                 ".5 MiB",
+                                 ".",
+                                 ". MiB",
+                                 ".5",
+                                 "-.5 MiB",
                                  "1.-5 MiB",
                                  "1.1234567 MiB",
-                                 "1 mib",
-                                 "1 MiB ",
-                                 " 1",
+                                 "1 miib",
                                  "0x10",
                                  "1e6",
                                  "1,000",
@@ -98,6 +101,7 @@ TEST(Units, parse_bytes_rejects_anything_else) {
                                  "1 XB",
                                  "9223372036854775808",
                                  "8388608 TiB",
+                                 "99999999999999999 TB",
                                  "1 MiB/s"}) {
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
   }

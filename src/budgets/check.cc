@@ -85,6 +85,7 @@ class Checker {
     for (const Limit& limit : budget_.limits) PLIMSOLL_TRY(check_limit(limit));
     if (baseline_ != nullptr) PLIMSOLL_TRY(check_baseline());
     if (budget_.allowed_findings) PLIMSOLL_TRY(check_findings());
+    add_children();
     return std::move(out_);
   }
 
@@ -446,6 +447,32 @@ class Checker {
     finding.next_step =
         std::string("Run ") + kUpdate + " where the budget is checked, such as in CI.";
     checked.findings.push_back(std::move(finding));
+  }
+
+  // Names forked children with the first limit, because no limit includes their memory.
+  void add_children() {
+    ForkedChildren most;
+    for (const Measurement& run : runs_.each) {
+      most.unrecorded = std::max(most.unrecorded, run.children.unrecorded);
+      most.recorded = std::max(most.recorded, run.children.recorded);
+      most.peak_bytes = std::max(most.peak_bytes, run.children.peak_bytes);
+      most.is_incomplete = most.is_incomplete || run.children.is_incomplete;
+    }
+    const auto add_note = [&](std::uint64_t count, const std::string& what) {
+      if (count == 0 || out_.empty()) return;
+      CheckFinding finding;
+      finding.id = kChildrenNotJudged;
+      finding.severity = FindingSeverity::kInfo;
+      finding.site = finding.id;
+      finding.title =
+          base::format_count(count) + (count == 1 ? " forked child " : " forked children ") + what;
+      out_.front().findings.push_back(std::move(finding));
+    };
+    add_note(most.unrecorded, "allocated memory that is not recorded and in no limit");
+    const std::string peak = bytes_text(most.peak_bytes);
+    add_note(most.recorded,
+             (most.is_incomplete ? "used " + peak + " or more" : "used up to " + peak) +
+                 (most.recorded > 1 ? " each" : "") + ", which is in no limit");
   }
 
   CheckedLimit& add(const Limit& limit, const std::string& name) {

@@ -32,8 +32,11 @@ constexpr const char* to_string(Verdict verdict) {
   return "unknown";
 }
 
-// The id is peak_grew or memory_grew (since the baseline), over_budget, baseline_differs, or the id
-// of a report finding that the budget does not allow.
+// The finding about forked children, whose memory is in no limit.
+inline constexpr const char* kChildrenNotJudged = "children_not_judged";
+
+// The id is peak_grew or memory_grew (since the baseline), over_budget, baseline_differs,
+// children_not_judged, or the id of a report finding that the budget does not allow.
 struct CheckFinding : Finding {
   // Identifies the problem across commits, so it has no line numbers and no bytes.
   std::string site;

@@ -51,15 +51,18 @@ std::string accepted_text(const CheckedBudget& budget, std::size_t width) {
 
 }  // namespace
 
+bool is_failure_of(const CheckedLimit& limit, const CheckFinding& finding) {
+  const bool is_note = finding.id == "baseline_differs" || finding.id == kChildrenNotJudged;
+  return limit.verdict == Verdict::kExceeded && !is_note;
+}
+
 std::vector<Notice> notices(const Check& check) {
   std::vector<Notice> all;
   for (const CheckedBudget& budget : check.budgets) {
     if (!budget.error.empty()) all.push_back({&budget, nullptr, nullptr, true});
     for (const CheckedLimit& limit : budget.limits) {
       for (const CheckFinding& finding : limit.findings) {
-        const bool is_failure =
-            limit.verdict == Verdict::kExceeded && finding.id != "baseline_differs";
-        all.push_back({&budget, &limit, &finding, is_failure});
+        all.push_back({&budget, &limit, &finding, is_failure_of(limit, finding)});
       }
     }
   }

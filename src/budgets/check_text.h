@@ -19,6 +19,9 @@ struct Notice {
   bool is_failure = false;
 };
 
+// Whether the finding is why the limit is exceeded, and no note next to it.
+bool is_failure_of(const CheckedLimit& limit, const CheckFinding& finding);
+
 // Failures first, then the others, both in the order of the file.
 std::vector<Notice> notices(const Check& check);
 

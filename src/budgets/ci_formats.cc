@@ -28,13 +28,28 @@ std::string escaped(std::string_view text, const Escapes& escapes) {
   return out;
 }
 
-// Escapes everything that could form a link, a mention, HTML or a table cell.
+// Puts a space of no width after each `begin` in `text`. GitHub links mentions, issues and
+// addresses in the text that it has rendered, where a backslash has no effect any more.
+void break_links(std::string& text, std::string_view begin) {
+  constexpr std::string_view kNoSpace = "&#8203;";
+  for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
+    at += begin.size();
+    text.insert(at, kNoSpace);
+    at += kNoSpace.size();
+  }
+}
+
+// Escapes everything that could form a link, a mention, HTML, a formula or a table cell.
 std::string markdown(std::string_view text) {
   static const Escapes kMarkdown = {{'\\', "\\\\"}, {'`', "\\`"},  {'*', "\\*"},  {'_', "\\_"},
                                     {'[', "\\["},   {']', "\\]"},  {'|', "\\|"},  {'~', "\\~"},
                                     {'#', "\\#"},   {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"},
-                                    {'\n', " "},    {'\r', " "},   {'!', "\\!"},  {'@', "&#64;"}};
-  return escaped(text, kMarkdown);
+                                    {'\n', " "},    {'\r', " "},   {'!', "\\!"},  {'$', "\\$"}};
+  std::string out = escaped(text, kMarkdown);
+  for (const std::string_view begin : {"@", "\\#", "www.", "://", "GH-", "gh-"}) {
+    break_links(out, begin);
+  }
+  return out;
 }
 
 std::string xml(std::string_view text) {
@@ -88,7 +103,7 @@ std::string test_case(const CheckedBudget& budget, const CheckedLimit& limit,
   std::string inner;
   std::string also;
   for (const CheckFinding& finding : limit.findings) {
-    const bool is_failure = limit.verdict == Verdict::kExceeded && finding.id != "baseline_differs";
+    const bool is_failure = is_failure_of(limit, finding);
     const std::string title = text::printable(finding.title);
     if (is_failure && inner.empty()) {
       inner = "      <failure type=\"" + xml(text::printable(finding.id)) + "\" message=\"" +

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr const char* kHostile = "<b>|`*_[x](y)@all %0A::error::\n\x1b[31m]]>\xff&\"'";
+constexpr const char* kHostile =
+    "<b>|`*_[x](y)@all #12 GH-12 www.a.b https://a.b $x$ %0A::error::\n\x1b[31m]]>\xff&\"'";
 
 Check check_with(std::size_t limits, const std::string& text) {
   Check check;
@@ -46,7 +47,8 @@ TEST(CiFormats, hostile_text_stays_text) {
   EXPECT_THAT(github, StartsWith("::error file=plimsoll budgets%2Cv1%3A.yaml,line=1,title="));
   EXPECT_THAT(github, HasSubstr("%250A"));
   const std::string markdown = to_markdown(check);
-  for (const char* const raw : {"<b>", "@all", "[x]", "\x1b"}) {
+  for (const char* const raw :
+       {"<b>", "@all", "#12", "&#64;", "GH-12", "www.a", "//a", "$x$", "[x]", "\x1b"}) {
     EXPECT_THAT(markdown, Not(HasSubstr(raw)));
   }
 }

@@ -2,6 +2,7 @@
 // and growth.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,21 @@ struct DeviceGrowth {
   double bytes_per_step = 0;
 };
 
+// Forked children that allocated memory. The recording does not contain it.
+struct ForkedChildren {
+  std::uint64_t unrecorded = 0;
+  std::uint64_t recorded = 0;   // in files of their own, as with --in-children
+  std::int64_t peak_bytes = 0;  // the highest of the recorded ones, on any device
+  bool is_incomplete = false;   // a part of a child's recording is missing, as after os._exit()
+};
+
 struct Measurement {
   report::Digest digest;
   bool is_only_digest = false;  // the file is a digest, without findings and growth
   std::vector<Finding> findings = {};
   std::vector<DeviceGrowth> growth = {};  // one entry per device of the recording
   std::string why_no_growth = {};         // why growth is unknown; empty if it is known
+  ForkedChildren children = {};
 };
 
 // Recordings of one rank of a program: several if the program ran repeatedly.

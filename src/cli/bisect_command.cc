@@ -61,6 +61,10 @@ std::string growth_text(std::int64_t bytes) {
   return (bytes > 0 ? "+" : "") + base::bytes_text(bytes);
 }
 
+Result<std::string> subject_of(const GitWorktree& tree, const std::string& commit) {
+  return tree.git({"show", "--no-patch", "--format=%s", commit});
+}
+
 // Runs the program at the commit that is checked out. A run that fails has no digest.
 Result<JudgedCommit> run_commit(const GitWorktree& tree, const BisectedProgram& program,
                                 const std::string& commit) {
@@ -70,6 +74,8 @@ Result<JudgedCommit> run_commit(const GitWorktree& tree, const BisectedProgram& 
     out.why_skipped = "the folder does not exist there";
     return out;
   }
+  PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree, commit));
+  complain("recording " + short_hash(commit) + " " + subject);
   PLIMSOLL_TRY_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   const bool records_itself = !program.recording.empty();
   const std::string file = records_itself
@@ -133,6 +139,7 @@ class Bisection {
     bad.growth = cause_.growth_in_bad();
     commits_.push_back(std::move(good));
     commits_.push_back(std::move(bad));
+    complain("following " + followed_text());
     for (const JudgedCommit& each : commits_) say_verdict(each);
   }
 
@@ -167,7 +174,9 @@ class Bisection {
     options.width = std::min(width, kWidestBisection);
     options.color = color;
     PLIMSOLL_TRY_ASSIGN(const std::string table, commits_table(options));
-    return exporters::terminal::findings_text({finding}, options) + "\n" + table;
+    return exporters::terminal::findings_text({finding}, options) + "\n" +
+           text::wrap("From good to bad: " + text::printable(followed_text()), 2, options.width) +
+           "\n\n" + table;
   }
 
  private:
@@ -195,16 +204,18 @@ class Bisection {
 
   std::string point_name() const { return cause_.point().name + " on " + cause_.point().device; }
 
+  // "+9.0 MiB of the peak on cpu: size of Net.body: [512, 256] → [2048, 256]"
+  std::string followed_text() const {
+    return growth_text(cause_.growth_in_bad()) + " of the " + point_name() + ": " +
+           comparison::cause_text(cause_.cause());
+  }
+
   void say_verdict(const JudgedCommit& commit) const {
     complain(short_hash(commit.commit) +
              (commit.verdict == "skip"
                   ? " is skipped: " + commit.why_skipped
-                  : " is " + commit.verdict + ": " + growth_text(commit.growth) + " at the " +
-                        point_name()));
-  }
-
-  Result<std::string> subject_of(const std::string& commit) const {
-    return tree_.git({"show", "--no-patch", "--format=%s", commit});
+                  : " is " + commit.verdict + ": " + growth_text(commit.growth) + " of it, " +
+                        point_name() + " " + base::bytes_text(point_bytes(*commit.digest))));
   }
 
   // The last good commit before it that was measured; git bisect has tested its parent if it could.
@@ -222,7 +233,7 @@ class Bisection {
     const auto bad = std::ranges::find(commits_, commit, &JudgedCommit::commit);
     PLIMSOLL_TRY_ASSIGN(const JudgedCommit* const good, good_before(commit));
     Finding finding = finding_between(*good->digest, *bad->digest);
-    PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(commit));
+    PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree_, commit));
     PLIMSOLL_TRY_ASSIGN(const std::string author,
                         tree_.git({"show", "--no-patch", "--format=By %an on %as.", commit}));
     finding.evidence.insert(finding.evidence.begin(), finding.title + ".");
@@ -248,7 +259,7 @@ class Bisection {
     finding.title = "the first bad commit is one of " + std::to_string(found_.size()) +
                     ", because the others cannot be measured";
     for (const std::string& commit : found_) {
-      PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(commit));
+      PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree_, commit));
       finding.evidence.push_back(short_hash(commit) + " " + subject);
     }
     finding.next_step = "Make these commits run, or review them.";
@@ -259,11 +270,11 @@ class Bisection {
   Result<std::string> commits_table(const exporters::terminal::TextOptions& options) const {
     using Align = text::TextTable::Align;
     text::TextTable table({{"", Align::kWords},
-                           {"cause", Align::kNumber},
+                           {"of it", Align::kNumber},
                            {point_name(), Align::kNumber},
                            {"commit", Align::kWords}});
     for (const JudgedCommit& each : commits_) {
-      PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(each.commit));
+      PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree_, each.commit));
       const bool is_skipped = each.verdict == "skip";
       const std::string commit = short_hash(each.commit) + " " + subject;
       table.add_row({is_skipped ? "skipped" : each.verdict,

@@ -15,6 +15,7 @@
 #include "cli/progress_bar.h"
 #include "cli/recorded_run.h"
 #include "cli/scratch_folder.h"
+#include "cli/terminal.h"
 #include "engine/digest_input.h"
 #include "exporters/labels.h"
 #include "plimsoll/session.h"
@@ -92,6 +93,34 @@ Status check_complete(const BudgetFile& file, const Budget& budget, const std::s
                   name + " is incomplete, so it is not judged: " + *missing);
 }
 
+std::uint64_t unrecorded_children(const report::Report& report) {
+  for (const report::DiagnosticReport& each : report.source.diagnostics) {
+    if (each.name == "children_unrecorded") return each.count;
+  }
+  return 0;
+}
+
+// The recordings of forked children are next to that of the program: PATH.PID.
+void add_recorded_children(const std::string& trace, budgets::ForkedChildren& children) {
+  const std::filesystem::path path(trace);
+  const std::string prefix = path.filename().string() + ".";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) ||
+        name.find_first_not_of("0123456789", prefix.size()) != std::string::npos) {
+      continue;
+    }
+    const auto digest = engine::digest_of(entry.path().string());
+    if (!digest) continue;  // it allocated nothing
+    ++children.recorded;
+    if (digest->source.incomplete) children.is_incomplete = true;
+    for (const report::DigestPoint& point : digest->points) {
+      if (point.name == "peak") children.peak_bytes = std::max(children.peak_bytes, point.bytes);
+    }
+  }
+}
+
 Result<Measurement> measure_file(const std::string& path, const std::string& folder,
                                  const Budget& budget) {
   Measurement out;
@@ -119,6 +148,7 @@ Result<Measurement> measure_file(const std::string& path, const std::string& fol
     return make_error(ErrorCode::kUnsupported, path + ": no allocation to check");
   }
   out.findings = report.value().findings;
+  out.children.unrecorded = unrecorded_children(report.value());
   if (needs_report(budget)) add_growth(report.value(), out);
   shorten_paths(folder, out);
   return out;
@@ -140,6 +170,7 @@ Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
   }
   PLIMSOLL_TRY_ASSIGN(Measurement measurement, measure_file(trace, folder_of(file.path), budget));
   PLIMSOLL_TRY(check_complete(file, budget, "the recording of " + budget.run, measurement));
+  add_recorded_children(trace, measurement.children);
   measurement.digest.source.path = budget.run;  // the trace file is temporary
   return measurement;
 }
@@ -187,6 +218,9 @@ Result<std::vector<Runs>> measure(const BudgetFile& file, const Budget& budget,
   Runs runs;
   std::vector<report::Digest> digests;
   for (std::uint64_t i = 0; i < repeats; ++i) {
+    const std::string which =
+        repeats == 1 ? "" : " (" + std::to_string(i + 1) + " of " + std::to_string(repeats) + ")";
+    complain("recording " + budget.name + which + ": " + budget.run);
     PLIMSOLL_TRY_ASSIGN(Measurement measurement, record_once(file, budget));
     digests.push_back(measurement.digest);
     runs.each.push_back(std::move(measurement));

@@ -128,7 +128,9 @@ class Aligner {
     pair_alike(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
     pair(kEverything & ~kOfPhase, Pairing::kPhase);
     pair(kEverything & ~kOfOperator, Pairing::kOperator);
+    pair_owned(kOfCategory | kOfLayer | kOfDtype, Pairing::kOwner);
     pair(kEverything & ~kOfDtype, Pairing::kDtype);
+    pair_owned(kOfCategory | kOfLayer, Pairing::kDtype);
     pair(kEverything & ~kOfCategory, Pairing::kCategory);
     for (const Key& key : before_) {
       alignment_.pairs.push_back({key.row, std::nullopt, Pairing::kUnpaired});
@@ -176,6 +178,18 @@ class Aligner {
   // Pairs keys that agree in `parts` and have equal bytes and counts at every point.
   void pair_alike(unsigned parts, Pairing pairing) {
     pair_by([&](const Key& key) { return profile_text(key, parts); }, pairing);
+  }
+
+  // Pairs the parameters of a layer, and its buffers, wherever they were made: model.double() and
+  // model.to(device) replace those that __init__ made.
+  void pair_owned(unsigned parts, Pairing pairing) {
+    pair_by(
+        [&](const Key& key) {
+          const bool is_owned = key.key.category == "parameter" || key.key.category == "buffer";
+          const bool has_owner = is_owned && !key.key.layer.empty();
+          return reduced(key.key, has_owner ? parts : kEverything);
+        },
+        pairing);
   }
 
   // An equal text is better evidence than equal bytes; an equal offset is not.
@@ -314,6 +328,8 @@ const char* to_string(Pairing pairing) {
       return "phase";
     case Pairing::kOperator:
       return "operator";
+    case Pairing::kOwner:
+      return "owner";
     case Pairing::kDtype:
       return "dtype";
     case Pairing::kCategory:

@@ -24,6 +24,7 @@ enum class Pairing : std::uint8_t {
   kMoved,     // the function and the text; bytes and counts are equal at every point
   kPhase,
   kOperator,
+  kOwner,  // the line: the parameters of a layer, which another line has made
   kDtype,
   kCategory,
   kUnpaired

@@ -172,6 +172,7 @@ std::string next_step_of(const DiffCause& cause) {
     if (id != cause.id) continue;
     const bool is_of_layer = id == "module_added" || id == "scaled" || id == "size_changed" ||
                              id == "dtype_changed" || cause.place.empty();
+    if (!is_of_layer && cause.place.starts_with('[')) return {};  // no line: [library workspace]
     return std::string(step) + (is_of_layer ? cause.subject : cause.place) + ".";
   }
   return {};

@@ -26,6 +26,7 @@ constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor 
 constexpr double kMostOfAll = 0.7;      // of all bytes
 constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
 constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
+constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
 constexpr std::size_t kMostIndices = 10'000;
 
 // Whether the path is the module itself or below it.
@@ -266,12 +267,23 @@ class Explainer {
     claim("dtype_changed", change + ", " + factor_text(factor), change, rows);
   }
 
+  // Whether the same parameters take other bytes only because a GPU rounds sizes up.
+  static bool is_rounded(const PairAtPoint& row) {
+    return !row.after->shape.empty() && row.before->shape == row.after->shape &&
+           row.before_count() == row.after_count() &&
+           static_cast<std::uint64_t>(std::abs(row.difference())) <
+               kGpuRounding * row.after_count();
+  }
+
+  static bool is_resized_parameter(const PairAtPoint& row) {
+    return is_on_both(row) && row.key().category == "parameter" && !is_rounded(row);
+  }
+
   // Layers whose parameters changed in size.
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
     for (const std::size_t row : open_rows([](const PairAtPoint& row) {
-           return is_on_both(row) && row.key().category == "parameter" &&
-                  row.before_count() == row.after_count();
+           return is_resized_parameter(row) && row.before_count() == row.after_count();
          })) {
       layers.insert(rows_[row].key().layer);
     }
@@ -369,8 +381,7 @@ class Explainer {
       const Rows rows =
           open_rows([&](const PairAtPoint& row) { return is_under(row.key().layer, group); });
       const Rows parameters = open_rows([&](const PairAtPoint& row) {
-        return is_under(row.key().layer, group) && row.key().category == "parameter" &&
-               is_on_both(row);
+        return is_under(row.key().layer, group) && is_resized_parameter(row);
       });
       if (parameters.empty()) continue;  // in a group before
       claim("size_changed", "size of " + group + shapes_text(largest(parameters)), group, rows);

@@ -32,7 +32,7 @@ std::string pair_devices(report::Digest& before, const report::Digest& after) {
     if (device == *from) {
       device = *to;
     } else if (device == *to) {
-      device += " (not compared)";
+      device += ", its host";
     }
   };
   for (report::DigestPoint& point : before.points) rename(point.device);

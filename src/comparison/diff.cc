@@ -141,7 +141,7 @@ class Comparer {
       const DigestPoint* const other = find_point(after_, point.device, point.name);
       if (other != nullptr) add_point(point, *other);
     }
-    if (!diff_.points.empty()) add_devices_of_one();
+    if (!diff_.points.empty() && options_.compares_devices_of_one) add_devices_of_one();
     add_notes();
     add_incomplete(before_.source);
     add_incomplete(after_.source);
@@ -349,8 +349,9 @@ class Comparer {
         if (find_point(*other, point.device, point.name) != nullptr) continue;
         const bool has_other_points = has_device(*other, point.device);
         if (!has_other_points && point.name == "peak") {
-          diff_.notes.push_back("Only the " + std::string(which) + " recording has the device " +
-                                point.device + ".");
+          diff_.notes.push_back(
+              "Only the " + std::string(which) + " recording has the device " + point.device +
+              (options_.compares_devices_of_one ? "." : ", which is not compared."));
         }
         if (!has_other_points) continue;
         diff_.notes.push_back("Only the " + std::string(which) + " recording has the point " +

@@ -42,7 +42,8 @@ struct DiffRow {
         Field{"place", &DiffRow::place, "The line: model.py:69 (Attention.forward)."},
         Field{"pairing", &DiffRow::pairing,
               "same, or what differs between the keys that were paired: text, renamed, function, "
-              "moved, phase, operator, dtype, category; unpaired: only one recording has the key."},
+              "moved, phase, operator, owner (the parameters of a layer, made by another line), "
+              "dtype, category; unpaired: only one recording has the key."},
         Field{"before_bytes", &DiffRow::before_bytes, "Live bytes in the first recording."},
         Field{"after_bytes", &DiffRow::after_bytes, "Live bytes in the second recording."},
         Field{"before_count", &DiffRow::before_count, "Live allocations in the first recording."},
@@ -145,6 +146,9 @@ struct DiffOptions {
   std::string at = {};             // only this point: "peak", "step end"; empty: all
   std::size_t most_evidence = 10;  // causes listed in a finding
   double negligible = 0.001;       // smaller shares of a point's bytes are "everything else"
+  // Whether a device that one recording lacks has 0 bytes there. Not if the devices were paired: a
+  // run on a GPU also allocates on the host, whose memory has no counterpart in a run on the CPU.
+  bool compares_devices_of_one = true;
 };
 
 Diff compare(const report::Digest& before, const report::Digest& after,

@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,6 +53,11 @@ class Maker {
     row.instance_bytes = bytes / static_cast<std::int64_t>(instances);
     digest_.rows.push_back(row);
     digest_.points.back().bytes += bytes;
+    return *this;
+  }
+  // Of the row that was added last.
+  Maker& shape(const std::string& text) {
+    digest_.rows.back().shape = text;
     return *this;
   }
   Maker& module(const std::string& path, std::uint64_t instances = 1,
@@ -233,6 +239,63 @@ TEST(Diff, activations_that_backward_does_not_free_are_named) {
   EXPECT_EQ(first_cause(diff).id, "graph_kept");
   EXPECT_EQ(diff.points[1].causes[0].id, "graph_kept");
   EXPECT_THAT(diff.findings[0].next_step, HasSubstr("retain_graph"));
+}
+
+// PyTorch's CUDA allocator rounds sizes up to 512 bytes.
+TEST(Diff, a_parameter_that_a_gpu_rounds_up_has_not_changed_in_size) {
+  const auto digest = [](std::int64_t parameter_bytes, std::int64_t workspace_bytes) {
+    Maker maker;
+    maker.at("peak").row(key("Net.a", "self.a = Linear(8)", "parameter"), parameter_bytes, 2);
+    maker.shape("[8, 64]").row(key("Net.a", "y = self.a(x)", "temporary"), 8 * kKiB);
+    DigestKey workspace = key("", "", "workspace");
+    workspace.place = "[library workspace]";
+    if (workspace_bytes > 0) maker.row(workspace, workspace_bytes);
+    return maker.digest();
+  };
+  const Diff diff = compare(digest(2080, 0), digest(2560, 32 * kKiB));
+  for (const DiffCause& cause : diff.points[0].causes) EXPECT_NE(cause.id, "size_changed");
+  EXPECT_EQ(first_cause(diff).id, "new");
+  EXPECT_EQ(diff.findings[0].next_step, "");
+}
+
+// In the optimizer, hardly any activation is live: a larger loss there is no graph.
+TEST(Diff, a_larger_loss_at_a_peak_in_the_optimizer_is_no_kept_graph) {
+  const auto digest = [](std::int64_t factor) {
+    Maker maker;
+    maker.at("peak", "optimizer").row(key("", "loss"), 4 * factor);
+    maker.row(key("Net.a", "x", "gradient"), 30 * factor * kKiB);
+    maker.at("forward").row(key("Net.a", "x"), 100 * factor * kKiB);
+    maker.at("step end").row(key("", "loss"), 4 * factor);
+    return with_shared_keys(maker.digest());
+  };
+  for (const DiffPoint& point : compare(digest(1), digest(2)).points) {
+    for (const DiffCause& cause : point.causes) EXPECT_NE(cause.id, "graph_kept") << point.name;
+  }
+}
+
+// model.double() replaces the parameters that __init__ made.
+TEST(Diff, parameters_that_another_line_made_with_another_dtype_are_the_same_parameters) {
+  const auto digest = [](const char* line, const char* op, const char* dtype, std::int64_t bytes) {
+    Maker maker;
+    maker.at("peak");
+    for (const char* const layer : {"Net.a", "Net.b"}) {
+      for (const char* const category : {"parameter", "optimizer_state"}) {
+        const bool is_parameter = std::string_view(category) == "parameter";
+        DigestKey made = is_parameter ? key(layer, line, category, op)
+                                      : key(layer, "step()", category, "aten::zeros_like");
+        made.dtype = dtype;
+        maker.row(made, bytes);
+      }
+    }
+    return maker.digest();
+  };
+  const Digest before = digest("self.a = Linear(8)", "aten::empty", "float32", 4 * kKiB);
+  Diff diff = compare(before, digest("net.double()", "aten::to", "float64", 8 * kKiB));
+  ASSERT_EQ(diff.points[0].causes.size(), 1u);
+  EXPECT_EQ(first_cause(diff).id, "dtype_changed");
+  EXPECT_EQ(first_cause(diff).difference_bytes, 16 * kKiB);
+  diff = compare(before, digest("net.cuda()", "aten::to", "float32", 4 * kKiB));
+  EXPECT_THAT(diff.points[0].rows, IsEmpty());
 }
 
 TEST(Diff, a_device_of_one_recording_counts_as_0_bytes_in_the_other) {

@@ -75,8 +75,10 @@ Result<report::Digest> digest_of(const std::string& path, const ProgressCallback
 Result<comparison::Diff> compare_digests(report::Digest before, const report::Digest& after,
                                          const DiffQuestion& question) {
   const std::string pairing = comparison::pair_devices(before, after);
-  comparison::Diff diff =
-      comparison::compare(before, after, {.at = question.at, .most_evidence = question.top});
+  comparison::Diff diff = comparison::compare(before, after,
+                                              {.at = question.at,
+                                               .most_evidence = question.top,
+                                               .compares_devices_of_one = pairing.empty()});
   if (!pairing.empty()) diff.notes.insert(diff.notes.begin(), pairing);
   PLIMSOLL_TRY(check_any_point(diff, before, question.at));
   return diff;

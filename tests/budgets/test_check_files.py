@@ -151,6 +151,47 @@ def test_a_digest_of_an_incomplete_recording_says_so(project, net):
     complains(net("peak: 1 TiB"), 3, "run.json is incomplete", "corrupt_block")
 
 
+FORKS = """
+import os
+import torch
+
+kept = torch.zeros(1000)
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        own = torch.zeros(1_000_000)
+        END
+    os.waitpid(child, 0)
+print("the program's own line")
+"""
+
+
+@pytest.mark.slow
+def test_forked_children_are_named_because_no_limit_includes_them(project):
+    script = project.folder / "train.py"
+    script.write_text(FORKS.replace("END", "raise SystemExit"))
+    how = {"env": {"PLIMSOLL_PYTHON": sys.executable}, "timeout": 300}
+    project.budget("net: {run: train.py, peak: 4000}\n")
+    outcome = project.check(**how)
+    assert outcome.status == 0, outcome
+    assert outcome.out.startswith("OK: 1 limit of 1 budget is met.\n")
+    wanted = "INFO net: 2 forked children allocated memory that is not recorded and in no limit"
+    assert wanted in outcome.out
+    said = outcome.err.splitlines()
+    assert said.index("plimsoll: recording net: train.py") < said.index("the program's own line")
+
+    project.budget("net: {run: --in-children train.py, peak: 3999}\n")
+    outcome = project.check(**how)
+    assert outcome.status == 1, outcome
+    assert outcome.out.startswith("FAILED net: peak on cpu is 3.9 KiB, 1 B over the limit")
+    wanted = "INFO net: 2 forked children used up to 3.8 MiB each, which is in no limit"
+    assert wanted in outcome.out
+
+    script.write_text(FORKS.replace("END", "os._exit(0)"))  # without the end of its recording
+    outcome = project.check(**how)
+    assert "INFO net: 2 forked children used 3.9 KiB or more each, which is in no" in outcome.out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_program_and_leaves_nothing(project, plimsoll_command, number):

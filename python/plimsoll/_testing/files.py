@@ -37,8 +37,10 @@ def _name(test_id: str) -> str:
     """Return a relative path that is unique to the test."""
     file, _, test = test_id.partition("::")
     parts = [part for part in Path(file).parts if part not in ("/", "..")]
-    wanted = test.replace("::", ".")
+    function, bracket, parameters = test.partition("[")
+    wanted = function.replace("::", ".") + bracket + parameters
     name = re.sub(r"[^\w.\[\]=,+-]", "_", wanted)[:_MOST_CHARACTERS]
-    if name != wanted or Path(*parts) != Path(file):
+    # A doctest has dots in its name, as a class and its method have in a path.
+    if name != wanted or "." in function or Path(*parts) != Path(file):
         name += f"-{hashlib.sha256(test_id.encode()).hexdigest()[:12]}"
     return str(Path(*parts, name))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import pytest
+
+from plimsoll import _core
 
 PHASES = ("forward", "backward", "optimizer", "data", "other")
 CATEGORIES = (
@@ -22,8 +23,6 @@ CATEGORIES = (
 FEWEST_STEPS = 12  # fewer steps cannot prove growth: docs/findings.md
 
 _PREFIX = "plimsoll_"
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)i?B\s*", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|pinned_host|cuda(:\d+)?|xpu(:\d+)?|mps")
 
 
@@ -105,13 +104,16 @@ def size_of(text: object) -> int:
     Raises:
         ValueError: `text` is not a size.
     """
-    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
+    size_bytes = None
+    # A number without a unit is a size in a budget file, but in a marker it may lack an "MB".
+    if isinstance(text, str) and text.rstrip().endswith(("B", "b")):
+        size_bytes = _core.parse_bytes(text)
+    if size_bytes is None:
         raise ValueError(
             f"the limit {text!r} is not a size: write a number and a unit in quotes, such as "
             '"48 MB", "1.5 GiB" or "0 B" (1 MB is 1 MiB, as in pytest-memray)'
         )
-    return int(Fraction(match[1]) * 1024 ** _UNITS[match[2].lower()])
+    return size_bytes
 
 
 def _memory_limit(

@@ -109,7 +109,7 @@ class MeasuredTest:
             trace.unlink()
             return None
         return (
-            f"plimsoll: the test uses {difference.growth_bytes:,} B more than its baseline\n"
+            f"{difference.growth_bytes:,} B more than the baseline (plimsoll)\n"
             f"  Baseline: {shown}\n"
             f"{difference.summary()}\n"
             "  → If this is intended, run pytest --plimsoll-update and commit the file.\n"

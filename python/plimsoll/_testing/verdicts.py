@@ -13,16 +13,28 @@ _MOST_LINES = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """The message of a test that fails."""
+    """The message of a test that fails.
 
+    Attributes:
+        sizes: What was measured and the limit, if it could be checked: ``"peak 2.0 MiB > limit …"``
+        title: The verdict.
+        evidence: Facts with numbers and places.
+        next_step: What to do.
+    """
+
+    sizes: str
     title: str
     evidence: list[str]
     next_step: str
 
     def text(self) -> str:
-        """Return the message, formatted like a finding of a report."""
+        """Return the message, formatted like a finding of a report.
+
+        The sizes come first, because pytest's summary shows only the first words.
+        """
+        name = f"{self.sizes} (plimsoll)" if self.sizes else "plimsoll"
         facts = [f"  - {each}" for each in self.evidence]
-        return "\n".join([f"plimsoll: {self.title}", *facts, f"  → {self.next_step}"])
+        return "\n".join([f"{name}: {self.title}", *facts, f"  → {self.next_step}"])
 
 
 def verdict_on(limit: Limit, tensors: AllocatedTensors, steps: int) -> Verdict | None:
@@ -51,12 +63,14 @@ def _memory_verdict(limit: MemoryLimit, tensors: AllocatedTensors) -> Verdict | 
         return None
     excess = peak.size_bytes - limit.limit_bytes
     what = " ".join(word for word in (limit.phase, limit.category) if word) or limit.by
+    sizes = _sizes("peak", peak.size_bytes, limit.limit_bytes)
     title = (
         f"{limit.shown} is exceeded by {_exact(excess)}: the peak of {what} memory on "
         f"{peak.device} is {_exact(peak.size_bytes)}"
     )
     if peak.event is None:
         return Verdict(
+            sizes,
             title,
             ["The allocator obtained this much from the driver while the test ran."],
             "Allocate less, in fewer different sizes, or raise the limit.",
@@ -64,6 +78,7 @@ def _memory_verdict(limit: MemoryLimit, tensors: AllocatedTensors) -> Verdict | 
     sites = tensors.sites(peak.device, peak.event, limit.phase, limit.category)
     largest = by_line(sites)[0]
     return Verdict(
+        sizes,
         title,
         _lines(sites),
         f"Reduce what is live at the peak by {size_text(excess)}. {largest.line} has the most, "
@@ -82,6 +97,7 @@ def _leak_verdict(limit: LeakLimit, tensors: AllocatedTensors) -> Verdict | None
         return None
     leaked_bytes = sum(each.size_bytes for each in leaks)
     return Verdict(
+        _sizes("leaks", leaked_bytes, limit.limit_bytes),
         f"{limit.shown} is exceeded: {_exact(leaked_bytes)} of tensors outlive the test",
         _lines(leaks),
         f"Release what retains the tensors of {by_line(leaks)[0].line}: a global, a cache, a "
@@ -94,6 +110,7 @@ def _growth_verdict(limit: GrowthLimit, tensors: AllocatedTensors, steps: int) -
     if steps < limit.steps:
         made = f"{steps} step" if steps == 1 else f"{steps} steps"
         return Verdict(
+            "",
             f"{limit.shown} cannot be checked: the test marked {made}, not {limit.steps}",
             [],
             "Call memory.step() at the end of each iteration, and run more iterations.",
@@ -108,6 +125,7 @@ def _growth_verdict(limit: GrowthLimit, tensors: AllocatedTensors, steps: int) -
         for row in rows[:_MOST_LINES]
     ]
     return Verdict(
+        _sizes("growth", growth, limit.limit_bytes),
         f"{limit.shown} is exceeded: memory grows by {_exact(growth)} per step",
         evidence,
         f"Free what {rows[0]['key']} retains from step to step.",
@@ -133,6 +151,14 @@ def _facts(site: Site) -> str:
 
 def _tensors(count: int) -> str:
     return "1 tensor" if count == 1 else f"{count:,} tensors"
+
+
+def _sizes(what: str, size_bytes: int, limit_bytes: int) -> str:
+    """Return both sizes, in bytes if they would look equal otherwise."""
+    size, limit = size_text(size_bytes), size_text(limit_bytes)
+    if size == limit:
+        size, limit = f"{size_bytes:,} B", f"{limit_bytes:,} B"
+    return f"{what} {size} > limit {limit}"
 
 
 def _exact(size_bytes: int) -> str:
