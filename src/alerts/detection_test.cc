@@ -226,10 +226,10 @@ TEST(Detection, repeats_an_alert_only_after_a_while_or_if_it_gets_worse) {
     grow(gpu, "activation", i * 200 * kMb);
   };
   EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 1e9}).reported_at, SizeIs(1));
-  const auto reported_at = run(40, leak, {.alert_every = 10, .times_worse = 1e9}).reported_at;
+  const auto reported_at = run(60, leak, {.alert_every = 10, .times_worse = 1e9}).reported_at;
   ASSERT_GE(reported_at.size(), 3U);
   EXPECT_EQ(*std::next(reported_at.begin()) - *reported_at.begin(), 10);
-  EXPECT_THAT(run(40, leak, {.alert_every = 1000, .times_worse = 2}).reported_at.size(),
+  EXPECT_THAT(run(90, leak, {.alert_every = 1000, .times_worse = 2}).reported_at.size(),
               ::testing::AllOf(::testing::Ge(3U), ::testing::Le(6U)));
 }
 

@@ -47,18 +47,18 @@ Host: process 3000.0 MB, used 8000.0 MB of 32000.0 MB, cpu 150.0%
 def healthy() -> str:
     wobble = (0, 300, 100, 200)
     return HEADER + "".join(
-        snapshot(i, activations=4000.0 + wobble[i % 4], loss=1 / (i + 1)) for i in range(16)
+        snapshot(i, activations=4000.0 + wobble[i % 4], loss=1 / (i + 1)) for i in range(20)
     )
 
 
 def leak() -> str:
-    return HEADER + "".join(snapshot(i, kept=100.0 * i, loss=1 / (i + 1)) for i in range(16))
+    return HEADER + "".join(snapshot(i, kept=100.0 * i, loss=1 / (i + 1)) for i in range(20))
 
 
 def jump() -> str:
     return HEADER + "".join(
         snapshot(i, activations=7000.0 if i == 11 else 4000.0, loss=40.0 if i == 11 else 0.5)
-        for i in range(16)
+        for i in range(20)
     )
 
 
@@ -102,7 +102,7 @@ Host: process 1645.1 MB
 def nvidia_smi() -> str:
     rows = [
         f"2026/04/25 16:{6 + i:02}:06.78{gpu}, {gpu}, {1000 + i * 900 * gpu} MiB, 16384 MiB\n"
-        for i in range(16)
+        for i in range(20)
         for gpu in range(2)
     ]
     return "timestamp, index, memory.used [MiB], memory.total [MiB]\n" + "".join(rows)

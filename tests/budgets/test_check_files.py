@@ -132,14 +132,16 @@ def test_an_incomplete_recording_is_not_judged(project, kind, diagnostic):
 @pytest.mark.parametrize(("kind", "diagnostic"), INCOMPLETE.items(), ids=INCOMPLETE)
 def test_diff_warns_of_an_incomplete_recording_first(project, kind, diagnostic):
     whole = COMPAT / "v2.plimsoll"
-    part = project.folder / "part.plim"
-    part.write_bytes(incomplete(kind))
+    part = Path("part.plim")  # short, so that the sentence fits a line
+    (project.folder / part).write_bytes(incomplete(kind))
     for files in ((whole, part), (part, whole)):
-        outcome = project.plimsoll("diff", *files)
+        outcome = project.plimsoll("diff", *files, cwd=project.folder)
         assert outcome.status == 0
         assert outcome.out.startswith(f"WARNING {part} is incomplete")
         assert diagnostic in outcome.out
-        outcome = project.plimsoll("diff", *files, "--fail-on-growth", "1TiB")
+        outcome = project.plimsoll(
+            "diff", *files, "--fail-on-growth", "1TiB", cwd=project.folder
+        )
         assert outcome.status == 3
         assert f"{part}: the recording is incomplete, so its growth is unknown" in outcome.err
 
