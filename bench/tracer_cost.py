@@ -12,6 +12,7 @@ the first table has the cost of the block itself.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import os
 import platform
@@ -127,6 +128,37 @@ def overhead(blocks: int, times: int, batch: int) -> None:
         print(f"| {name} | {quantiles(values)} | {ratio - 1:+.1%} |")
 
 
+def resident_bytes() -> int:
+    """Return the memory of the process, without what malloc only keeps for reuse."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_of_events() -> None:
+    model, rows = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), torch.ones(4, 64)
+
+    def read_block(steps: int) -> tuple[int, int, int]:
+        """Return the events of a block, and the bytes of its tracer before and after reading."""
+        tracer = plimsoll.MemoryTracer(max_events=10_000_000)
+        before = resident_bytes()
+        with tracer.trace(model):
+            for _ in range(steps):
+                model(rows).sum().backward()
+        unread = resident_bytes() - before
+        events = len(tracer.events)
+        tracer.get_layer_stats()
+        return events, unread, resident_bytes() - before
+
+    read_block(10)
+    print("\n| events of a block | not read, MB | read, MB | bytes an event |")
+    print("|---|---|---|---|")
+    for steps in (2_800, 28_000):
+        events, unread, read = read_block(steps)
+        print(f"| {events:,} | {unread / 1e6:.1f} | {read / 1e6:.1f} | {read / events:.0f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=100)
@@ -140,6 +172,7 @@ def main() -> None:
     )
     cost_of_blocks(arguments.blocks, arguments.times)
     overhead(arguments.blocks, arguments.times, arguments.batch)
+    memory_of_events()
 
 
 if __name__ == "__main__":

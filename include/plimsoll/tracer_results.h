@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,7 +66,7 @@ struct MemoryEvent {
   std::optional<std::string> category;
 };
 
-// Events of one device, 64 bytes each. Immutable; any number of threads may read it.
+// Events of one device. Immutable; any number of threads may read it.
 class TracedEvents {
  public:
   std::size_t size() const { return rows_.size(); }
@@ -87,7 +88,7 @@ class TracedEvents {
   };
   std::int64_t began_ns_ = 0;
   std::vector<std::string> names_ = {""};  // names_[0]: none
-  std::vector<Row> rows_;
+  std::deque<Row> rows_;                   // grows and is cut without copies
 };
 
 // Sums the recordings of a tracer's blocks: the layers over all blocks, and the newest events.

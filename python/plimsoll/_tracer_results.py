@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, overload
@@ -81,10 +82,7 @@ class MemoryEvent:
 
 
 class MemoryEvents(Sequence[MemoryEvent]):
-    """Events of a tracer; immutable. An event becomes a `MemoryEvent` when it is read.
-
-    Until then it takes 64 bytes.
-    """
+    """Events of a tracer; immutable. An event becomes a `MemoryEvent` when it is read."""
 
     def __init__(self, events: TracedEvents, name_of: Callable[[str], str]) -> None:
         self._events = events
@@ -112,15 +110,20 @@ class MemoryEvents(Sequence[MemoryEvent]):
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return the events as columns: a list for each field of `MemoryEvent`."""
-        names = [field.name for field in fields(MemoryEvent)]
-        rows = [self._fields(row) for row in range(len(self))]
-        return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        columns: dict[str, list[Any]] = {field.name: [] for field in fields(MemoryEvent)}
+        for row in range(len(self)):
+            for column, value in zip(columns.values(), self._fields(row), strict=True):
+                column.append(value)
+        return columns
 
     def _event(self, row: int) -> MemoryEvent:
         return MemoryEvent(*self._fields(row))
 
     def _fields(self, row: int) -> list[Any]:
-        values = list(self._events.fields_of(row))
+        values = [
+            sys.intern(value) if isinstance(value, str) else value
+            for value in self._events.fields_of(row)
+        ]
         if values[_LAYER_NAME] is not None:
             values[_LAYER_NAME] = self._name_of(values[_LAYER_NAME])
         return values

@@ -100,7 +100,8 @@ class MemoryTracer:
 
     def _forget(self) -> None:
         self._unread = []
-        self._last: Trace | None = None
+        self._newest: MemoryRecording | None = None  # the last block that has been read
+        self._trace: Trace | None = None  # of the newest block, once it is requested
         self._results: _core.TracedBlocks | None = None  # created on first access
 
     @contextmanager
@@ -177,7 +178,9 @@ class MemoryTracer:
         """Return the last block as a `Trace`; None if there was none."""
         with self._lock:
             self._read()
-            return self._last
+            if self._trace is None and self._newest is not None:
+                self._trace = _opened(self._newest)
+            return self._trace
 
     def export_flame_graph(self, output_path: str | os.PathLike[str]) -> None:
         """Write profiles of the last block for https://www.speedscope.app.
@@ -305,15 +308,15 @@ class MemoryTracer:
 
     def _read(self) -> _core.TracedBlocks:
         """Read the blocks that have not been read yet; return all of them."""
-        if self._last is None and not self._unread and self._blocks:
+        if self._newest is None and not self._unread and self._blocks:
             self._report_once("early", f"MemoryTracer has no figures yet: {_NOT_ENDED}")
-        if self._results is None or self._last is None:  # the device is known by now
+        if self._results is None or self._newest is None:  # the device is known by now
             self._results = _core.TracedBlocks(self._device or "cpu", self.max_events)
         unread, self._unread = self._unread, []
         for recording in unread:
             session = _core.open_bytes(recording.trace, recording.path, None)
             self._results.add(session, session.ask(*_ALL_ROWS, None))
-            self._last = Trace(session, _ALL_ROWS)
+            self._newest, self._trace = recording, None
         return self._results
 
     def _report_or_raise(self) -> Trace:
@@ -334,6 +337,10 @@ class MemoryTracer:
     def _ordinal(self) -> int:
         name = self._device or "cpu"
         return -1 if name.startswith("cpu") else int(name.partition(":")[2] or 0)
+
+
+def _opened(recording: MemoryRecording) -> Trace:
+    return Trace(_core.open_bytes(recording.trace, recording.path, None), _ALL_ROWS)
 
 
 def _check_is_module(model: object) -> None:

@@ -340,7 +340,7 @@ def test_the_models_own_error_is_raised() -> None:
         plimsoll.estimate(mlp(), torch.randn(2, 3))
 
 
-def test_it_is_printed_in_mib() -> None:
+def test_it_is_printed_in_units_that_fit() -> None:
     lines = str(plimsoll.estimate(mlp(), torch.randn(64, 256), optimizer="Adam")).splitlines()
     assert lines[0] == "Memory estimate (dry run: fake tensors)"
     assert [line.split()[0] for line in lines[1:]] == [
@@ -348,6 +348,8 @@ def test_it_is_printed_in_mib() -> None:
         *("total", "peak"),
     ]
     assert lines[1].endswith(" 1.5 MiB")
+    assert lines[4].endswith(" 0 B")
+    assert lines[5].endswith(" 64.0 KiB")
     assert lines[-1].endswith(" MiB in optimizer")
 
 

@@ -257,13 +257,13 @@ def test_nothing_traced_is_reported_as_such(tmp_path, capsys):
 
 def test_fragmentation_analysis_of_the_allocator(generated):
     tracer = MemoryTracer(device="cuda")
-    tracer._last = plimsoll.open(generated["planted"])
-    (gpu,) = tracer._last.devices
+    tracer._trace = plimsoll.open(generated["planted"])
+    (gpu,) = tracer._trace.devices
     figures = tracer.get_allocator_stats()
     assert figures["cached_bytes"] == gpu["fragmentation"]["cached_bytes"] > 0
     assert 0 < figures["ratio"] < 1
     untracked = MemoryTracer(device="cuda", enable_fragmentation_tracking=False)
-    untracked._last = tracer._last
+    untracked._trace = tracer._trace
     assert untracked.get_allocator_stats() == {}
 
 

@@ -6,7 +6,8 @@
 //   }
 //
 // Values may be: bool, integers, double, std::string, enums with to_string, std::optional (JSON
-// null when empty: unknown), std::vector, and structs with fields().
+// null when empty: unknown), std::vector, and structs with fields(). A struct with a member
+// `is_known` that is no field is null when it is false; its numbers are then 0.
 #pragma once
 
 #include <concepts>
@@ -42,6 +43,11 @@ template <typename T>
 concept HasFields = requires { T::fields(); };
 
 template <typename T>
+concept CanBeUnknown = HasFields<T> && requires(const T& value) {
+  { value.is_known } -> std::convertible_to<bool>;
+};
+
+template <typename T>
 struct IsOptional : std::false_type {};
 template <typename T>
 struct IsOptional<std::optional<T>> : std::true_type {};
@@ -58,6 +64,12 @@ void for_each_field(Visitor&& visitor) {
 
 template <typename T>
 void write_json(JsonWriter& json, const T& value) {
+  if constexpr (CanBeUnknown<T>) {
+    if (!value.is_known) {
+      json.null();
+      return;
+    }
+  }
   if constexpr (HasFields<T>) {
     json.begin_object();
     for_each_field<T>([&](const auto& field) {

@@ -76,7 +76,9 @@ void write_schema_reference_or_null(JsonWriter& json) {
 
 template <typename T>
 void write_schema_value(JsonWriter& json) {
-  if constexpr (HasFields<T>) {
+  if constexpr (CanBeUnknown<T>) {
+    write_schema_reference_or_null<T>(json);
+  } else if constexpr (HasFields<T>) {
     write_schema_reference<T>(json);
   } else if constexpr (IsVector<T>::value) {
     json.key("type");

@@ -335,7 +335,7 @@ class TimelinePainter {
     const std::size_t count = data_.failures.size();
     const std::string label =
         count == 1 ? "out of memory" : base::format_count(count) + " times out of memory";
-    const std::string request = bytes_text(data_.failures.back().requested_bytes) + " requested";
+    const std::string request = "a request of " + bytes_text(data_.failures.back().requested_bytes);
     add_plated(drawing(),
                label_next_to(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
   }

@@ -200,11 +200,12 @@ TEST(Timeline, out_of_memory_is_marked_where_it_happened) {
   oom.requested_bytes = 33 * kMib;
   made.report.ooms = {oom};
   const Chart chart = made.chart(with_legend());
-  EXPECT_THAT(tests::texts(chart.drawing), Contains("out of memory \xC2\xB7 33.0 MiB requested"));
+  EXPECT_THAT(tests::texts(chart.drawing),
+              Contains("out of memory \xC2\xB7 a request of 33.0 MiB"));
   EXPECT_EQ(illegible(chart.drawing), "");
   made.report.ooms = std::vector<report::Oom>(300, oom);
   EXPECT_THAT(tests::texts(made.chart().drawing),
-              Contains("300 times out of memory \xC2\xB7 33.0 MiB requested"));
+              Contains("300 times out of memory \xC2\xB7 a request of 33.0 MiB"));
 }
 
 TEST(Timeline, a_limit_near_the_peak_is_a_line_and_a_distant_one_is_not) {

@@ -164,14 +164,18 @@ report::Finding as_finding(const MemoryAlert& alert) {
   return finding;
 }
 
+// Why growth is not among the findings; empty if it was judged.
+std::string growth_note(const logs::LogSummary& summary) {
+  const std::uint64_t snapshots = summary.source.snapshots;
+  if (snapshots >= base::kFewestGrowthSamples) return {};
+  return "Judging growth takes " + std::to_string(base::kFewestGrowthSamples) +
+         " snapshots; this log has " + std::to_string(snapshots) + ".";
+}
+
 std::string verdict_text(const logs::LogSummary& summary, const LogTextOptions& options) {
+  const std::string note = growth_note(summary);
   if (summary.findings.empty()) {
-    std::string text = "Nothing wrong found.";
-    const std::uint64_t snapshots = summary.source.snapshots;
-    if (snapshots < base::kFewestGrowthSamples) {
-      text += " Judging growth takes " + std::to_string(base::kFewestGrowthSamples) +
-              " snapshots; this log has " + std::to_string(snapshots) + ".";
-    }
+    const std::string text = "Nothing wrong found." + (note.empty() ? "" : " " + note);
     return text::styled(text, text::Style::kGood, options.color) + "\n";
   }
   exporters::terminal::TextOptions how;
@@ -179,7 +183,9 @@ std::string verdict_text(const logs::LogSummary& summary, const LogTextOptions& 
   how.color = options.color;
   std::vector<report::Finding> findings(summary.findings.size());
   std::ranges::transform(summary.findings, findings.begin(), as_finding);
-  return exporters::terminal::findings_text(findings, how);
+  std::string text = exporters::terminal::findings_text(findings, how);
+  if (!note.empty()) text += "\n" + note + "\n";
+  return text;
 }
 
 std::string loss_text(const logs::LogSummary& summary, const std::string& step,

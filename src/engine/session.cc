@@ -208,6 +208,11 @@ Status Session::export_to(std::string_view format,
         ErrorCode::kInvalidArgument,
         "there is no export format " + std::string(format) + "; there are " + list_of(known));
   }
+  if (exporter->shows_allocations() && !state_->trace.oom_messages.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "an out-of-memory message lists no allocations, which the format " +
+                          std::string(format) + " shows: export it as html or json");
+  }
   Question needed = question;
   if (needed.analyses.empty()) {
     needed.analyses.assign(exporter->needs().begin(), exporter->needs().end());

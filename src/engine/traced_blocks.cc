@@ -209,7 +209,6 @@ Status TracedBlocks::add(const Session& block, const Report& report) {
   if (events->rows_.size() > max_events_) {
     auto& rows = events->rows_;
     rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(max_events_));
-    rows.shrink_to_fit();
   }
 
   for (const report::LayerRow& row : report.value().tables.layers) {

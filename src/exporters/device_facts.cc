@@ -83,9 +83,9 @@ void add_fragmentation(const report::DeviceReport& device, std::vector<Fact>& fa
   }
 }
 
-// "3.0 MiB requested by train.py:7 (step), event 12"
+// "a request of 3.0 MiB by train.py:7 (step), event 12"
 std::string oom_text(const report::DeviceReport& device, const report::OomDetails& oom) {
-  std::string text = bytes_text(oom.requested_bytes) + " requested";
+  std::string text = "a request of " + bytes_text(oom.requested_bytes);
   if (!oom.line.empty()) text += " by " + text::printable(oom.line);
   return text + ", " + point_text(device, oom.event, oom.time_ns);
 }
@@ -96,8 +96,8 @@ void add_failures(const report::DeviceReport& device, std::vector<Fact>& facts) 
   const auto& ooms = device.oom_details;
   if (ooms.empty()) return;
   if (ooms.size() == 1) {
-    facts.push_back({"out of memory", "once: " + bytes_text(ooms[0].requested_bytes) +
-                                          " requested at " +
+    facts.push_back({"out of memory", "once: a request of " + bytes_text(ooms[0].requested_bytes) +
+                                          " at " +
                                           point_text(device, ooms[0].event, ooms[0].time_ns)});
     return;
   }
@@ -148,7 +148,7 @@ std::string events_text(const report::DeviceReport& device) {
 std::vector<TotalsRow> totals_rows(const report::DeviceReport& device) {
   std::vector<TotalsRow> rows;
   const auto add = [&](const char* name, const report::SeriesTotals& totals) {
-    rows.push_back(totals_row(device, name, totals));
+    if (totals.is_known) rows.push_back(totals_row(device, name, totals));
   };
   if (is_same(device.requested_allocated, device.requested_active)) {
     add("requested", device.requested_active);

@@ -42,6 +42,8 @@ class Exporter {
   virtual const char* suffix() const = 0;       // ".speedscope.json"
   // The analyses whose results the exporter writes; empty: all.
   virtual std::span<const char* const> needs() const { return {}; }
+  // Whether the format shows allocations, which a text with an out-of-memory message does not have.
+  virtual bool shows_allocations() const { return true; }
   // The point in time that is exported unless the user chooses one, as in Question::at.
   virtual const char* default_point() const { return "peak"; }
   virtual Status write(const ExportInput& input, Output& output) const = 0;

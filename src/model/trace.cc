@@ -21,6 +21,14 @@ const Setting* Trace::setting(std::string_view name) const {
   return found == settings.end() ? nullptr : &*found;
 }
 
+std::vector<const OomMessage*> Trace::messages_about(Device device) const {
+  std::vector<const OomMessage*> found;
+  for (const OomMessage& message : oom_messages) {
+    if (message.device == device) found.push_back(&message);
+  }
+  return found;
+}
+
 std::size_t Trace::attributed_event(const DeviceTrace& device, std::size_t lifetime) const {
   const Lifetimes& rows = device.lifetimes;
   std::uint32_t event = rows.alloc[lifetime];

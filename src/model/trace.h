@@ -263,6 +263,8 @@ struct Trace {
       false;  // stacks come from programs without Python: frames name shared libraries
 
   const Setting* setting(std::string_view name) const;
+  // The messages about one device, in the order of its events.
+  std::vector<const OomMessage*> messages_about(Device device) const;
 
   // A lifetime's data come from its alloc event, else from its free, else from its final block.
   std::uint64_t size_bytes(const DeviceTrace& device, std::size_t lifetime) const;

@@ -23,6 +23,7 @@ struct SeriesTotals {
   std::optional<std::int64_t> peak_time_ns;
   std::int64_t end_bytes = 0;
   std::int64_t start_bytes = 0;
+  bool is_known = true;  // false: the input does not state them
 
   static constexpr auto fields() {
     using base::Field;
@@ -86,8 +87,10 @@ struct DeviceReport {
         Field{"events", &DeviceReport::events, "Number of events recorded on the device."},
         Field{"history", &DeviceReport::history,
               "complete, truncated (the recorder's ring wrapped) or none."},
-        Field{"requested_allocated", &DeviceReport::requested_allocated,
-              "Requested bytes from alloc to free_requested."},
+        Field{
+            "requested_allocated", &DeviceReport::requested_allocated,
+            "Requested bytes from alloc to free_requested. This, requested_active and reserved are "
+            "null if the input, such as an out-of-memory message, does not state them."},
         Field{"requested_active", &DeviceReport::requested_active,
               "Requested bytes from alloc to free_completed."},
         Field{"reserved", &DeviceReport::reserved,

@@ -16,16 +16,17 @@ struct Oom {
   std::uint64_t event = 0;
   std::optional<std::int64_t> time_ns;
   std::uint64_t requested_bytes = 0;
-  std::uint64_t device_free_bytes = 0;
+  std::optional<std::uint64_t> device_free_bytes;
 
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
         Field{"event", &Oom::event, "Number of the event on its device."},
         Field{"time_ns", &Oom::time_ns, "Time of that event; null if unknown."},
-        Field{"requested_bytes", &Oom::requested_bytes, "Requested bytes, after rounding."},
+        Field{"requested_bytes", &Oom::requested_bytes,
+              "Size of the request that failed, after rounding."},
         Field{"device_free_bytes", &Oom::device_free_bytes,
-              "Free bytes of the device according to the driver."});
+              "Free bytes of the device according to the driver; null if unknown."});
   }
 };
 
@@ -119,13 +120,13 @@ struct OomDetails {
   std::uint64_t event = 0;
   std::optional<std::int64_t> time_ns;
   std::uint64_t requested_bytes = 0;
-  std::uint64_t device_free_bytes = 0;
+  std::optional<std::uint64_t> device_free_bytes;
   std::optional<std::uint64_t> device_total_bytes;
   std::optional<std::uint64_t> limit_bytes;  // the limit of the process
   std::string line;                          // the line that requested it
-  std::int64_t requested_allocated_bytes = 0;
-  std::int64_t requested_active_bytes = 0;
-  std::int64_t reserved_bytes = 0;
+  std::optional<std::int64_t> requested_allocated_bytes;
+  std::optional<std::int64_t> requested_active_bytes;
+  std::optional<std::int64_t> reserved_bytes;
   std::uint64_t largest_free_bytes = 0;    // largest gap in the segments at that point
   std::uint64_t largest_usable_bytes = 0;  // largest gap that may serve the request
   std::uint64_t stranded_bytes = 0;        // free in pinned segments, and unusable for the request
@@ -145,9 +146,10 @@ struct OomDetails {
     return base::field_list(
         Field{"event", &OomDetails::event, "Number of the event on its device."},
         Field{"time_ns", &OomDetails::time_ns, "Time of that event; null if unknown."},
-        Field{"requested_bytes", &OomDetails::requested_bytes, "Requested bytes, after rounding."},
+        Field{"requested_bytes", &OomDetails::requested_bytes,
+              "Size of the request that failed, after rounding."},
         Field{"device_free_bytes", &OomDetails::device_free_bytes,
-              "Free bytes of the device according to the driver."},
+              "Free bytes of the device according to the driver; null if unknown."},
         Field{"device_total_bytes", &OomDetails::device_total_bytes,
               "Capacity of the device; null if not recorded."},
         Field{"limit_bytes", &OomDetails::limit_bytes,
@@ -155,10 +157,11 @@ struct OomDetails {
               "capacity of the device if there is no limit."},
         Field{"line", &OomDetails::line, "Line that requested the memory."},
         Field{"requested_allocated_bytes", &OomDetails::requested_allocated_bytes,
-              "Requested bytes live at that event, counted to free_requested."},
+              "Requested bytes live at that event, counted to free_requested; null if unknown."},
         Field{"requested_active_bytes", &OomDetails::requested_active_bytes,
-              "Requested bytes live at that event, counted to free_completed."},
-        Field{"reserved_bytes", &OomDetails::reserved_bytes, "Reserved bytes at that event."},
+              "Requested bytes live at that event, counted to free_completed; null if unknown."},
+        Field{"reserved_bytes", &OomDetails::reserved_bytes,
+              "Reserved bytes at that event; null if unknown."},
         Field{"largest_free_bytes", &OomDetails::largest_free_bytes,
               "Largest free block in a segment at that event."},
         Field{"largest_usable_bytes", &OomDetails::largest_usable_bytes,
@@ -175,7 +178,9 @@ struct OomDetails {
             "not record."},
         Field{"cause", &OomDetails::cause,
               "one_large_request, fragmentation, steady_growth, too_big or, on the CPU only, "
-              "process_limit; empty beyond the first 200 of a device, which are not examined."},
+              "process_limit; empty for failures that are not examined: beyond the first 200 of a "
+              "device, and "
+              "those of a message in a text."},
         Field{"top_lines", &OomDetails::top_lines,
               "Lines that used the most memory at that event, in the unit of the tables."},
         Field{"pinning_lines", &OomDetails::pinning_lines,

@@ -252,7 +252,9 @@ std::string text_log_header(std::int64_t time_ns) {
   if (const auto place = process_rank()) {
     header += " | rank " + std::to_string(place->rank) + " of " + std::to_string(place->world_size);
   }
-  return header + "\n# Summarize it with: plimsoll analyze FILE\n\n";
+  return header +
+         "\n# -: unknown; a tensor that was freed before a sample has no shape, dtype or name."
+         "\n# Summarize it with: plimsoll analyze FILE\n\n";
 }
 
 std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options) {

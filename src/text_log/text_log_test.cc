@@ -13,6 +13,7 @@
 namespace plimsoll::text_log {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -39,6 +40,12 @@ CPU categories: input 20.000 MB in 2, other 10.000 MB in 1
 Host: process 3000.0 MB, workers 400.0 MB in 4, used 8000.0 MB of 32000.0 MB, cpu 150.0%
 
 )";
+
+TEST(TextLog, begins_with_comments_that_explain_a_dash) {
+  const std::string header = text_log_header(0);
+  EXPECT_THAT(header, HasSubstr("\n# -: unknown; a tensor that was freed before a sample has no "));
+  EXPECT_THAT(header, EndsWith("\n# Summarize it with: plimsoll analyze FILE\n\n"));
+}
 
 TEST(TextLog, writes_a_snapshot_that_can_be_grepped) {
   const std::string snapshot =

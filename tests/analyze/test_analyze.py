@@ -245,6 +245,17 @@ def test_the_components_of_a_log_are_a_table(analyze, tmp_path):
     ]
 
 
+def test_too_few_snapshots_to_judge_growth_are_noted_next_to_other_findings(analyze, tmp_path):
+    snapshots = "".join(generated_logs.snapshot(i, loss=0.5) for i in range(2))
+    failed = snapshots.replace("| loss 0.5", "| loss 0.5 | out of memory")
+    note = "Judging growth takes 20 snapshots; this log has 2."
+    (tmp_path / "run.log").write_text(generated_logs.HEADER + failed)
+    text = analyze("run.log").stdout
+    assert text.startswith("CRITICAL ")
+    assert f"\n\n{note}\n" in text
+    assert note not in analyze("run.log", "--json").stdout
+
+
 def test_a_file_that_cannot_be_read_is_one_sentence(analyze, tmp_path):
     complains(analyze("missing"), 3, "cannot read missing")
     complains(analyze(str(tmp_path)), 3, "there is no text log")

@@ -1,6 +1,7 @@
 """`plimsoll report` on the log of a run that died, and on files of other tools."""
 
 import io
+import json
 import sqlite3
 import struct
 import zipfile
@@ -115,7 +116,7 @@ def test_each_number_of_a_message_is_named(plimsoll, tmp_path):
     path = tmp_path / "train.log"
     path.write_text(message(processes="Process 4711 has 0.25 GiB memory in use. "))
     text = " ".join(plimsoll("report", path).out.split())
-    assert "Requested: 2.0 GiB, by project/train.py:30 (step)" in text.replace(
+    assert "Failed request: 2.0 GiB, by project/train.py:30 (step)" in text.replace(
         "me/project", "project"
     )
     assert "Device: 80.0 GiB in all, of which the driver had 1.0 GiB free." in text
@@ -126,6 +127,70 @@ def test_each_number_of_a_message_is_named(plimsoll, tmp_path):
 
 def test_messages_come_from_standard_input(plimsoll):
     ran = plimsoll("report", "-", input=TORCH_1.encode())
+    assert ran.status == 0, ran.err
+    assert "ran out of memory" in ran.out
+
+
+CUTS = {
+    "capacity": {"device_total_bytes": 80 << 30},
+    "is free": {"device_total_bytes": 80 << 30, "device_free_bytes": 1 << 30},
+    "Of the allocated": {"device_total_bytes": 80 << 30, "device_free_bytes": 1 << 30},
+}
+
+
+@pytest.mark.parametrize("end", CUTS)
+def test_what_a_cut_message_does_not_state_is_unknown(end, plimsoll):
+    text = message()
+    cut = text[: text.index(end) + len(end)]
+    if end == "capacity":
+        cut = text[: text.index("of which")]
+    ran = plimsoll("report", "-", input=cut.encode())
+    assert ran.status == 0, ran.err
+    assert "0 B" not in ran.out
+    (device,) = json.loads(plimsoll("report", "-", "--json", input=cut.encode()).out)["devices"]
+    for name in ("requested_allocated", "requested_active", "reserved", "allocated"):
+        assert device[name] is None
+    (details,) = device["oom_details"]
+    assert details["requested_bytes"] == 2 << 30
+    known = {name: value for name, value in CUTS[end].items() if value is not None}
+    for name in ("device_free_bytes", "device_total_bytes", "limit_bytes", "reserved_bytes"):
+        assert details[name] == known.get(name)
+    assert details["need"]["available_bytes"] is None
+    page = plimsoll("report", "-", "--html", "-", input=cut.encode()).out
+    assert "How much was allocated is unknown." in page
+    assert ">0<small>" not in page
+    assert ">0 B<" not in page
+
+
+def test_the_amounts_of_a_whole_message_are_allocated_not_requested(plimsoll):
+    ran = plimsoll("report", "-", "--json", input=message().encode())
+    (device,) = json.loads(ran.out)["devices"]
+    assert device["requested_active"] is None
+    assert device["allocated"]["peak_bytes"] == int(76.5 * (1 << 30))
+    assert device["reserved"]["peak_bytes"] == round(77.7 * (1 << 30))
+    out = plimsoll("report", "-", input=message().encode()).out
+    assert "allocated  76.5 GiB" in out
+    assert "out of memory  once: a request of 2.0 GiB at event 0 of 1" in out
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["speedscope", "collapsed", "collapsed-layers", "timeline", "timeline-csv", "snapshot", "svg"],
+)
+def test_formats_of_allocations_refuse_a_message(kind, plimsoll, tmp_path):
+    (tmp_path / "train.log").write_text(message())
+    output = tmp_path / "out"
+    ran = plimsoll("export", tmp_path / "train.log", "--to", kind, "-o", output)
+    assert ran.status == 2
+    assert "lists no allocations" in ran.err
+    assert "html or json" in ran.err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("kind", ["html", "json", "notebook"])
+def test_formats_of_findings_show_a_message(kind, plimsoll, tmp_path):
+    (tmp_path / "train.log").write_text(message())
+    ran = plimsoll("export", tmp_path / "train.log", "--to", kind, "-o", "-")
     assert ran.status == 0, ran.err
     assert "ran out of memory" in ran.out
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from plimsoll._process.program_errors import leave_to_program
+from plimsoll._process.sizes import size_text
 from plimsoll.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 DryRun = Literal["fake", "cpu"]
 
-_MIB = 1024 * 1024
 _CHEAP_BYTES = 1 << 30
 _SHOWN = {"fake": "fake tensors", "cpu": "copy on the CPU"}
 
@@ -41,7 +41,7 @@ class LayerEstimate:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The memory of a training step, in bytes. ``print(estimate)`` shows it in MiB.
+    """The memory of a training step, in bytes. ``print(estimate)`` shows it.
 
     Attributes:
         weights_bytes: Parameters, each storage once.
@@ -88,7 +88,7 @@ class MemoryEstimate:
     def __str__(self) -> str:
         lines = [f"Memory estimate (dry run: {_SHOWN[self.dry_run]})"]
         for name, size in [*self._parts(), ("total", self.total_bytes), ("peak", self.peak_bytes)]:
-            lines.append(f"  {name:<16}{size / _MIB:>12,.1f} MiB")
+            lines.append(f"  {name:<16}{size_text(size):>12}")
         return "\n".join(lines) + f" in {self.peak_phase}"
 
 

@@ -143,7 +143,7 @@ report::Finding explain_message(const OomMessage& message, const std::string& li
   const Derived derived = derive(message);
   set_verdict(message, derived, model::to_string(message.device), finding);
   const auto say = [&](std::string sentence) { finding.evidence.push_back(std::move(sentence)); };
-  say("Requested: " + bytes_text(message.requested_bytes) +
+  say("Failed request: " + bytes_text(message.requested_bytes) +
       (line.empty() ? ", the size of one tensor after rounding." : ", by " + line + "."));
   if (message.total_bytes) {
     std::string sentence = "Device: " + bytes_text(*message.total_bytes) + " in all";

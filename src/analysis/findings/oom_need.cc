@@ -69,7 +69,7 @@ const OomChange* find(const OomNeed& need, std::string_view change) {
 // Whether the free pieces together would have served the request, so that readers may suspect
 // fragmentation.
 bool was_enough_in_sum(const report::OomDetails& oom) {
-  const std::uint64_t left = oom.is_limited ? 0 : oom.device_free_bytes;
+  const std::uint64_t left = oom.is_limited ? 0 : oom.device_free_bytes.value_or(0);
   return bytes_in_pieces(oom) + left >= oom.requested_bytes;
 }
 

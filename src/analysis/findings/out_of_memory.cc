@@ -59,7 +59,7 @@ std::vector<Burst> bursts_of(const std::vector<OomDetails>& ooms) {
 
 // The memory available from the driver; 0 if the driver had enough but the request failed anyway.
 std::uint64_t left_at_driver(const OomDetails& oom) {
-  return oom.is_limited ? 0 : oom.device_free_bytes;
+  return oom.is_limited ? 0 : oom.device_free_bytes.value_or(0);
 }
 
 std::uint64_t missing_bytes(const OomDetails& oom) {
@@ -101,9 +101,10 @@ void report_fragmentation(const Facts& facts, const DeviceFacts& device, const O
 
 void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                    report::Finding& finding) {
-  finding.title =
-      device.name + " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
-      " of the " + bytes_text(oom.requested_active_bytes) + " live were added step by step";
+  finding.title = device.name +
+                  " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
+                  " of the " + bytes_text(oom.requested_active_bytes.value_or(0)) +
+                  " live were added step by step";
   const report::GrowthRow* first = nullptr;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device.report.device || grown_bytes(row) == 0) continue;
@@ -130,7 +131,7 @@ bool is_cpu(const DeviceFacts& device) {
 
 // "1.0 GiB free of 80.0 GiB, limit 40.0 GiB set by set_per_process_memory_fraction"
 std::string free_text(const DeviceFacts& device, const OomDetails& oom) {
-  std::string text = bytes_text(oom.device_free_bytes) + " free";
+  std::string text = bytes_text(oom.device_free_bytes.value_or(0)) + " free";
   if (oom.device_total_bytes) text += " of " + bytes_text(*oom.device_total_bytes);
   if (has_limit(oom)) {
     text += ", limit " + bytes_text(*oom.limit_bytes) + " set by ";
@@ -142,7 +143,8 @@ std::string free_text(const DeviceFacts& device, const OomDetails& oom) {
 void report_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   finding.title = device.name + " ran out of memory at a limit of the process: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + ", and " +
-                  bytes_text(oom.device_free_bytes) + " of the machine's memory were free";
+                  bytes_text(oom.device_free_bytes.value_or(0)) +
+                  " of the machine's memory were free";
   finding.next_step = has_limit(oom) ? "Raise the limit of the address space (ulimit -v, " +
                                            bytes_text(*oom.limit_bytes) + " now)"
                                      : std::string(
@@ -159,7 +161,7 @@ void report_large_request(const DeviceFacts& device, const OomDetails& oom,
                           report::Finding& finding) {
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + " in one allocation, with " +
-                  bytes_text(oom.requested_active_bytes) + " live";
+                  bytes_text(oom.requested_active_bytes.value_or(0)) + " live";
   finding.next_step =
       "Make " + oom.line + " request less at a time: " +
       (is_batch_enough(oom.need) ? "a smaller batch or chunk, or " : "a chunk, or ");
@@ -199,7 +201,7 @@ std::string step_of_kind(const LiveByKind& live) {
 bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
   const report::OomNeed& need = oom.need;
   const auto live =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes, 1));
+      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes.value_or(0), 1));
   const bool is_large = is_at_least(need.caller_bytes, kShareOfCaller, live) ||
                         (need.basis == "earlier_forward" && is_mostly_batch(need));
   if (need.new_caller.empty() || !is_large) return false;
@@ -263,9 +265,9 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
     if (!more.empty()) finding.next_step += " " + more;
     return;
   }
-  finding.title = device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes) +
-                  " were live, and " + oom.line + " requested " + bytes_text(oom.requested_bytes) +
-                  " more";
+  finding.title =
+      device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes.value_or(0)) +
+      " were live, and " + oom.line + " requested " + bytes_text(oom.requested_bytes) + " more";
   if (const std::uint64_t missing = missing_bytes(oom); missing > 0 && !oom.is_limited) {
     finding.next_step = "It needs at least " + bytes_text(missing) + " more. ";
   }
@@ -308,8 +310,8 @@ bool report_other_users(const DeviceFacts& device, const Burst& burst, report::F
 
 void report_others(const OomDetails& oom, report::Finding& finding) {
   const std::uint64_t reserved =
-      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes, 0));
-  const std::uint64_t all = reserved + oom.device_free_bytes;
+      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes.value_or(0), 0));
+  const std::uint64_t all = reserved + oom.device_free_bytes.value_or(0);
   if (oom.device_total_bytes) {
     const std::uint64_t outside = *oom.device_total_bytes - std::min(*oom.device_total_bytes, all);
     if (outside < *oom.device_total_bytes / kMuchOfDevice) return;
@@ -339,7 +341,7 @@ void report_surroundings(const Facts& facts, const DeviceFacts& device, const Bu
   }
   if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {
     finding.evidence.push_back(
-        bytes_text(oom.device_free_bytes) +
+        bytes_text(oom.device_free_bytes.value_or(0)) +
         " of the device were free when the request failed. The file does not "
         "show why they could not be used. A limit of this process or another "
         "allocation may be the reason.");
@@ -375,8 +377,9 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
   finding.severity = report::FindingSeverity::kCritical;
   std::string evidence = oom.line + " requested " + bytes_text(oom.requested_bytes) + " (event " +
                          base::format_count(oom.event) + "). " +
-                         bytes_text(oom.requested_active_bytes);
-  if (oom.reserved_bytes > 0) evidence += " of " + bytes_text(oom.reserved_bytes) + " reserved";
+                         bytes_text(oom.requested_active_bytes.value_or(0));
+  if (oom.reserved_bytes > 0)
+    evidence += " of " + bytes_text(oom.reserved_bytes.value_or(0)) + " reserved";
   evidence += " were live";
   if (!is_cpu(device)) {
     evidence += ", and the device had " + free_text(device, oom);
@@ -394,15 +397,11 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
 Findings out_of_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
-    const auto is_of_device = [&](const model::OomMessage& message) {
-      return message.device == device.trace.device;
-    };
-    auto messages = facts.trace.oom_messages | std::views::filter(is_of_device);
+    const auto messages = facts.trace.messages_about(device.trace.device);
     if (!messages.empty()) {
       const std::string& line = device.report.oom_details.back().line;
-      findings.push_back(
-          explain_message(messages.back(), is_named(line) ? line : std::string{},
-                          static_cast<std::uint64_t>(std::ranges::distance(messages))));
+      findings.push_back(explain_message(*messages.back(), is_named(line) ? line : std::string{},
+                                         messages.size()));
       continue;
     }
     const std::vector<Burst> bursts = bursts_of(device.report.oom_details);

@@ -60,6 +60,21 @@ std::vector<report::OomDetails> list_ooms(const PassContext& context, const Devi
   return ooms;
 }
 
+// What a text states about each failure: much less than a recording does.
+void set_stated_figures(std::span<const model::OomMessage* const> messages,
+                        std::span<report::OomDetails> ooms) {
+  PLIMSOLL_CHECK(messages.size() == ooms.size());
+  for (std::size_t at = 0; at < ooms.size(); ++at) {
+    ooms[at].device_free_bytes = messages[at]->free_bytes;
+    ooms[at].requested_allocated_bytes.reset();
+    ooms[at].requested_active_bytes.reset();
+    ooms[at].reserved_bytes.reset();
+    if (const auto& reserved = messages[at]->reserved_bytes) {
+      ooms[at].reserved_bytes = static_cast<std::int64_t>(*reserved);
+    }
+  }
+}
+
 // Advances `live` (rows of lifetimes, at some earlier event) to `event`. `next_born` is the first
 // row not yet visited: rows are in order of birth.
 void advance_live_set(const model::Lifetimes& lifetimes, std::int64_t event,
@@ -193,9 +208,9 @@ class Examiner {
     oom.private_idle_bytes = pinning.cached_bytes - pinning.reachable_bytes;
     oom.private_pools = pools_text(trace, pinning.private_pools);
     OomFacts facts{.requested_bytes = oom.requested_bytes,
-                   .device_free_bytes = oom.device_free_bytes,
-                   .reserved_bytes = not_negative(oom.reserved_bytes),
-                   .live_bytes = not_negative(oom.requested_active_bytes),
+                   .device_free_bytes = oom.device_free_bytes.value_or(0),
+                   .reserved_bytes = not_negative(oom.reserved_bytes.value_or(0)),
+                   .live_bytes = not_negative(oom.requested_active_bytes.value_or(0)),
                    .reachable_free_bytes = pinning.reachable_bytes,
                    .unreachable_free_bytes = oom.private_idle_bytes,
                    .largest_usable_bytes = oom.largest_usable_bytes,
@@ -268,10 +283,13 @@ class OomPass final : public Pass {
       if (context.options.device && *context.options.device != device.device) continue;
       auto& ooms = context.report.devices[d].oom_details;
       ooms = list_ooms(context, device, context.report.devices[d]);
+      const auto messages = trace.messages_about(device.device);
+      if (!messages.empty()) set_stated_figures(messages, ooms);
       for (const report::OomDetails& oom : ooms) {
         context.report.devices[d].ooms.push_back(
             report::Oom{oom.event, oom.time_ns, oom.requested_bytes, oom.device_free_bytes});
       }
+      if (!messages.empty()) continue;  // nothing to examine
       const std::size_t examined = std::min(ooms.size(), kMostExamined);
       Examiner(context, device).run(std::span(ooms).first(examined));
     }

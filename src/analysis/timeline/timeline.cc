@@ -263,6 +263,12 @@ DeviceReport report_on(const Trace& trace, const DeviceTrace& device, base::Prog
   out.requested_active = totals(Series::kRequestedActive);
   out.reserved = totals(Series::kReserved);
   if (device.has_block_sizes) out.allocated = totals(Series::kAllocatedRounded);
+  if (const auto messages = trace.messages_about(device.device); !messages.empty()) {
+    // A message counts blocks, not requests.
+    out.requested_allocated.is_known = out.requested_active.is_known = false;
+    out.reserved.is_known = messages.back()->reserved_bytes.has_value();
+    if (messages.back()->allocated_bytes) out.allocated = totals(Series::kAllocatedRounded);
+  }
   if (device.allocated_before_bytes) {
     // Kineto's running totals count blocks, not requests.
     const auto which =

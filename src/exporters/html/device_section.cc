@@ -15,6 +15,11 @@ namespace {
 using page::Paint;
 
 void write_totals_table(Markup& html, const report::DeviceReport& device) {
+  const std::vector<TotalsRow> rows = totals_rows(device);
+  if (rows.empty()) {
+    html.element("p", {{"class", "sub"}}, "The message does not state them.");
+    return;
+  }
   html.open("div", {{"class", "scroll"}});
   html.open("table", {{"data-table", "totals"}}).open("thead").open("tr");
   html.element("th", {{"scope", "col"}}, "bytes");
@@ -23,7 +28,7 @@ void write_totals_table(Markup& html, const report::DeviceReport& device) {
   }
   html.element("th", {{"scope", "col"}}, "peak reached at");
   html.close().close().open("tbody");
-  for (const TotalsRow& row : totals_rows(device)) {
+  for (const TotalsRow& row : rows) {
     html.open("tr").element("th", {{"scope", "row"}}, row.name);
     for (const std::string* const cell : {&row.start, &row.peak, &row.end}) {
       html.element("td", {{"class", "n"}}, *cell);
@@ -157,12 +162,14 @@ void write_failures(Markup& html, const DeviceView& view) {
                    bytes_text(bytes));
     };
     fact("when", point_text(view.report, oom.event, oom.time_ns));
-    bytes_fact("requested", oom.requested_bytes);
+    bytes_fact("failed request", oom.requested_bytes);
     if (!oom.line.empty()) fact("by", oom.line);
-    bytes_fact("largest usable free block", oom.largest_usable_bytes);
-    bytes_fact("stranded in pinned segments", oom.stranded_bytes);
-    bytes_fact("reserved", magnitude(oom.reserved_bytes));
-    bytes_fact("free on the device", oom.device_free_bytes);
+    if (!oom.cause.empty()) {
+      bytes_fact("largest usable free block", oom.largest_usable_bytes);
+      bytes_fact("stranded in pinned segments", oom.stranded_bytes);
+    }
+    if (oom.reserved_bytes) bytes_fact("reserved", magnitude(*oom.reserved_bytes));
+    if (oom.device_free_bytes) bytes_fact("free on the device", *oom.device_free_bytes);
     if (oom.device_total_bytes) bytes_fact("capacity of the device", *oom.device_total_bytes);
     if (oom.need.bytes) bytes_fact("the step needed, estimated", *oom.need.bytes);
     if (oom.need.available_bytes) bytes_fact("available to the step", *oom.need.available_bytes);

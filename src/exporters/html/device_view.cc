@@ -239,7 +239,7 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
                   .number = number};
   const auto points = rows_of(input.report.tables.points, view.report);
   if (!points.empty()) view.point = points.front();
-  if (view.device.events.size() == 0) return view;
+  if (view.device.events.size() == 0 || !view.report.live_totals().is_known) return view;
   view.over_time = charts::timeline_data(trace, view.device, view.report, input.lines,
                                          {.columns = kWideColumns});
   add_points(view);

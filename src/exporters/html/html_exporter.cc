@@ -143,8 +143,8 @@ void write_foot(Markup& html, const report::Report& report) {
   html.open("footer");
   html.element("span", {}, source.path);
   html.element("span", {},
-               source.format + " \u00b7 " + bytes_text(source.bytes) + " \u00b7 " +
-                   base::counted(source.events, "event"));
+               source.format + (source.bytes > 0 ? " \u00b7 " + bytes_text(source.bytes) : "") +
+                   " \u00b7 " + base::counted(source.events, "event"));
   if (!source.command.empty()) html.element("span", {}, source.command);
   for (const std::string& fact : program_facts(source)) html.element("span", {}, fact);
   html.element("span", {},
@@ -198,6 +198,7 @@ class HtmlExporter final : public Exporter {
   const char* description() const override { return "the report as a page, for any browser"; }
   const char* suffix() const override { return ".html"; }
   const char* default_point() const override { return kPointOfPages; }
+  bool shows_allocations() const override { return false; }
 
   Status write(const ExportInput& input, Output& output) const override {
     return output.write(to_page(input));

@@ -87,6 +87,7 @@ class NotebookExporter final : public Exporter {
   }
   const char* suffix() const override { return ".notebook.html"; }
   const char* default_point() const override { return kPointOfPages; }
+  bool shows_allocations() const override { return false; }
 
   Status write(const ExportInput& input, Output& output) const override {
     // A chart of many bands gets fewer columns.

@@ -54,6 +54,11 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
     html.close();
     return;
   }
+  if (!totals.is_known) {
+    html.element("p", {{"class", "caption"}}, "How much was allocated is unknown.");
+    html.close();
+    return;
+  }
   write_large(html, has_peak ? totals.peak_bytes : totals.end_bytes);
   std::string caption = (has_peak ? "peak on " : "live at the end on ") + device_name(view.report);
   caption += view.report.allocated ? ", allocated" : ", requested";

@@ -11,6 +11,7 @@ class JsonExporter final : public Exporter {
   const char* name() const override { return "json"; }
   const char* description() const override { return "the whole report, for programs"; }
   const char* suffix() const override { return ".report.json"; }
+  bool shows_allocations() const override { return false; }
 
   Status write(const ExportInput& input, Output& output) const override {
     JsonOutput out(output, base::JsonWriter::Style::kIndented);

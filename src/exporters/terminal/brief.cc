@@ -89,6 +89,7 @@ std::string peak_line(const report::DeviceReport& device, const TextOptions& opt
   if (totals.peak_event)
     text += " at " + point_text(device, totals.peak_event, totals.peak_time_ns);
   text += ", end " + base::bytes_text(totals.end_bytes);
+  if (!totals.is_known) text = "peak unknown, the message does not state what was allocated";
   const std::string name = device_name(device);
   const std::size_t room = options.width - std::min(options.width, text::display_width(name) + 2);
   return text::styled(name, text::Style::kBold, options.color) + "  " +

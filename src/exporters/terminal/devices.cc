@@ -25,7 +25,7 @@ std::string totals_text(const report::DeviceReport& device, std::size_t width, t
       table.add_row({row.name, row.start, row.peak, row.end, row.reached_at});
     }
   }
-  std::string out = table.to_text(width, color);
+  std::string out = table.empty() ? "" : table.to_text(width, color);
   if (const std::string why = disagreement_text(device); !why.empty()) {
     out += "  " + text::wrap(why, 2, width) + "\n";
   }

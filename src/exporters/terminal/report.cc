@@ -122,9 +122,9 @@ std::string program_text(const report::Source& source, std::size_t width) {
 std::string footer_text(const report::Report& report, const TextOptions& options) {
   const report::Source& source = report.source;
   const std::string path = text::shorten_place(text::printable(source.path), options.width);
-  std::string facts = text::printable(source.format) + " \u00b7 " + bytes_text(source.bytes) +
-                      " \u00b7 " + base::format_count(source.events) +
-                      (source.events == 1 ? " event" : " events");
+  std::string facts = text::printable(source.format);
+  if (source.bytes > 0) facts += " \u00b7 " + bytes_text(source.bytes);
+  facts += " \u00b7 " + base::counted(source.events, "event");
   if (options.elapsed_ns) {
     facts += " \u00b7 took " + base::format_duration(*options.elapsed_ns);
   }

@@ -206,11 +206,12 @@ TEST(TextReport, the_last_failures_are_listed_by_the_number_that_at_accepts) {
   }
   const std::string text = to_text(report, {});
   EXPECT_THAT(text, HasSubstr("out of memory  7 times, of which the last 5 were\n"));
-  EXPECT_THAT(text, HasSubstr("oom:3: 3.0 MiB requested by a.py:2 (f), event 2"));
-  EXPECT_THAT(text, HasSubstr("oom:7: 7.0 MiB requested by a.py:6 (f), event 6"));
+  EXPECT_THAT(text, HasSubstr("oom:3: a request of 3.0 MiB by a.py:2 (f), event 2"));
+  EXPECT_THAT(text, HasSubstr("oom:7: a request of 7.0 MiB by a.py:6 (f), event 6"));
   EXPECT_THAT(text, Not(HasSubstr("oom:2:")));
   ooms.resize(1);
-  EXPECT_THAT(to_text(report, {}), HasSubstr("out of memory  once: 1.0 MiB requested at event 0"));
+  EXPECT_THAT(to_text(report, {}),
+              HasSubstr("out of memory  once: a request of 1.0 MiB at event 0"));
 }
 
 // Names from a file must not color the terminal or move its cursor.
