@@ -1,7 +1,7 @@
 """The tests that bench/limits.py runs with Plimsoll, with pytest-memray and with both.
 
-The name of a test ends with what is true: `_passes` or `_fails`. The environment variable MEMRAY
-states the limit of leaks for pytest-memray; `current_thread_only` makes a marker its own.
+The name of a test ends with its correct result: `_passes` or `_fails`. The environment variable
+MEMRAY is the leak limit for pytest-memray. Plimsoll ignores markers with `current_thread_only`.
 """
 
 import functools

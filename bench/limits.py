@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares Plimsoll's limits in tests with those of pytest-memray: what each catches, and its cost.
+"""Compares Plimsoll's memory limits in tests with those of pytest-memray: results and run time.
 
 bench/limits.py [--runs 10] [--python PYTHON]
 
-PYTHON needs pytest, torch, plimsoll and pytest-memray. The tests are those of bench/limit_suite.py;
-each configuration runs in N processes of its own. A test is judged wrong if its result is not what
-its name says, and flaky if its results differ between runs.
+PYTHON needs pytest, torch, plimsoll and pytest-memray. Each configuration runs the tests of
+bench/limit_suite.py in a new process per run. A result is wrong if it differs from the test's name.
+A test is flaky if its results differ between runs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def results(python: str, options: list[str], leaks: str) -> tuple[dict[str, str]
     )
     if not found:
         sys.exit(ran.stdout + ran.stderr)
-    # pytest-memray's name for a failure by limit_leaks
+    # pytest-memray reports a failed limit_leaks as MEMORY PROBLEMS.
     return {test: result.replace("MEMORY PROBLEMS", "FAILED") for result, test in found}, seconds
 
 

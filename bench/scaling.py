@@ -242,6 +242,40 @@ def oom_messages(path: Path, count: int) -> None:
             file.write(text)
 
 
+def digest(path: Path, count: int, name: str) -> None:
+    """Every second key has a function and a line of its own in each digest, so nothing pairs it."""
+    key = {"device": "cpu", "category": "activation", "phase": "forward", "operator": "aten::mm"}
+    shape = {"shape": "[128]", "instances": 1, "instance_bytes": 512, "uneven": []}
+    fields = {
+        "digest_version": "1.1",
+        "source": dict.fromkeys(("path", "format", "command", "python", "torch"), "")
+        | {"plimsoll": "", "threads": "2", "mode": "full", "rank": None, "steps": 8},
+        "points": [
+            {"device": "cpu", "name": "peak", "bytes": 512 * count}
+            | {"step": 2, "phase": "forward", "layer": ""}
+        ],
+        "keys": [
+            key
+            | {"layer": f"Net.layer{i}", "example_layer": f"Net.layer{i}", "text": ""}
+            | {"function": f"{name if i % 2 else 'f'}{i}", "offset": i % 3, "dtype": "float32"}
+            | {"place": f"a.py:{i + 1}"}
+            for i in range(count)
+        ],
+        "rows": [
+            {"point": 0, "key": i, "bytes": 512, "count": 1, "largest_bytes": 512} | shape
+            for i in range(count)
+        ],
+        "modules": [],
+        "repeats": None,
+    }
+    path.write_text(json.dumps(fields))
+
+
+def two_digests(path: Path, count: int) -> None:
+    digest(path, count, "new")
+    digest(path.with_name("before.json"), count, "old")
+
+
 REPORT = ["report", "--json"]
 CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "annotations that never end": (REPORT, open_annotations),
@@ -293,6 +327,8 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "recording, figures of a device": (REPORT, recorded("figures")),
     "recording, as text": (["dump"], recorded("names")),
     "recording, redacted": (["export", "--redact", "--force"], recorded("names")),
+    "recording, as a digest": (["export", "--to", "digest", "--force"], recorded("models")),
+    "digests, compared": (["diff", "--json", "before.json"], two_digests),
     "text log": (["analyze", "--json"], text_log),
     "nvidia-smi": (["analyze", "--json"], nvidia_smi),
 }
@@ -306,6 +342,7 @@ CASE_OF = {
     "readers/torch_snapshot": "live allocations",
     "analysis/composition": "live allocations",
     "analysis/device": "recording, figures of a device",
+    "analysis/digest": "recording, as a digest",
     "analysis/findings": "failures",
     "analysis/fragmentation": "segments",
     "analysis/growth": "recording, training",
@@ -316,6 +353,7 @@ CASE_OF = {
     "analysis/steps": "recording, steps",
     "analysis/timeline": "live allocations",
     "exporters/collapsed": "live allocations, folded",
+    "exporters/digest": "recording, as a digest",
     "exporters/html": "live allocations, as a page",
     "exporters/json": "live allocations",
     "exporters/png": "live allocations, as PNG",

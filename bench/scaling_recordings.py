@@ -14,7 +14,7 @@ RECORDED = """
 import ctypes, os, sys
 from plimsoll import _record
 path, kind, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-recording = _record.Recording(os.fsencode(path), True, 0, False, True, {})
+recording = _record.Recording(os.fsencode(path), True, 0, False, True, True, {})
 cpu = _record.device("cpu", 0)
 cuda = _record.device("cuda", 0)
 # What only adapters report: members of plimsoll_recorder_api, after its two first numbers.

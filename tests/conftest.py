@@ -66,6 +66,8 @@ def libtorch_programs(installed_package) -> Path:
         f"-DPLIMSOLL_CUDA_HEADERS={';'.join(map(str, header_folders()))}",
         "-DCMAKE_BUILD_TYPE=Debug",  # enough: most of the time goes to torch's headers
         "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+        # The adapter is a source of the user's program, so their warnings must not find anything.
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []),
     )
     must_run("cmake", "--build", build)

@@ -185,7 +185,7 @@ def test_both_readers_have_one_outcome(reader, data, tmp_path):
     compare(reader, path)
 
 
-def test_both_name_the_nearest(reader, tmp_path):
+def test_both_readers_suggest_the_closest_option(reader, tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("plimsoll:\n  verbos_batches: 2\n")
     for _, (sentence,) in (reader.read(path), in_python(path)):
@@ -194,7 +194,7 @@ def test_both_name_the_nearest(reader, tmp_path):
         )
 
 
-def test_files_that_are_none(reader, tmp_path):
+def test_missing_files_and_folders_are_errors(reader, tmp_path):
     assert compare(reader, tmp_path / "none.yaml") == "not_found"
     assert compare(reader, tmp_path) == "io"
 

@@ -61,7 +61,7 @@ def test_an_answer_does_not_depend_on_earlier_questions(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
-def test_an_answer_about_a_snapshot_does_not_either(samples: Path, name: str) -> None:
+def test_a_snapshot_answer_does_not_depend_on_earlier_questions(samples: Path, name: str) -> None:
     compare(samples / "snapshots" / name)
 
 

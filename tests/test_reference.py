@@ -5,7 +5,7 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import made_snapshots, shadow_replay
+from reference import random_snapshots, shadow_replay
 from reference import snapshot_sets as sets
 from reference import snapshot_totals as totals
 
@@ -112,7 +112,7 @@ def test_a_pickle_that_runs_code_is_refused(tmp_path):
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(random=st.randoms(use_true_random=False))
 def test_totals_and_sets_agree(random):
-    snapshot = made_snapshots.make(random)
+    snapshot = random_snapshots.make(random)
     if isinstance(snapshot, list):
         snapshot = {"segments": snapshot}
     for device in totals.snapshot_totals(snapshot):

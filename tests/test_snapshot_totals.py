@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference import made_snapshots
+from reference import random_snapshots
 from reference import snapshot_totals as reference
 
 SAMPLES = (
@@ -105,6 +105,6 @@ def wrapped_in(container, data):
 )
 def test_made_up_file(plimsoll_command, tmp_path, random, protocol, container):
     path = tmp_path / "made_up.pickle"
-    snapshot = made_snapshots.make(random)
+    snapshot = random_snapshots.make(random)
     path.write_bytes(wrapped_in(container, pickle.dumps(snapshot, protocol=protocol)))
     assert_same_totals(plimsoll_command, path)

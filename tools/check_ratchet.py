@@ -21,7 +21,7 @@ ALLOWED = {
     "TypeScript any": 0,
 }
 
-# Functions have a limit, files do not: a file is one thought, however long.
+# Only functions have a size limit. A file holds one topic, whatever its length.
 MAX_FUNCTION_LINES = 100
 
 PATTERNS = {
@@ -30,7 +30,7 @@ PATTERNS = {
     "type: ignore or noqa": re.compile(r"#\s*(type:\s*ignore|noqa)"),
     "TypeScript any": re.compile(r"(:|\bas)\s+any\b"),
 }
-SPEAKS_OF = {  # the file types in which each pattern is counted
+COUNTED_IN = {  # the file types in which each pattern is counted
     "TODO or FIXME": {".h", ".cc", ".def", ".ts", ".py", ".cmake"},
     "NOLINT": {".h", ".cc", ".def"},
     "type: ignore or noqa": {".py"},
@@ -91,7 +91,7 @@ def findings_in(path: Path, name: str) -> Iterator[tuple[str, str]]:
     if path.name in THESE:
         return
     for what, pattern in PATTERNS.items():
-        if path.suffix in SPEAKS_OF[what]:
+        if path.suffix in COUNTED_IN[what]:
             for number, line in enumerate(lines, 1):
                 if pattern.search(line):
                     yield what, f"{name}:{number}: {line.strip()}"
@@ -103,7 +103,7 @@ def count(root: Path) -> dict[str, list[str]]:
     for top in TOPS:
         for path in sorted((root / top).rglob("*")):
             name = path.relative_to(root)
-            known = any(path.suffix in kinds for kinds in SPEAKS_OF.values())
+            known = any(path.suffix in kinds for kinds in COUNTED_IN.values())
             if path.is_file() and known and not NOT_OURS.intersection(name.parts):
                 for what, where in findings_in(path, str(name)):
                     found[what].append(where)

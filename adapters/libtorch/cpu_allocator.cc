@@ -84,6 +84,8 @@ void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t 
   record_in_phase(thread, address, size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }
 
+}  // namespace
+
 // The fast path, for monitors: layers of the forward, and phases.
 void record_allocation(void* data, std::size_t size_bytes) noexcept {
   ThreadState* const thread = t_state;
@@ -95,6 +97,8 @@ void record_allocation(void* data, std::size_t size_bytes) noexcept {
   }
   record_in_phase(*thread, number_of(data), size_bytes, PLIMSOLL_PHASE_BACKWARD);
 }
+
+namespace {
 
 void record_free(const void* data) {
   if (!is_attached()) return;

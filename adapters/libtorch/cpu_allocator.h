@@ -9,6 +9,8 @@
 
 #include <c10/core/Allocator.h>
 
+#include <cstddef>
+
 namespace plimsoll::libtorch {
 
 // Install our allocator, and restore the original one. Installing returns false if the program has
@@ -21,6 +23,9 @@ void remove_cpu_allocator();
 c10::DeleterFnPtr base_deleter();
 c10::DeleterFnPtr recorded_deleter();
 bool is_recorded_deleter(c10::DeleterFnPtr deleter);
+
+// Records memory of the CPU that this thread has just obtained, from any allocator.
+void record_allocation(void* data, std::size_t size_bytes) noexcept;
 
 // The original allocator and ours, for storages that keep a pointer to theirs.
 c10::Allocator* base_allocator();

@@ -44,7 +44,7 @@ class ParameterLayers {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // prevents reuse of the address
     std::string path;
     std::uint32_t layer = 0;
-    std::vector<TensorIdentity> parameters;  // the parameters with this storage
+    std::vector<TensorIdentity> parameters{};  // the parameters with this storage
   };
   using Owners = std::unordered_map<const c10::StorageImpl*, Owner>;  // views share a storage
   class Search;

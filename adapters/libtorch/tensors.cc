@@ -96,6 +96,18 @@ bool still_has(const WeakStorage& weak, std::uint64_t address) {
   return !weak.expired() && address_of(*weak._unsafe_get_target()) == address;
 }
 
+// torch's own block, from before attaching, has a free that can be observed.
+bool is_own_block(c10::StorageImpl& storage) {
+  const c10::DataPtr& block = storage._mutable_data_ptr_no_checks();
+  return is_recorded_deleter(block.get_deleter()) ||
+         (block.get() == block.get_context() && block.get_deleter() == base_deleter());
+}
+
+bool is_watched(c10::StorageImpl& storage) {
+  const std::lock_guard lock(g_foreign_mutex);
+  return foreign().contains(address_of(storage));
+}
+
 void watch_foreign(c10::StorageImpl& storage) {
   const std::lock_guard lock(g_foreign_mutex);
   std::vector<WeakStorage>& sharing = foreign()[address_of(storage)];
@@ -166,6 +178,9 @@ std::uint32_t describe_bucket(const at::Tensor& gradient, const c10::StorageImpl
 
 void record_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl& storage,
                  plimsoll_role role, std::uint32_t name) {
+  if (role == PLIMSOLL_ROLE_INPUT && is_new_borrowed(tensor)) {
+    record_allocation(storage._mutable_data_ptr_no_checks().get(), storage.nbytes());
+  }
   const bool is_bucket = role == PLIMSOLL_ROLE_GRADIENT && is_in_bucket(tensor, storage);
   record_tag(thread, storage,
              is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
@@ -221,6 +236,16 @@ c10::StorageImpl* recorded_storage(const at::Tensor& tensor) {
   if (storage->_mutable_data_ptr_no_checks().get() == nullptr) return nullptr;
   if (storage->sym_nbytes().is_symbolic() || storage->nbytes() == 0) return nullptr;
   return storage;
+}
+
+bool is_borrowed(const at::Tensor& tensor) {
+  c10::StorageImpl* storage = recorded_storage(tensor);
+  return storage != nullptr && storage->device_type() == c10::DeviceType::CPU &&
+         !is_own_block(*storage);
+}
+
+bool is_new_borrowed(const at::Tensor& tensor) {
+  return is_borrowed(tensor) && !is_watched(*recorded_storage(tensor));
 }
 
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,

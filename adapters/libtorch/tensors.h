@@ -1,5 +1,6 @@
 // Reports to the recorder what each tensor is. Also reports storages that did not come from our
-// allocator: created before the recording, from numpy, in shared memory, or from a file.
+// allocator: created before the recording, or borrowed from others (from numpy, in shared memory,
+// from a file).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +18,13 @@ namespace plimsoll::libtorch {
 // their allocations are recorded. Else returns null. Never throws.
 c10::StorageImpl* recorded_storage(const at::Tensor& tensor);
 
+// Whether the tensor's memory is borrowed from others; is_new_borrowed(): and not recorded yet.
+bool is_borrowed(const at::Tensor& tensor);
+bool is_new_borrowed(const at::Tensor& tensor);
+
 // Tags the tensor's memory with this role, or its parts' memory (tensor_parts.h) if it has none
-// itself. Memory unknown to the recorder is adopted.
+// itself. Memory unknown to the recorder is adopted. If it is borrowed, an input is recorded as an
+// allocation of the line that receives it.
 void tag_tensor(ThreadState& thread, const at::Tensor& tensor, plimsoll_role role,
                 std::uint32_t name);
 

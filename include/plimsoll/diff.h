@@ -27,7 +27,7 @@ class Difference {
   // One JSON object (plimsoll schema diff).
   std::string json() const;
   std::string text(std::size_t width = 100, bool has_color = false) const;
-  // The most by which any point grew; 0 if none did.
+  // The largest growth of any point; 0 if none grew.
   std::int64_t growth_bytes() const;
 
   const comparison::Diff& value() const { return *diff_; }  // for the engine's own layers

@@ -68,8 +68,7 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_BACKWARD_BEGIN = 3, /* value: 0 */
   PLIMSOLL_MARK_BACKWARD_END = 4,   /* value: 0 */
   PLIMSOLL_MARK_OUT_OF_MEMORY = 5,  /* value: requested bytes; out_of_memory() has more */
-  /* The context of this thread from here on. Attached events without a context get this one by
-   * their time (see plimsoll_recording_attach). */
+  /* The context of this thread from here on, also of attached events without one, by time. */
   PLIMSOLL_MARK_LAYER = 6,    /* value: name id, 0: none */
   PLIMSOLL_MARK_OPERATOR = 7, /* value: name id of the outermost operator, 0: none */
   PLIMSOLL_MARK_PHASE = 8,    /* value: plimsoll_phase */
@@ -90,8 +89,7 @@ typedef struct plimsoll_context {
   uint32_t outer_op;    /* name of the outermost operator running; in backward the autograd node */
   uint32_t inner_op;    /* name of the innermost one */
   uint32_t forward_op;  /* in backward: name of the operator that created the autograd node */
-  uint32_t stack;       /* Python stack at the start of the outermost operator (in backward: of the
-                           forward one) */
+  uint32_t stack;       /* Python stack at the start of outer_op; in backward, of forward_op */
   uint32_t op_instance; /* number of this thread's outermost operator call; 0: no operator runs */
   uint8_t phase;        /* plimsoll_phase */
   uint8_t reserved[7];  /* 0 */
@@ -230,14 +228,12 @@ typedef struct plimsoll_recorder_api {
                         uint64_t device_free_bytes, uint64_t limit_bytes,
                         uint64_t device_total_bytes);
 
-  /* The listener for ranges; null if there is none. Read it atomically, with acquire ordering.
-   * Adapters report layers and phases to it; mark() itself reports regions, steps and the phase of
-   * a backward. */
+  /* The listener for ranges; null: none. Read it atomically, with acquire ordering. Adapters report
+   * layers and phases to it; mark() itself reports regions, steps and the phase of a backward. */
   const plimsoll_range_listener* const* range_listener;
 
-  /* Drains the rings of all threads, on the calling thread. Not hot. Call it between thousands of
-   * events in a row, because events that do not fit into a ring are lost. The caller must hold no
-   * lock that a reporting thread may wait for. */
+  /* Not hot. Drains the rings of all threads on the calling thread, which must hold no lock that a
+   * reporting thread may wait for. Call it between thousands of events: they may not fit in. */
   void (*settle)(void);
 
   /* Not hot. Reports a figure of the driver for a device (plimsoll_figure). For PROCESS and
@@ -250,6 +246,10 @@ typedef struct plimsoll_recorder_api {
    * device, the count so far, and the reason (name id, 0: none). */
   void (*setting)(uint32_t name, uint8_t type, uint64_t value);
   void (*notice)(uint8_t notice, uint8_t device, uint64_t count, uint32_t text);
+  /* Not hot. Where a function of a frame begins; and a module: its path (the layer), its class and
+   * the bytes of the parameters that it has directly. The last module with a path applies. */
+  void (*function)(uint32_t file, uint32_t name, uint32_t first_line);
+  void (*module)(uint32_t path, uint32_t type, uint64_t parameter_bytes);
 } plimsoll_recorder_api;
 
 /* Returns the recorder of this process, which is never destroyed. */
@@ -281,7 +281,8 @@ typedef struct plimsoll_recording_options {
    * end of the process is not sent. */
   int (*write)(void* user, const void* data, size_t size_bytes);
   void* user;
-  const char* const* meta; /* metadata for the file's head: key, value, key, value, ..., NULL */
+  const char* const* meta;   /* metadata for the file's head: key, value, key, value, ..., NULL */
+  uint8_t omits_source_text; /* 1: of the source lines that stop adds, only hashes are stored */
 } plimsoll_recording_options;
 
 typedef struct plimsoll_recording plimsoll_recording;
@@ -320,7 +321,7 @@ PLIMSOLL_EXPORT void plimsoll_recording_flush(plimsoll_recording* recording);
 /* Sets `state` to the counts so far. */
 PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
                                                   plimsoll_recording_state* state);
-/* Flushes, ends the file, sets `state` (may be null) and destroys the recording. */
+/* Adds source lines, ends the file, sets `state` (may be null) and destroys the recording. */
 PLIMSOLL_EXPORT void plimsoll_recording_stop(plimsoll_recording* recording,
                                              plimsoll_recording_state* state);
 /* Stops a MEMORY recording and returns the complete trace, which the caller must free(); null if

@@ -191,7 +191,7 @@ void bind_session(nb::module_& module) {
       .def("text", &Difference::text, nb::arg("width"), nb::arg("color"),
            "Return the difference as text.")
       .def("growth_bytes", &Difference::growth_bytes,
-           "Return the most by which any point grew, in bytes.");
+           "Return the largest growth of any point, in bytes.");
   module.def("diff", &diff_files, nb::arg("before"), nb::arg("after"), nb::arg("at"),
              nb::arg("top"), nb::arg("progress").none(),
              nb::sig("def diff(before: bytes, after: bytes, at: str, top: int, progress: "

@@ -44,7 +44,7 @@ class Difference:
         """Return the difference as text."""
 
     def growth_bytes(self) -> int:
-        """Return the most by which any point grew, in bytes."""
+        """Return the largest growth of any point, in bytes."""
 
 def diff(before: bytes, after: bytes, at: str, top: int, progress: Callable[[str, int, int], object] | None) -> Difference:
     """Compare two files."""

@@ -36,7 +36,7 @@ def end_layer(path: str) -> None: ...
 class Recording:
     """A running recording."""
 
-    def __init__(self, path: bytes, replaces: bool, max_events: int, in_children: bool, marks_layer_calls: bool, meta: Mapping[str, str]) -> None: ...
+    def __init__(self, path: bytes, replaces: bool, max_events: int, in_children: bool, marks_layer_calls: bool, source_text: bool, meta: Mapping[str, str]) -> None: ...
 
     def path(self) -> bytes:
         """The trace file; empty if in memory."""
@@ -87,6 +87,12 @@ def stack(frames: Sequence[tuple[str, str, int]]) -> int:
     """
     Return the id of a stack, given its frames (file, function, line), innermost first.
     """
+
+def function(file: str, name: str, first_line: int) -> None:
+    """Record where a function in the frames of stacks begins."""
+
+def module(path: str, type: str, parameter_bytes: int) -> None:
+    """Record a module of a model."""
 
 def set_context(layer: str, op: str, stack: int, op_instance: int, phase: int) -> None:
     """Set the context of this thread."""

@@ -43,7 +43,7 @@ class Difference:
 
     @property
     def growth_bytes(self) -> int:
-        """The most by which any point in time grew, in bytes; 0 if none did."""
+        """The largest growth of any point in time, in bytes; 0 if none grew."""
         return self._difference.growth_bytes()
 
     def summary(self, *, width: int = 100, color: bool = False) -> str:

@@ -101,7 +101,7 @@ class MemoryTracer:
     def _forget(self) -> None:
         self._unread = []
         self._last: Trace | None = None
-        self._results: _core.TracedBlocks | None = None  # created when they are read
+        self._results: _core.TracedBlocks | None = None  # created on first access
 
     @contextmanager
     def trace(self, model: torch.nn.Module) -> Iterator[MemoryTracer]:
@@ -307,7 +307,7 @@ class MemoryTracer:
         """Read the blocks that have not been read yet; return all of them."""
         if self._last is None and not self._unread and self._blocks:
             self._report_once("early", f"MemoryTracer has no figures yet: {_NOT_ENDED}")
-        if self._results is None or self._last is None:  # now the device is known
+        if self._results is None or self._last is None:  # the device is known by now
             self._results = _core.TracedBlocks(self._device or "cpu", self.max_events)
         unread, self._unread = self._unread, []
         for recording in unread:

@@ -44,6 +44,7 @@ def record(
     in_children: bool = False,
     adapter: Adapter = "auto",
     nvtx: bool | None = None,
+    source_text: bool = True,
 ) -> Recording:
     """Record every tensor allocation of this process, in a ``with`` block.
 
@@ -68,6 +69,8 @@ def record(
         nvtx: Send phases, layers, regions and steps as NVTX ranges, and the bytes of each device,
             to Nsight Systems. Default: the environment variable PLIMSOLL_MONITOR_NVTX, which
             ``plimsoll nsys`` sets. Requires ``mode="full"``; ``"lite"`` shows layers only.
+        source_text: Store the text of the recorded lines when the recording ends, so that
+            ``plimsoll diff`` recognizes them after an edit. If false, only hashes of them.
 
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
@@ -88,6 +91,7 @@ def record(
         in_children=in_children,
         adapter=adapter,
         nvtx=nvtx,
+        source_text=source_text,
     )
 
 
@@ -108,13 +112,14 @@ class Recording(RecordingInNotebook):
         self,
         path: str | os.PathLike[str] | None,
         *,
-        overwrite: bool,
+        overwrite: bool = False,
         max_events: int | None,
-        stacks: bool,
+        stacks: bool = True,
         mode: Mode,
-        in_children: bool,
-        adapter: Adapter,
-        nvtx: bool | None,
+        in_children: bool = False,
+        adapter: Adapter = "auto",
+        nvtx: bool | None = None,
+        source_text: bool = True,
     ) -> None:
         check_choice("mode", mode, ("full", "lite"))
         check_choice("adapter", adapter, ("auto", "libtorch", "python", "none"))
@@ -131,6 +136,7 @@ class Recording(RecordingInNotebook):
         self._mode = mode
         self._in_children = flag("in_children", in_children)
         self._adapter = adapter
+        self._source_text = flag("source_text", source_text)
         self._nvtx = nvtx_is_asked_for() if nvtx is None else nvtx
         self._last_survey: Survey = "all"
         self._recording: _record.Recording | None = None
@@ -300,6 +306,7 @@ class Recording(RecordingInNotebook):
             self._max_events,
             self._in_children,
             False,
+            self._source_text,
             self._meta(kind),
         )
 
@@ -333,16 +340,7 @@ class MemoryRecording(Recording):
     """
 
     def __init__(self, *, max_events: int, mode: Mode) -> None:
-        super().__init__(
-            "/MemoryTracer",
-            overwrite=False,
-            max_events=max_events,
-            stacks=True,
-            mode=mode,
-            in_children=False,
-            adapter="auto",
-            nvtx=None,
-        )
+        super().__init__("/MemoryTracer", max_events=max_events, mode=mode)
         self.path = "MemoryTracer"
         self.trace = b""
         self._last_survey = "new"
@@ -354,7 +352,7 @@ class MemoryRecording(Recording):
         """Return None: the model is traced, not the process."""
 
     def _open(self, kind: str) -> _record.Recording:
-        return _record.Recording(b"", False, self._max_events, False, True, self._meta(kind))
+        return _record.Recording(b"", False, self._max_events, False, True, True, self._meta(kind))
 
     def _close(self, recording: _record.Recording) -> dict[str, int]:
         state, self.trace = recording.take()

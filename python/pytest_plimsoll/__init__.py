@@ -1,7 +1,7 @@
-"""The pytest plugin's entry point: the options, the markers and the fixture ``memory``.
+"""The entry point of the pytest plugin: its options, its markers and the fixture ``memory``.
 
-pytest imports this module in every run. It is outside the package plimsoll, whose import loads the
-recorder and the engine, and imports plimsoll only if the plugin is on.
+pytest imports this module in every run, so it imports plimsoll only if the plugin is on. It is not
+part of the package plimsoll, because importing that package loads the recorder and the engine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIMITS = (
 
 
 class MemoryOff:
-    """The fixture ``memory`` while the plugin is off: nothing is checked."""
+    """The fixture ``memory`` while the plugin is off. It checks nothing."""
 
     def step(self) -> None:
         """Do nothing."""
@@ -51,9 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--plimsoll-update",
         action="store_true",
-        help="the same, and write the baselines of memory.matches_baseline() instead of comparing",
+        help="like --plimsoll, but write the baselines of memory.matches_baseline() instead of "
+        "comparing with them",
     )
-    parser.addini("plimsoll", "as if --plimsoll were given", type="bool", default=False)
+    parser.addini("plimsoll", "the same as --plimsoll", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         except ModuleNotFoundError as error:
             if error.name != "plimsoll._core":
                 raise
-            message = "--plimsoll needs the engine, and this is a recorder alone"
+            message = "--plimsoll needs the engine, but this installation has only the recorder"
             raise pytest.UsageError(message) from None
         config.pluginmanager.register(Plugin(config), PLUGIN_NAME)
 

@@ -32,21 +32,20 @@ def unwatched():
 
 
 @pytest.fixture
-def suite(request, monkeypatch, tmp_path):
-    """Run a file of tests with Plimsoll's pytest plugin, in this process, which has torch."""
+def suite(request, tmp_path):
+    """Run a test file with Plimsoll's pytest plugin in this process, where torch is loaded."""
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(2, 2)
     with plimsoll.record(tmp_path / "warm-up.plim") as recording:
-        # pytester forgets the modules that a suite imports: import them here.
+        # pytester unloads the modules that a suite imports, so import these before it runs.
         torch.optim.Adam(model.parameters()).step()
     recording.report()
     importlib.import_module("plimsoll._testing.plugin")
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester = request.getfixturevalue("pytester")
 
     def run(source, *options):
         pytester.makepyfile(f"import gc, pytest, torch, plimsoll\nkept = []\n{source}")
-        # Hypothesis would be imported again for each suite, which takes a second.
+        # Without this, each suite imports Hypothesis again, which takes a second.
         off = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
         return pytester.runpytest_inprocess(*off, "--plimsoll", *options)
 

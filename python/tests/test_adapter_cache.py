@@ -124,9 +124,7 @@ def test_an_adapter_that_another_user_could_have_placed_is_not_loaded(
 
 
 @pytest.mark.slow
-def test_another_folder_takes_the_place_of_one_that_cannot_be_used(
-    small, cache, tmp_path, monkeypatch
-):
+def test_an_unusable_folder_is_replaced_by_the_next_one(small, cache, tmp_path, monkeypatch):
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)

@@ -35,7 +35,7 @@ def test_secrets_are_hidden(words):
     assert command_text(["train.py", *words, "--epochs", "3"]).endswith("--epochs 3")
 
 
-def test_all_else_stays():
+def test_harmless_arguments_are_unchanged():
     words = ["train.py", "--lr", "0.1", "model=unet", "--tokenizer", "bert", "--key-dim=64", "a b"]
     words += ["--passes", "3", "--compass=n"]
     assert command_text(words) == " ".join(words)

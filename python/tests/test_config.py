@@ -324,7 +324,7 @@ def test_the_manual_has_the_table_of_the_schema():
     assert config.option_table() in manual, "renew it: print(plimsoll.config.option_table())"
 
 
-def test_reading_options_brings_neither_yaml_nor_omegaconf_nor_torch():
+def test_reading_options_imports_neither_yaml_nor_omegaconf_nor_torch():
     code = (
         "import sys, plimsoll; plimsoll.load_options({'plimsoll': {'interval': 3}});"
         "print({'yaml', 'omegaconf', 'torch'} & set(sys.modules))"
@@ -372,7 +372,7 @@ def bomb(kind):
         ("merges", "*a9"),
     ],
 )
-def test_a_bomb_does_not_go_off(kind, block, tmp_path, bounded):
+def test_an_expansion_bomb_is_rejected(kind, block, tmp_path, bounded):
     path = tmp_path / "bomb.yaml"
     path.write_text(bomb(kind) + f"plimsoll: {block}\n")
     with pytest.raises(plimsoll.Error) as raised:

@@ -61,7 +61,7 @@ def test_a_slow_leak_is_an_alert_and_the_same_number_in_the_log_and_analyze(
     assert row.split()[2:4] == ["32.0", "KiB"]  # at the end
 
 
-def test_what_raises_no_alert_is_no_finding_of_analyze(plimsoll_command, tmp_path) -> None:
+def test_growth_without_an_alert_is_not_a_finding_of_analyze(plimsoll_command, tmp_path) -> None:
     alerts, log = train(tmp_path, 4 * KIB, 80)  # leaves less than 1 MiB behind
     assert alerts == []
     assert "Growth per iteration: 0.000 MB" in log.read_text()

@@ -105,7 +105,7 @@ def test_a_killed_process_loses_only_what_had_not_reached_the_file(tmp_path, lim
     assert "Nothing wrong found." not in report(tmp_path / "run.plim")
 
 
-def test_a_killed_process_that_wrote_no_event_is_not_said_to_have_allocated_nothing(tmp_path):
+def test_a_killed_process_without_events_is_not_reported_as_empty(tmp_path):
     path = tmp_path / "run.plim"
     with plimsoll.record(path, adapter="none"):
         begun = path.read_bytes()

@@ -170,14 +170,14 @@ def test_wandb_without_a_run_is_reported():
 # All of them --------------------------------------------------------------------------------------
 
 
-def test_importing_plimsoll_brings_none_of_them():
+def test_importing_plimsoll_imports_none_of_the_packages():
     code = "import sys, plimsoll, plimsoll.integrations; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert PACKAGES.isdisjoint(ran.stdout.split())
 
 
 @pytest.mark.parametrize("name", ["lightning", "transformers", "accelerate", "phiflow", "wandb"])
-def test_one_that_is_not_installed_is_reported_by_its_name(name):
+def test_a_package_that_is_not_installed_is_named(name):
     code = f"""
 import sys
 

@@ -134,7 +134,7 @@ def test_what_a_handler_raises_is_distinguished_from_what_a_call_raises(handler)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_what_surfaces_in_a_callback_leaves_the_monitor(handler, tmp_path):
+def test_an_exception_of_a_signal_in_a_callback_propagates(handler, tmp_path):
     raising = {"function": raised_by_signal}
     options = {"interval": 1, "output_dir": str(tmp_path), "alert_above": ["1B"]}
     kept = torch.zeros(100)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Item:
-    """A test that has markers."""
+    """Stub of a pytest item with markers."""
 
     nodeid = "tests/test_a.py::test_step"
 
@@ -47,19 +47,19 @@ class Item:
         ("3 TiB", 3 * 1024**4),
     ],
 )
-def test_a_size_is_a_number_and_a_unit(text, size_bytes):
+def test_sizes_are_parsed(text, size_bytes):
     assert size_of(text) == size_bytes
 
 
 @pytest.mark.parametrize(
     "text", ["", "48", "MB", "48 megs", "-1 B", "1e3 B", "1 MB or so", 48, None]
 )
-def test_anything_else_is_no_size(text):
+def test_invalid_sizes_are_rejected(text):
     with pytest.raises(ValueError, match=re.escape(f"{text!r} is not a size")):
         size_of(text)
 
 
-def test_the_markers_have_these_arguments():
+def test_marker_arguments_become_limits():
     def wanted(site):
         return True
 
@@ -80,7 +80,7 @@ def test_the_markers_have_these_arguments():
     assert (growth.limit_bytes, growth.steps) == (3, 16)
 
 
-def test_of_two_markers_for_the_same_memory_the_closer_one_applies():
+def test_the_closer_of_two_markers_for_the_same_memory_applies():
     item = Item(
         pytest.mark.limit_memory("1 B"),
         pytest.mark.limit_memory("2 B", category="gradient"),
@@ -89,7 +89,7 @@ def test_of_two_markers_for_the_same_memory_the_closer_one_applies():
     assert [each.limit_bytes for each in limits_of(item)] == [1, 2]
 
 
-def test_a_marker_that_only_pytest_memray_understands_is_left_to_it():
+def test_a_marker_with_current_thread_only_is_left_to_pytest_memray():
     mark = pytest.mark.limit_memory("1 MB", current_thread_only=True)
     assert limits_of(Item(mark)) == []
     prefixed = pytest.mark.plimsoll_limit_memory("1 MB", current_thread_only=True)
@@ -107,12 +107,12 @@ def test_a_marker_that_only_pytest_memray_understands_is_left_to_it():
         (pytest.mark.limit_memory("1 B", size=2), r'write limit_memory\("48 MB", by=, device='),
         (
             pytest.mark.limit_memory("1 B", by="rss"),
-            "no by='rss': write one of allocated, reserved",
+            "by is 'rss': write one of allocated, reserved",
         ),
-        (pytest.mark.limit_memory("1 B", phase="fwd"), "no phase='fwd': write one of forward"),
+        (pytest.mark.limit_memory("1 B", phase="fwd"), "phase is 'fwd': write one of forward"),
         (
             pytest.mark.limit_memory("1 B", category="grad"),
-            "no category='grad': write one of param",
+            "category is 'grad': write one of param",
         ),
         (pytest.mark.limit_memory("1 B", by="reserved", phase="data"), "has no phase"),
         (pytest.mark.limit_memory("1 B", device="gpu"), "no device 'gpu': write 'cpu', 'cuda'"),
@@ -129,7 +129,7 @@ def test_a_marker_that_only_pytest_memray_understands_is_left_to_it():
         (pytest.mark.limit_growth(limit="x"), "the limit 'x' is not a size"),
     ],
 )
-def test_a_wrong_argument_names_the_test_the_marker_and_what_to_write(mark, problem):
+def test_the_error_of_an_invalid_argument_names_test_and_marker(mark, problem):
     with pytest.raises(LimitError, match=problem) as caught:
         limits_of(Item(mark))
     assert str(caught.value).startswith(f"tests/test_a.py::test_step: {mark.name}(")
@@ -140,12 +140,12 @@ def test_a_wrong_argument_names_the_test_the_marker_and_what_to_write(mark, prob
     ("device", "covered"),
     [(None, ["cpu", "cuda:0", "cuda:1"]), ("cuda", ["cuda:0", "cuda:1"]), ("cuda:1", ["cuda:1"])],
 )
-def test_a_device_without_a_number_is_all_of_its_kind(device, covered):
+def test_a_device_without_an_index_covers_all_devices_of_its_type(device, covered):
     (limit,) = limits_of(Item(pytest.mark.limit_memory("1 B", device=device)))
     assert [each for each in ("cpu", "cuda:0", "cuda:1") if limit.applies_to(each)] == covered
 
 
-def test_the_phases_and_categories_are_those_of_the_engine():
+def test_phases_and_categories_match_those_of_the_engine():
     header = (ROOT / "src/base/categories.h").read_text(encoding="utf-8")
     names = header[header.index("kCategoryNames = {") :].partition("};")[0]
     assert tuple(re.findall(r'"(\w+)"', names)) == CATEGORIES
@@ -165,7 +165,7 @@ def test_a_baseline_is_named_after_its_test(test_id, name):
     assert files.baseline_path(Path("/root"), test_id) == Path("/root/.plimsoll") / name
 
 
-def test_names_that_a_file_cannot_have_stay_distinct():
+def test_test_names_that_are_invalid_file_names_stay_distinct():
     names = {
         files.baseline_path(Path("/root"), f"test_a.py::test_x[{parameter}]").name
         for parameter in ("a/b", "a:b", "a_b", "x" * 300, "x" * 299, "..")

@@ -120,7 +120,7 @@ def test_thresholds_are_those_requested():
     assert alerts(alert_every=2) > alerts(alert_every=20) > 0
 
 
-def test_a_folder_that_is_none_is_one_sentence(tmp_path):
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         plimsoll.InputOutputError, match=r"cannot create the folder .*/file/profiles"

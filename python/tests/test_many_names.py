@@ -25,7 +25,7 @@ def allocate(numbers):
         if number % 10_000 == 0:
             recording.flush()
 
-recording = _record.Recording(b"run.plim", False, MAX_EVENTS, False, False, {})
+recording = _record.Recording(b"run.plim", False, MAX_EVENTS, False, False, True, {})
 allocate(range(1_100_000))
 before = resident()
 allocate(range(1_100_000, 2_000_000))

@@ -41,7 +41,7 @@ def test_a_star_import_leaves_the_builtin_names_alone():
     assert left <= {"__name__", "__doc__", "__package__", "__loader__", "__spec__"}
 
 
-def test_import_brings_nothing_heavy():
+def test_import_loads_no_heavy_module():
     loaded = run_python("import sys, plimsoll; print(*sys.modules)").split()
     assert "plimsoll._core" in loaded
     heavy = {
@@ -84,7 +84,7 @@ def test_examples_in_docstrings_are_true(name, generated):
         assert runner.run(test).failed == 0, test.name
 
 
-def test_the_manual_is_true(generated, monkeypatch):
+def test_examples_in_the_manual_give_the_printed_results(generated, monkeypatch):
     monkeypatch.chdir(generated["planted"].parent)
     pathlib.Path("snapshot.pickle").write_bytes(generated["planted"].read_bytes())
     manual = ROOT / "docs/python.md"

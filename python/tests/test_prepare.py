@@ -39,7 +39,7 @@ def test_without_a_compiler_it_fails_with_the_reason(tmp_path):
     assert ran.stdout == ""
 
 
-def test_without_torch_it_says_so():
+def test_without_torch_prepare_fails_with_the_reason():
     ran = prepare("-I", "-S")  # finds no packages
     assert ran.returncode == 1
     assert "torch is not installed" in ran.stderr

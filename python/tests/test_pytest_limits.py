@@ -1,6 +1,6 @@
-"""Limits on the memory of tests, checked to the byte.
+"""Memory limits in tests are exact to the byte.
 
-The suites' sums are computed by hand: a float32 tensor of N elements takes 4 N bytes.
+Expected sizes are computed by hand: a float32 tensor of N elements takes 4 N bytes.
 """
 
 import json
@@ -36,16 +36,16 @@ def test_a_peak_that_equals_the_limit_passes(suite):
     suite(PEAK.format(limit=3_200_000)).assert_outcomes(passed=1)
 
 
-def test_one_byte_more_fails_with_the_largest_lines(suite, pytester):
+def test_a_peak_one_byte_over_the_limit_fails_and_lists_the_largest_lines(suite, pytester):
     result = suite(PEAK.format(limit=3_199_999))
     result.assert_outcomes(failed=1)
-    file = "test_one_byte_more_fails_with_the_largest_lines.py"
+    file = "test_a_peak_one_byte_over_the_limit_fails_and_lists_the_largest_lines.py"
     result.stdout.fnmatch_lines(
         [
             TITLE.format('limit_memory("3199999 B")', "1 B", "allocated", "3.1 MiB (3,200,000 B)"),
             f"  - 1.9 MiB (2,000,000 B) in 1 tensor: *{file}:6 (test_peak), aten::zeros, other",
             f"  - 1.1 MiB (1,200,000 B) in 1 tensor: *{file}:7 (test_peak), aten::zeros, other",
-            "  → Have 1 B less live at the peak. *:6 (test_peak) has the most, 1.9 MiB.",
+            "  → Reduce what is live at the peak by 1 B. *:6 (test_peak) has the most, 1.9 MiB.",
             f"  Trace of the test: .plimsoll/traces/{file}/test_peak.plim",
         ],
         consecutive=True,
@@ -71,15 +71,15 @@ def setup_function():
 
 @pytest.mark.limit_memory("4000 B")
 def test_peak(model, memory):
-    old.clear()  # what an older tensor frees is not subtracted
+    old.clear()  # frees of older tensors are not subtracted
     small = torch.zeros(1_000)
     assert memory.peak_bytes == 4_000
 """
     ).assert_outcomes(passed=1)
 
 
-def test_the_peak_is_the_sum_of_what_is_live(suite):
-    """Some 20,000 events, in many blocks of the file, with an oracle that only adds."""
+def test_the_peak_is_the_sum_of_live_tensors(suite):
+    """Compare some 20,000 events, in many blocks of the file, with a running sum."""
     suite(
         """
 import random
@@ -127,18 +127,18 @@ def peak_of(tensors: list[Tensor]) -> int:
 
 
 @pytest.mark.parametrize("version", ["v1", "v3"])
-def test_a_part_of_a_recording_has_the_sums_of_what_was_born_in_it(version):
+def test_a_part_of_a_recording_counts_only_tensors_allocated_in_it(version):
     assert_parts_are_exact((ROOT / f"tests/compat/{version}.plimsoll").read_bytes(), most=9)
 
 
 @pytest.mark.slow
-def test_parts_of_recordings_from_a_gpu_are_as_exact(samples):
+def test_a_part_of_a_gpu_recording_counts_only_tensors_allocated_in_it(samples):
     files = sorted(samples.glob("gpu/recordings/*.plim"), key=lambda each: each.stat().st_size)
     for file in files[:12]:
         assert_parts_are_exact(file.read_bytes(), most=4)
 
 
-def test_other_threads_count(suite):
+def test_tensors_of_other_threads_count(suite):
     suite(
         """
 from threading import Thread
@@ -170,19 +170,18 @@ def test_training():
         ("category='optimizer_state'", 584),
     ],
 )
-def test_a_category_has_a_limit_of_its_own(suite, what, size_bytes):
+def test_a_limit_can_apply_to_one_category(suite, what, size_bytes):
     suite(TRAINING.format(limit=size_bytes, what=what)).assert_outcomes(passed=1)
     result = suite(TRAINING.format(limit=size_bytes - 1, what=what))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"plimsoll: limit_memory* exceeded by 1 B: * is {size_bytes:,} B"])
 
 
-def test_a_phase_has_a_limit_of_its_own(suite):
-    """The result of matmul is 16 x 16, its gradient and that of the weight as large."""
+def test_a_limit_can_apply_to_one_phase(suite):
     source = """
 @pytest.mark.limit_memory("{limit} B", phase="forward")
 def test_forward():
-    weight = torch.zeros(16, 16, requires_grad=True)  # 1,024 B outside of the phase
+    weight = torch.zeros(16, 16, requires_grad=True)  # 1,024 B outside the phase
     kept.append((weight @ weight).detach())  # 1,024 B
 """
     suite(source.format(limit=1024)).assert_outcomes(passed=1)
@@ -202,11 +201,11 @@ def test_leak():
 
 
 def test_the_evidence_sums_to_the_peak(suite):
-    """In a training step, whose tensors differ in category, phase, layer and line."""
+    """Use a training step: its tensors differ in category, phase, layer and line."""
     lines = suite(TRAINING.format(limit=0, what="device='cpu'")).outlines
     begin = next(i for i, line in enumerate(lines) if "the peak of allocated memory" in line)
     title = lines[begin]
-    # Only here: where CI is set, pytest repeats the message in its summary.
+    # Stop after the message: if CI is set, pytest repeats it in its summary.
     parts = list(takewhile(lambda line: line.startswith("  - "), lines[begin + 1 :]))
     assert len(parts) > 1
 
@@ -262,7 +261,7 @@ def test_old_tensor():
     )
 
 
-def test_warmup_fills_caches_before_the_test_counts(suite):
+def test_warmup_fills_caches_before_the_measured_run(suite):
     source = """
 import functools
 
@@ -278,7 +277,7 @@ def number():
 
 @pytest.mark.limit_leaks("0 B", warmup={warmup})
 def test_cache(number):
-    assert number == 0  # the fixtures are made once
+    assert number == 0  # fixtures are set up once
     runs.append(table())
 
 def test_runs():
@@ -326,7 +325,7 @@ def test_steps(memory):
 """
 
 
-def test_memory_that_each_step_leaves_behind_is_growth(suite):
+def test_memory_that_each_step_retains_is_growth(suite):
     body = "kept.append(torch.zeros(10))"  # 40 B
     suite(GROWTH.format(limit=40, steps=16, body=body)).assert_outcomes(passed=1)
     result = suite(GROWTH.format(limit=39, steps=16, body=body))
@@ -345,7 +344,7 @@ def test_memory_that_each_step_leaves_behind_is_growth(suite):
     "body",
     ["kept[:] = [torch.zeros(10 + step)]", "kept.append(torch.zeros(10)) if step < 2 else 0"],
 )
-def test_memory_that_is_replaced_or_cached_is_no_growth(suite, body):
+def test_memory_that_is_replaced_or_cached_is_not_growth(suite, body):
     suite(GROWTH.format(limit=0, steps=16, body=body)).assert_outcomes(passed=1)
 
 
@@ -355,13 +354,13 @@ def test_too_few_steps_fail(suite):
     result.stdout.fnmatch_lines(["plimsoll: *cannot be checked: the test marked 11 steps, not 12"])
 
 
-def test_a_baseline_is_written_once_and_compared_to_the_byte(suite, pytester):
+def test_a_baseline_is_compared_to_the_byte(suite, pytester):
     source = """
 def test_step(memory):
     tensor = torch.zeros({elements})
     memory.matches_baseline()
 """
-    name = "test_a_baseline_is_written_once_and_compared_to_the_byte.py"
+    name = "test_a_baseline_is_compared_to_the_byte.py"
     result = suite(source.format(elements=1_000))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(

@@ -1,4 +1,4 @@
-"""The pytest plugin among pytest's features and other plugins."""
+"""The pytest plugin together with other pytest features and plugins."""
 
 import re
 
@@ -11,7 +11,7 @@ pytest_plugins = ["pytester"]
 OTHERS_OFF = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 
 
-def test_wrong_markers_are_errors_of_their_tests_only(suite):
+def test_an_invalid_marker_is_an_error_of_its_test_only(suite):
     result = suite(
         """
 @pytest.mark.limit_memory("48 megs")
@@ -31,7 +31,7 @@ def test_every_kind_of_test_can_have_a_limit(suite, pytester):
 import asyncio, inspect, pytest
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):  # as the plugins for asyncio do
+def pytest_pyfunc_call(pyfuncitem):  # like the asyncio plugins
     if inspect.iscoroutinefunction(pyfuncitem.obj):
         asyncio.run(pyfuncitem.obj())
         return True
@@ -111,7 +111,7 @@ def test_failed():
     result.stdout.fnmatch_lines(["E *AssertionError: this is why"])
 
 
-def test_a_test_may_record_by_itself(suite):
+def test_a_test_can_make_its_own_recording(suite):
     suite(
         """
 @pytest.mark.limit_memory("4000 B")
@@ -151,7 +151,7 @@ def test_unmarked(): pass
     )
 
 
-def test_a_folder_that_cannot_be_written_fails_limits_only(suite, pytester):
+def test_an_unwritable_folder_fails_only_tests_with_limits(suite, pytester):
     (pytester.path / ".plimsoll").write_text("not a folder")
     result = suite(
         """
@@ -173,8 +173,8 @@ def test_the_session_has_one_recording_with_a_region_for_each_test(suite, pytest
     assert begun == [f"{name}::test_a", f"{name}::test_b"]
 
 
-def test_beside_a_plugin_that_checks_passed_tests_both_are_heard(suite, pytester):
-    """Like pytest-memray, which reads its figures after a test that has passed."""
+def test_messages_of_plimsoll_and_pytest_memray_are_both_reported(suite, pytester):
+    """Register a fake of pytest-memray, which checks its limits after a test has passed."""
     pytester.makeconftest(
         """
 import pytest
@@ -217,8 +217,8 @@ def test_expected(): torch.zeros(10)
     )
 
 
-def test_without_the_option_nothing_is_checked_and_nothing_imported(pytester):
-    """In a process of its own, which has neither torch nor plimsoll."""
+def test_without_the_option_nothing_is_checked_or_imported(pytester):
+    """Use a new process, in which neither torch nor plimsoll is loaded."""
     pytester.makepyfile(
         """
 import sys, pytest
@@ -245,7 +245,7 @@ def test_peak(memory):
 
 
 @pytest.mark.slow
-def test_the_ini_file_switches_it_on_and_each_worker_records(pytester):
+def test_the_ini_file_turns_the_plugin_on_and_each_worker_records(pytester):
     pytest.importorskip("xdist")
     pytester.makeini("[pytest]\nplimsoll = true")
     pytester.makepyfile(

@@ -279,7 +279,7 @@ def test_exit_status_and_traceback_are_those_of_the_script(tmp_path):
     assert run(["-m", "plimsoll", "run", "-o", "o.plim", "exits.py"], tmp_path).returncode == 5
 
 
-def test_what_the_command_alone_can_do_is_said(tmp_path):
+def test_an_option_that_needs_the_command_is_rejected_with_the_reason(tmp_path):
     ran = run(["-m", "plimsoll", "run", "--cuda-driver", "--", "true"], tmp_path)
     assert ran.returncode == 2
     assert "needs the command: plimsoll run --cuda-driver -- PROGRAM" in ran.stderr

@@ -137,7 +137,7 @@ def test_tables_join(trace):
     assert lines.filter(pl.col("file").cast(pl.String).str.ends_with(".py")).height > 0
 
 
-def test_a_stack_has_the_line_that_reports_name(trace):
+def test_stacks_have_the_line_that_reports_show(trace):
     lines = {row["line"] for row in trace.stacks}
     assert {row["key"] for row in trace.ask(top=1000).tables["by_line"]} <= lines
 

@@ -48,7 +48,7 @@ TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
 }
 
 // Samples after backward, when the activations are freed, show a cache that the next peak needs.
-TEST(FragmentationNote, a_cache_that_the_peak_needs_is_none) {
+TEST(FragmentationNote, a_cache_that_the_peak_needs_is_not_fragmentation) {
   EXPECT_THAT(note_at(95, 1000 * kMb), IsEmpty());
   EXPECT_THAT(note_at(95, 1200 * kMb), IsEmpty());
 }

@@ -32,7 +32,7 @@ class PinCharges {
   explicit PinCharges(std::vector<PinBlock> blocks)
       : blocks_(std::move(blocks)), is_counted_(blocks_.size()) {}
 
-  // Wholly free units have no pins. Visits the row of each block that pins a unit only once.
+  // Completely free units have no pins. Visits the row of each block that pins a unit only once.
   template <typename Visit>
   void charge(const ReleaseUnit& unit, Visit&& visit) {
     owners_.clear();

@@ -12,7 +12,7 @@
 
 namespace plimsoll::base {
 
-// One unit with free memory, or a run of adjacent units that are wholly free.
+// One unit with free memory, or a run of adjacent units that are completely free.
 struct ReleaseUnit {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

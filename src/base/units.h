@@ -19,8 +19,8 @@ std::string format_utc(std::int64_t time_ns);  // "2026-11-23 08:03:24 UTC"; "" 
                                                // calendar's range
 std::string format_percent(double share);      // 0.123 -> "12.3%"
 
-// Reads a size that a person wrote: "65536", "64 KiB", "1.5GiB". KB, MB, GB and TB mean the same as
-// KiB, MiB, GiB and TiB. Rounded down to bytes; nullopt for anything else.
+// Parses a size: "65536", "64 KiB", "1.5GiB". KB, MB, GB and TB mean the same as KiB, MiB, GiB and
+// TiB. Rounds down to whole bytes. Returns nullopt for anything else.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 inline constexpr const char* kSizeForms = "bytes, or a number with KiB, MiB, GiB or TiB";
 

@@ -65,7 +65,7 @@ TEST(Units, shares_are_percent) {
   EXPECT_EQ(format_percent(0.0006), "0.1%");
 }
 
-TEST(Units, sizes_that_people_write_are_read) {
+TEST(Units, parse_bytes_reads_numbers_with_and_without_units) {
   EXPECT_EQ(parse_bytes("65536"), 65536);
   EXPECT_EQ(parse_bytes("0"), 0);
   EXPECT_EQ(parse_bytes("7 B"), 7);
@@ -77,7 +77,7 @@ TEST(Units, sizes_that_people_write_are_read) {
   EXPECT_EQ(parse_bytes("9007199254740993"), 9007199254740993);  // exact above 2^53
 }
 
-TEST(Units, other_texts_are_no_sizes) {
+TEST(Units, parse_bytes_rejects_anything_else) {
   for (const char* const text : {"",
                                  " ",
                                  "-1",

@@ -69,6 +69,14 @@ inline bool is_unprintable(std::uint32_t point) {
   return false;
 }
 
+// At most this many bytes, cut between characters, not within one.
+inline std::string_view utf8_prefix(std::string_view text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  std::size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
+  return text.substr(0, end);
+}
+
 inline bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t length = utf8_sequence_length(text);

@@ -32,7 +32,7 @@ const std::vector<std::string> kBudgetKeys = {"run",      "recording",       "ba
                                               "peak",     "may_grow",        "by_category",
                                               "by_layer", "growth_per_step", "findings"};
 
-// "0.5 %", "0.5%": in millionths.
+// "0.5 %" or "0.5%" -> 5000 millionths.
 std::optional<std::int64_t> parse_percent(std::string_view text) {
   if (!text.ends_with('%')) return std::nullopt;
   text.remove_suffix(1);
@@ -63,8 +63,8 @@ class BudgetReader {
     if (root.kind == Kind::kNothing) {
       return make_error(ErrorCode::kInvalidArgument,
                         file_.path +
-                            ": there is no budget; write a name, and below it run or "
-                            "recording, and limits such as peak: 48 MiB");
+                            ": the file has no budget; write a name and, indented below it, run or "
+                            "recording and a limit such as peak: 48 MiB");
     }
     PLIMSOLL_TRY_ASSIGN(const Entries entries, entries_of(root, ""));
     for (const auto& [key, value] : entries) {
@@ -82,7 +82,7 @@ class BudgetReader {
                        key_.empty() ? sentence : key_ + ": " + sentence);
   }
 
-  // The entries of a map whose keys are texts, each given once. `<<` merges.
+  // The entries of a mapping with distinct keys, after merging `<<`.
   Result<Entries> entries_of(const YamlValue& map, const std::string& form) const {
     if (map.kind != Kind::kMap) {
       return at(map, "this is not a mapping" + (form.empty() ? " of names to budgets" : form));
@@ -91,7 +91,7 @@ class BudgetReader {
     for (const auto& [key, value] : map.pairs) {
       const auto [known, is_new] = lines.emplace(key->text, key->line);
       if (is_new) continue;
-      return at(*key, key->text + " is given twice, first in line " +
+      return at(*key, "duplicate key \"" + key->text + "\", first on line " +
                           std::to_string(known->second) + "; remove one of them");
     }
     return tree_.entries(map);
@@ -132,7 +132,7 @@ class BudgetReader {
     }
     if (budget.limits.empty() && budget.baseline.empty() && !budget.allowed_findings) {
       return at(name,
-                "there is no limit; add peak, baseline, by_category, by_layer, "
+                "the budget has no limit; add peak, baseline, by_category, by_layer, "
                 "growth_per_step or findings");
     }
     return {};
@@ -176,7 +176,8 @@ class BudgetReader {
     PLIMSOLL_TRY(read_text(value, "a command line, such as train.py --steps 6", budget.run));
     const auto words = split_words(budget.run);
     if (!words) return at(value, "a quote is not closed");
-    return words->empty() ? Status(at(value, "this names no script")) : Status();
+    return words->empty() ? Status(at(value, "the command line is empty; name a script"))
+                          : Status();
   }
 
   Result<std::int64_t> size_of(const YamlValue& value) const {
@@ -221,29 +222,27 @@ class BudgetReader {
     const std::vector<std::string> known(base::kCategoryNames.begin(), base::kCategoryNames.end());
     if (std::ranges::find(known, key.text) != known.end()) return {};
     const std::string close = base::did_you_mean(key.text, known);
-    return at(key, "there is no such category" +
+    return at(key, "unknown category" +
                        (close.empty() ? "; the categories are " + base::joined(known) : close));
   }
 
   Status read_findings(const YamlValue& value, std::vector<std::string>& allowed) const {
     if (value.kind == Kind::kText && value.text == "none") return {};
     if (value.kind != Kind::kList) {
-      return at(value,
-                "write none, or a list of the ids that are allowed, such as "
-                "[gradients_kept]");
+      return at(value, "write none, or a list of allowed ids, such as [gradients_kept]");
     }
     const std::vector<std::string> known(report::kFindingIds.begin(), report::kFindingIds.end());
     for (const YamlValue* const item : value.items) {
       if (std::ranges::find(known, item->text) == known.end()) {
-        return at(*item, "there is no finding \"" + item->text + "\"" +
-                             base::did_you_mean(item->text, known));
+        return at(*item,
+                  "unknown finding \"" + item->text + "\"" + base::did_you_mean(item->text, known));
       }
       allowed.push_back(item->text);
     }
     return {};
   }
 
-  // Two budgets with one baseline would overwrite each other's.
+  // Two budgets with the same baseline file would overwrite each other's baseline.
   Status check_baselines() const {
     std::map<std::filesystem::path, const Budget*> owners;
     for (const Budget& budget : file_.budgets) {
@@ -253,22 +252,23 @@ class BudgetReader {
       if (is_new) continue;
       return make_error(ErrorCode::kInvalidArgument,
                         file_.path + ":" + std::to_string(budget.baseline_line) + ": " +
-                            budget.name + ".baseline: " + budget.baseline + " is the baseline of " +
-                            owner->second->name + " as well; give each budget a file of its own");
+                            budget.name + ".baseline: " + budget.baseline +
+                            " is also the baseline of " + owner->second->name +
+                            "; give each budget its own file");
     }
     return {};
   }
 
   const YamlTree& tree_;
   BudgetFile file_;
-  std::string key_;  // what is being read, for errors: "net.by_layer"
+  std::string key_;  // the key being read, for error messages: "net.by_layer"
 };
 
 }  // namespace
 
 std::int64_t Allowance::of(std::int64_t baseline_bytes) const {
   if (baseline_bytes <= 0 || millionths == 0) return bytes;
-  // By quotient and remainder: the product may not fit into 64 bits.
+  // Multiply quotient and remainder separately: the full product may overflow 64 bits.
   const std::int64_t whole = baseline_bytes / kMillion;
   if (whole > (std::numeric_limits<std::int64_t>::max() >> 1) / millionths) {
     return std::numeric_limits<std::int64_t>::max();
@@ -321,7 +321,7 @@ Result<BudgetFile> read_budgets(const std::string& path) {
   char buffer[65536];
   while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, file.get())) {
     yaml.append(buffer, got);
-    if (yaml.size() > YamlTree::kMostBytes) break;  // parse() refuses it
+    if (yaml.size() > YamlTree::kMostBytes) break;  // parse() reports that it is too large
   }
   if (std::ferror(file.get()) != 0) {
     return make_error(ErrorCode::kIo, path + ": cannot read: " + std::strerror(errno));

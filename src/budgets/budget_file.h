@@ -1,6 +1,6 @@
-// plimsoll.budgets.yaml: how much memory programs may use. docs/budgets.md describes its keys.
-// Strict: an unknown key, a repeated one or a value of another type is an error with file, line and
-// key.
+// Reads plimsoll.budgets.yaml, which limits how much memory programs may use. docs/budgets.md
+// describes its keys. An unknown key, a duplicate key or a value of the wrong type is an error that
+// names the file, the line and the key.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,12 @@ enum class LimitKind : std::uint8_t { kPeak, kCategory, kLayer, kGrowth };
 
 struct Limit {
   LimitKind kind = LimitKind::kPeak;
-  std::string name =
-      {};  // kPeak: the device, or empty for each; the category; the pattern of layers
+  std::string name = {};  // device (empty: every device), category or layer pattern
   std::int64_t bytes = 0;
   int line = 0;
 };
 
-// How much a point may exceed the baseline: bytes, or a share of the baseline's.
+// How much a point may grow above the baseline: a number of bytes, or a share of its baseline.
 struct Allowance {
   std::int64_t bytes = 0;
   std::int64_t millionths = 0;
@@ -34,15 +33,13 @@ struct Allowance {
 struct Budget {
   std::string name;
   int line = 0;
-  std::string run =
-      {};  // arguments of plimsoll run, quoted as in a shell; empty: `recording` is given
-  std::string recording = {};  // pattern of files
-  std::string baseline = {};   // file of a digest; may be empty
+  std::string run = {};        // arguments of plimsoll run, quoted as in a shell, or empty
+  std::string recording = {};  // glob pattern; exactly one of run and recording is set
+  std::string baseline = {};   // path of a digest, or empty
   int baseline_line = 0;
   Allowance may_grow = {};
   std::vector<Limit> limits = {};
-  std::optional<std::vector<std::string>> allowed_findings =
-      {};  // ids; nullopt: findings do not count
+  std::optional<std::vector<std::string>> allowed_findings = {};  // ids; nullopt: no limit
   int findings_line = 0;
 };
 
@@ -56,8 +53,8 @@ inline constexpr const char* kUsualBudgetFile = "plimsoll.budgets.yaml";
 Result<BudgetFile> parse_budgets(std::string_view yaml, const std::string& path);
 Result<BudgetFile> read_budgets(const std::string& path);
 
-// The words of a command line, with quotes and backslashes as in a shell. Nothing is expanded.
-// nullopt: a quote is not closed.
+// Splits a command line into words, with quotes and backslashes as in a shell. Expands nothing.
+// Returns nullopt if a quote is not closed.
 std::optional<std::vector<std::string>> split_words(std::string_view line);
 
 }  // namespace plimsoll::budgets

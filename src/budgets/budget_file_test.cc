@@ -52,38 +52,38 @@ ranks:
   EXPECT_TRUE(ranks.allowed_findings->empty());
 }
 
-TEST(BudgetFile, mistakes_are_named_with_their_place) {
+TEST(BudgetFile, errors_name_the_line_and_the_key) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"", "b.yaml: there is no budget; write a name"},
+      {"", "b.yaml: the file has no budget; write a name"},
       {"- a", "b.yaml:1:1: this is not a mapping of names to budgets"},
       {"net: 5", "b.yaml:1:6: net: this is not a mapping; give run or recording"},
       {"net: {run: t.py, peek: 1}", "b.yaml:1:18: net: unknown key \"peek\"; did you mean peak?"},
       {"net: {run: t.py, zzzzzzzz: 1}",
        "net: unknown key \"zzzzzzzz\"; the keys are run, recording"},
-      {"net: {run: t.py, peak: 1, peak: 2}", "net: peak is given twice, first in line 1"},
+      {"net: {run: t.py, peak: 1, peak: 2}", "net: duplicate key \"peak\", first on line 1"},
       {"net: {run: t.py, peak: 1}\nnet: {run: t.py, peak: 1}",
-       "b.yaml:2:1: net is given twice, first in line 1"},
+       "b.yaml:2:1: duplicate key \"net\", first on line 1"},
       {"net: {run: t.py, peak: 48 XB}",
        "b.yaml:1:24: net.peak: \"48 XB\" is not a size; write bytes, or a number with KiB"},
       {"net: {run: t.py, peak: [1]}", "net.peak: this is not a size"},
       {"net: {run: t.py, peak: {}}", "net.peak: this has no limits"},
       {"net: {run: t.py, growth_per_step: fast}", "net.growth_per_step: \"fast\" is not a size"},
       {"net: {run: t.py, by_category: {activations: 1}}",
-       "net.by_category.activations: there is no such category; did you mean activation?"},
+       "net.by_category.activations: unknown category; did you mean activation?"},
       {"net: {run: t.py, by_layer: 5}", "net.by_layer: this is not a mapping of names to sizes"},
       {"net: {run: t.py, baseline: b, may_grow: 5.00001 %}", "net.may_grow: \"5.00001 %\" is not"},
       {"net: {run: t.py, baseline: b, may_grow: -5 %}", "is not a percentage of 0 to 1000 %"},
       {"net: {run: t.py, baseline: b, may_grow: \"%\"}", "is not a percentage"},
       {"net: {run: t.py, peak: 1, may_grow: 5}", "net: may_grow needs a baseline"},
       {"net: {run: t.py, findings: all}", "net.findings: write none, or a list"},
-      {"net: {run: t.py, findings: [chrun]}", "there is no finding \"chrun\"; did you mean churn?"},
-      {"net: {run: t.py}", "net: there is no limit; add peak"},
+      {"net: {run: t.py, findings: [chrun]}", "unknown finding \"chrun\"; did you mean churn?"},
+      {"net: {run: t.py}", "net: the budget has no limit; add peak"},
       {"net: {peak: 1}", "net: give run: SCRIPT, or recording: FILES"},
       {"net: {run: t.py, recording: x, peak: 1}", "net: give run or recording, not both"},
       {"net: {run: \"t.py 'a\", peak: 1}", "net.run: a quote is not closed"},
-      {"net: {run: \"  \", peak: 1}", "net.run: this names no script"},
+      {"net: {run: \"  \", peak: 1}", "net.run: the command line is empty"},
       {"a: {run: t.py, baseline: b.json}\nb: {run: t.py, baseline: ./b.json}",
-       "b.yaml:2: b.baseline: ./b.json is the baseline of a as well"},
+       "b.yaml:2: b.baseline: ./b.json is also the baseline of a"},
       {"net: {run: t.py, peak: 1", "invalid YAML"},
       {"net: !include x", "invalid YAML: the tag"},
       {"net: &a [*a]", "b.yaml:1:"},
@@ -91,7 +91,7 @@ TEST(BudgetFile, mistakes_are_named_with_their_place) {
   for (const auto& [yaml, error] : kCases) EXPECT_THAT(error_of(yaml), HasSubstr(error)) << yaml;
 }
 
-TEST(BudgetFile, merged_keys_may_be_overridden) {
+TEST(BudgetFile, a_budget_can_override_merged_keys) {
   const auto file =
       parse_budgets("a: &usual {run: t.py, peak: 1}\nb: {<<: *usual, peak: 2}\n", "b.yaml");
   ASSERT_TRUE(file) << file.error().message;
@@ -99,7 +99,7 @@ TEST(BudgetFile, merged_keys_may_be_overridden) {
   EXPECT_EQ(file->budgets[1].limits[0].bytes, 2);
 }
 
-TEST(BudgetFile, shares_are_exact) {
+TEST(BudgetFile, percentages_round_down_and_do_not_overflow) {
   const Allowance half{.millionths = 5000};  // 0.5 %
   EXPECT_EQ(half.of(0), 0);
   EXPECT_EQ(half.of(199), 0);

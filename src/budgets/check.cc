@@ -39,7 +39,7 @@ std::string exact_text(std::int64_t bytes) {
   return base::format_count(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))) + " B";
 }
 
-// Whether the pattern matches the layer, or one around it.
+// Whether the pattern matches the layer or one of its ancestors.
 bool is_in(std::string_view pattern, std::string layer) {
   const std::string text(pattern);
   while (!layer.empty()) {
@@ -55,7 +55,7 @@ std::int64_t sum_of(std::int64_t a, std::int64_t b) {
                                                           : a + b;
 }
 
-// The rows at the peak of a device for whose keys `is_counted` is true.
+// The rows at the peak of a device whose keys satisfy `is_counted`.
 template <typename IsCounted>
 std::vector<const DigestRow*> rows_at_peak(const Digest& digest, const std::string& device,
                                            const IsCounted& is_counted) {
@@ -149,12 +149,12 @@ class Checker {
     const std::size_t others = named.size() - std::min(named.size(), kLayersNamed);
     named.resize(named.size() - others);
     return unfit(limit.line, "by_layer: no layer matches " + limit.name +
-                                 "; indices are written *. The layers " + "are " +
-                                 base::joined(named) +
+                                 "; write * for indices. The layers are " + base::joined(named) +
                                  (others > 0 ? " and " + std::to_string(others) + " more" : ""));
   }
 
-  // A limit of some of the memory at the peak of a device. `subject` begins the sentence.
+  // Checks a limit on the memory at the peak of a device that `is_counted` selects. `subject`
+  // begins the finding's title.
   template <typename IsCounted>
   void add_part(const Limit& limit, const std::string& subject, const std::string& device,
                 const IsCounted& is_counted) {
@@ -215,7 +215,7 @@ class Checker {
     return nullptr;
   }
 
-  // Causes are sorted by size, whatever their sign; a peak that only moved explains nothing.
+  // Causes are sorted by absolute size. peak_moved names no change, so any other cause wins.
   static const DiffCause* largest_growth(const DiffPoint& point) {
     const DiffCause* moved = nullptr;
     for (const DiffCause& cause : point.causes) {
@@ -326,14 +326,15 @@ class Checker {
     return {};
   }
 
-  // The growth of a point above all earlier recordings, and what is allowed. Without a spread, any
-  // byte above may_grow counts; with one, the growth must exceed the spread itself.
+  // How far a point is above the baseline, and how far it may be. If the recordings of one side
+  // differ, growth is measured from the baseline's maximum and may reach their spread plus
+  // may_grow.
   struct Growth {
     std::int64_t bytes = 0;
     std::int64_t allowed = 0;
     std::int64_t spread = 0;
-    std::uint64_t recordings = 1;  // of the side that varies
-    bool is_unjudged = false;      // it varies, and the recordings are too few
+    std::uint64_t recordings = 1;  // on the side with the wider spread
+    bool is_unjudged = false;      // recordings differ, and there are too few of them
   };
 
   Growth growth_of(const DiffPoint& point) const {
@@ -364,8 +365,8 @@ class Checker {
     std::string allowed = "Allowed: " + exact_text(growth.allowed);
     if (growth.spread > 0) {
       allowed += ", of which " + exact_text(growth.spread) + " is the range of " +
-                 base::counted(growth.recordings, "recording") + "; the growth above it is " +
-                 exact_text(growth.bytes);
+                 base::counted(growth.recordings, "recording") +
+                 "; the growth above the baseline's maximum is " + exact_text(growth.bytes);
     }
     finding.evidence.insert(finding.evidence.begin(), {finding.title + ".", allowed + "."});
     finding.site = "baseline/" + point.device + "/" + point.name;
@@ -394,7 +395,7 @@ class Checker {
     return finding;
   }
 
-  // Memory below the baseline: later growth would use up the gain unnoticed.
+  // Reports memory below the baseline: until the baseline is updated, growth back to it passes.
   void add_gain(CheckedLimit& checked) const {
     for (const DiffPoint& point : diff_.points) {
       const std::int64_t gain = -point.difference_bytes;

@@ -1,6 +1,5 @@
-// Compares what programs use with their budgets.
-//
-// Immutable results with field lists: `plimsoll check --format json` prints a Check.
+// Compares the memory that programs use with their budgets. `plimsoll check --format json` prints
+// the Check.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +24,10 @@ constexpr const char* to_string(Verdict verdict) {
   return verdict == Verdict::kMet ? "met" : "exceeded";
 }
 
-// Ids: peak_grew and memory_grew (since the baseline), over_budget, baseline_differs, or that of a
-// finding of the report that the budget does not allow.
+// The id is peak_grew or memory_grew (since the baseline), over_budget, baseline_differs, or the id
+// of a report finding that the budget does not allow.
 struct CheckFinding : Finding {
-  // What it is about, for tools that recognize a problem across commits: no line numbers, no bytes.
+  // Identifies the problem across commits, so it has no line numbers and no bytes.
   std::string site;
 
   static constexpr auto fields() {
@@ -36,8 +35,8 @@ struct CheckFinding : Finding {
     return std::tuple_cat(
         Finding::fields(),
         std::tuple{Field{"site", &CheckFinding::site,
-                         "What the finding is about, without lines and bytes: the same text names "
-                         "the same problem in other commits."}});
+                         "Identifies the problem across commits; has no line numbers and no "
+                         "bytes."}});
   }
 };
 
@@ -56,11 +55,11 @@ struct CheckedLimit {
         Field{"line", &CheckedLimit::line, "Line of the limit in the budget file."},
         Field{"verdict", &CheckedLimit::verdict, "met or exceeded."},
         Field{"bytes", &CheckedLimit::bytes,
-              "The measured bytes; for a baseline, the growth at the point that is closest to or "
-              "furthest above what is allowed. Null for findings."},
-        Field{"limit_bytes", &CheckedLimit::limit_bytes, "The most that is allowed."},
+              "The measured bytes; for a baseline, the growth at the point with the smallest "
+              "margin or the largest excess. Null for findings."},
+        Field{"limit_bytes", &CheckedLimit::limit_bytes, "The allowed bytes. Null for findings."},
         Field{"findings", &CheckedLimit::findings,
-              "Why the limit is exceeded; if it is met, what else to know."}};
+              "Why the limit is exceeded; if it is met, warnings and notes about it."}};
   }
 };
 
@@ -105,12 +104,12 @@ struct Check {
   }
 };
 
-// Checks the limits of `budget` for one rank. `baseline` is null if the budget has none. Errors
-// name a limit that does not fit the recording: another device, a pattern without layers.
+// Checks the limits of `budget` for one rank. `baseline` is null if the budget has none. Returns an
+// error if a limit does not fit the recording: an absent device, a pattern that matches no layer.
 Result<std::vector<CheckedLimit>> check_limits(const BudgetFile& file, const Budget& budget,
                                                const Runs& runs, const report::Digest* baseline);
 
-// How `after` differs from `before`, one fact each; empty if it does not.
+// Describes how `after` differs from `before`, one fact per string; empty if they are equal.
 std::vector<std::string> describe_update(const report::Digest& before, const report::Digest& after);
 
 }  // namespace plimsoll::budgets

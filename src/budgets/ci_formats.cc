@@ -28,7 +28,7 @@ std::string escaped(std::string_view text, const Escapes& escapes) {
   return out;
 }
 
-// No text may form a link, a mention, HTML or a table cell.
+// Escapes everything that could form a link, a mention, HTML or a table cell.
 std::string markdown(std::string_view text) {
   static const Escapes kMarkdown = {{'\\', "\\\\"}, {'`', "\\`"},  {'*', "\\*"},  {'_', "\\_"},
                                     {'[', "\\["},   {']', "\\]"},  {'|', "\\|"},  {'~', "\\~"},
@@ -67,7 +67,7 @@ std::uint64_t line_of(const Notice& notice) {
   return notice.limit == nullptr ? notice.budget->line : notice.limit->line;
 }
 
-// Headline without its first word, which the format expresses in its own way.
+// The headline without FAILED, WARNING or INFO, which each format expresses in its own way.
 std::string message_of(const Notice& notice) {
   const std::string line = headline(notice);
   return line.substr(line.find(' ') + 1);
@@ -271,8 +271,9 @@ std::string to_github(const Check& check) {
   }
   for (const auto& [kind, count] : counts) {
     if (count <= kMostAnnotations) continue;
-    out += std::to_string(count - kMostAnnotations) + " more of kind " + std::string(kind) +
-           "; see the text of plimsoll check\n";
+    const std::string more = "more " + std::string(kind);
+    out += base::counted(count - kMostAnnotations, more.c_str()) +
+           "; see the output of plimsoll check\n";
   }
   return all.empty() ? verdict_text(check) + "\n" : out;
 }

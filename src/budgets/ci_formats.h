@@ -1,4 +1,4 @@
-// A check in the formats of CI systems. All escape what recordings and budget files contain.
+// Formats a check for CI systems. Every format escapes text from recordings and budget files.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace plimsoll::budgets {
 
-// The last line of the Markdown, which is not shown: CI finds the comment by it and replaces it.
+// The last line of the Markdown, which GitHub hides: CI uses it to find and replace its comment.
 inline constexpr const char* kCommentMark = "<!-- plimsoll check -->";
 inline constexpr std::size_t kMostCommentBytes = 60'000;
 
-// A comment on a pull request: the verdict, ten rows, and the rest folded.
+// A pull request comment: the verdict, ten rows, and the rest folded.
 std::string to_markdown(const Check& check);
-// JUnit's XML: a suite for each budget, a test case for each limit.
+// JUnit XML: one suite per budget, one test case per limit.
 std::string to_junit(const Check& check);
-// Workflow commands of GitHub Actions, which become annotations. GitHub shows ten of each kind.
+// GitHub Actions workflow commands that create annotations. GitHub shows ten of each kind.
 std::string to_github(const Check& check);
 // SARIF 2.1.0, for code scanning.
 std::string to_sarif(const Check& check);

@@ -51,20 +51,20 @@ TEST(CiFormats, hostile_text_stays_text) {
   }
 }
 
-TEST(CiFormats, a_comment_has_ten_rows_and_fits_into_one) {
+TEST(CiFormats, a_comment_shows_ten_rows_and_stays_within_the_size_limit) {
   const std::string markdown = to_markdown(check_with(500, "net"));
   EXPECT_LE(markdown.size(), kMostCommentBytes);
   EXPECT_THAT(markdown, StartsWith("**FAILED net: title net**\n"));
   EXPECT_TRUE(markdown.ends_with("</details>\n" + std::string(kCommentMark) + "\n"));
   const std::string shown = markdown.substr(0, markdown.find("<details>"));
-  EXPECT_EQ(std::ranges::count(shown, '|') / 6, 10 + 2);  // and the head of the table
+  EXPECT_EQ(std::ranges::count(shown, '|') / 6, 10 + 2);  // ten rows and two header lines
   EXPECT_THAT(markdown, HasSubstr("does not fit"));
 }
 
 TEST(CiFormats, github_shows_ten_of_each_kind) {
   const std::string github = to_github(check_with(12, "net"));
   EXPECT_EQ(std::ranges::count(github, '\n'), 11);
-  EXPECT_THAT(github, HasSubstr("2 more of kind error"));
+  EXPECT_THAT(github, HasSubstr("2 more errors; see"));
 }
 
 TEST(CiFormats, a_budget_that_could_not_be_checked_is_an_error) {
@@ -75,7 +75,7 @@ TEST(CiFormats, a_budget_that_could_not_be_checked_is_an_error) {
               HasSubstr("<error type=\"not_checked\" message=\"no file matches\""));
   EXPECT_THAT(to_github(check), HasSubstr("line=3,"));
   EXPECT_THAT(to_sarif(check), HasSubstr("\"not_checked\""));
-  EXPECT_EQ(to_text(check, 100, text::Color::kOff), "");  // the command prints it to stderr
+  EXPECT_EQ(to_text(check, 100, text::Color::kOff), "");  // the command prints errors to stderr
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What is checked against a budget: a recording's digest, and its findings if they are needed.
+// What the check measures: the digest of a recording and, if the budget needs them, its findings
+// and growth.
 #pragma once
 
 #include <string>
@@ -16,16 +17,16 @@ struct DeviceGrowth {
 
 struct Measurement {
   report::Digest digest;
-  bool is_only_digest = false;  // the file was a digest: no findings and no growth
+  bool is_only_digest = false;  // the file is a digest, without findings and growth
   std::vector<Finding> findings = {};
-  std::vector<DeviceGrowth> growth = {};  // each device of the recording
-  std::string why_no_growth = {};         // the reason if growth was not examined
+  std::vector<DeviceGrowth> growth = {};  // one entry per device of the recording
+  std::string why_no_growth = {};         // why growth is unknown; empty if it is known
 };
 
-// Recordings of the same program by the same rank: one, or several equal runs.
+// Recordings of one rank of a program: several if the program ran repeatedly.
 struct Runs {
   std::vector<Measurement> each;  // at least one
-  report::Digest digest;          // of all of them (repeats.h)
+  report::Digest digest;          // fold() of all of them (repeats.h)
 };
 
 }  // namespace plimsoll::budgets

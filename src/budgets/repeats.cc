@@ -19,7 +19,7 @@ using report::DigestRange;
 using report::DigestRepeats;
 using report::DigestRow;
 
-// What identifies a key: all but the example of a place and a layer.
+// The fields that identify a key: all except `place` and `example_layer`, which are examples.
 auto identity(const DigestKey& key) {
   return std::tie(key.device, key.category, key.phase, key.layer, key.op, key.function, key.text,
                   key.offset, key.dtype);
@@ -44,7 +44,7 @@ const Digest& median(const std::vector<Digest>& digests) {
   return *order[(order.size() - 1) / 2];
 }
 
-// Bytes of each recording; 0 where it does not have the point or the key.
+// The bytes of each point and key in each recording; 0 if a recording does not have it.
 class Spreads {
  public:
   Spreads(Digest& folded, std::size_t recordings) : folded_(folded), recordings_(recordings) {
@@ -87,7 +87,7 @@ class Spreads {
   std::uint64_t add_key(const DigestKey& key, std::uint64_t index) {
     return keys_.emplace(identity(key), index).first->second;
   }
-  // Appends a key that the median recording does not have.
+  // Returns the index of the key; appends a key that is missing in the median recording.
   std::uint64_t key_of(const DigestKey& key) {
     const std::uint64_t index = add_key(key, folded_.keys.size());
     if (index == folded_.keys.size()) folded_.keys.push_back(key);

@@ -1,4 +1,4 @@
-// One digest of several recordings of the same program.
+// Merges the digests of several recordings of one program.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace plimsoll::budgets {
 
-// With a spread, a growth counts only if it was measured this many times.
+// The fewest recordings for a verdict on a point whose bytes differ between recordings.
 inline constexpr std::uint64_t kLeastRepeats = 5;
 
-// The digest with the median peak, with the minimum and maximum over all for each point and key
-// that varies. At least one digest; a single one is returned unchanged.
+// Returns the digest with the median peak, plus the minimum and maximum of each point and key that
+// differs between the digests. `digests` must not be empty; a single digest is returned unchanged.
 report::Digest fold(const std::vector<report::Digest>& digests);
 
-// The bytes of a point, as minimum and maximum; equal if nothing varies.
+// The minimum and maximum bytes of a point; equal if all recordings agree.
 struct PointRange {
   std::int64_t least_bytes = 0;
   std::int64_t most_bytes = 0;

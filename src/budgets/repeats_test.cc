@@ -10,7 +10,7 @@ namespace {
 using report::Digest;
 using report::DigestKey;
 
-// The peak of a CPU with these bytes in two layers.
+// A digest whose CPU peak has these bytes in two layers.
 Digest digest_of(std::int64_t head, std::int64_t body) {
   Digest digest;
   digest.points.push_back({.device = "cpu", .name = "peak", .bytes = head + body});
@@ -50,20 +50,20 @@ TEST(Repeats, equal_recordings_have_no_range) {
   EXPECT_FALSE(fold({digest_of(5, 5)}).repeats);
 }
 
-TEST(Repeats, the_median_is_kept_with_the_range_of_each_key) {
+TEST(Repeats, fold_keeps_the_median_and_the_range_of_each_key) {
   const Digest folded = fold({digest_of(90, 10), digest_of(50, 10), digest_of(70, 0)});
   EXPECT_EQ(folded.points[0].bytes, 70);
   const PointRange range = range_of(folded, 0);
   EXPECT_EQ(range.least_bytes, 60);
   EXPECT_EQ(range.most_bytes, 100);
   ASSERT_EQ(folded.repeats->ranges.size(), 3U);  // the point and both keys
-  EXPECT_EQ(folded.keys.size(), 2U);             // with the one that the median does not have
+  EXPECT_EQ(folded.keys.size(), 2U);             // includes the key that the median lacks
   EXPECT_EQ(folded.repeats->ranges[1].least_bytes, 50);
   EXPECT_EQ(folded.repeats->ranges[1].most_bytes, 90);
   EXPECT_EQ(folded.repeats->ranges[2].least_bytes, 0);
 }
 
-TEST(Repeats, a_growth_must_exceed_the_range_by_more_than_the_range) {
+TEST(Repeats, growth_above_the_maximum_must_exceed_the_spread) {
   std::vector<Digest> five;
   for (const std::int64_t bytes : {100, 110, 104, 102, 108}) five.push_back(digest_of(bytes, 0));
   const Digest baseline = fold(five);
@@ -76,7 +76,7 @@ TEST(Repeats, a_growth_must_exceed_the_range_by_more_than_the_range) {
   EXPECT_EQ(checked(baseline, runs_of({digest_of(121, 0)}), {.bytes = 1}).verdict, Verdict::kMet);
 }
 
-TEST(Repeats, too_few_recordings_that_vary_give_no_verdict) {
+TEST(Repeats, too_few_differing_recordings_give_no_verdict) {
   const Digest baseline = fold({digest_of(100, 0), digest_of(110, 0)});
   const CheckedLimit limit = checked(baseline, runs_of({digest_of(500, 0)}));
   EXPECT_EQ(limit.verdict, Verdict::kMet);
@@ -85,7 +85,7 @@ TEST(Repeats, too_few_recordings_that_vary_give_no_verdict) {
   EXPECT_NE(limit.findings[0].title.find("too few to judge"), std::string::npos);
 }
 
-TEST(Repeats, a_hard_limit_holds_for_the_highest_run) {
+TEST(Repeats, a_peak_limit_applies_to_the_highest_run) {
   BudgetFile file{.path = "b.yaml"};
   file.budgets.push_back({.name = "net", .limits = {{.bytes = 105}}});
   const Runs runs = runs_of({digest_of(100, 0), digest_of(106, 0), digest_of(99, 0)});

@@ -15,7 +15,7 @@ struct ChartOptions {
   std::string title;   // above the chart; empty: none, for a page that has its own headings
   std::string subtitle;
   bool has_legend = false;
-  double bytes_at_top = 0;  // the y axis reaches at least this; to compare charts on one scale
+  double bytes_at_top = 0;  // minimum top of the y axis, so that two charts can share a scale
 };
 
 // A mark at a point in time, such as the cross of a failure.

@@ -96,7 +96,7 @@ TEST(Layers, levels_without_room_are_mentioned) {
   EXPECT_THAT(tests::texts(chart.drawing), Contains(HasSubstr("2 deeper levels are not shown")));
 }
 
-TEST(Layers, another_device_has_none) {
+TEST(Layers, another_device_has_no_layers) {
   EXPECT_THAT(tests::texts(layers(model_report(), 1, {}).drawing),
               ElementsAre("No memory belongs to a layer."));
 }

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/export_made.h"
+#include "tests/support/export_generated.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::charts {

@@ -84,7 +84,7 @@ TEST(Segments, pinned_memory_is_hatched_and_comes_first) {
   EXPECT_LT(pinned.y, releasable.y + 0.1);
 }
 
-TEST(Segments, nothing_leaves_the_plot) {
+TEST(Segments, everything_is_drawn_inside_the_plot) {
   TraceMaker maker;
   for (std::uint64_t i = 0; i < 900; ++i) {
     const std::uint64_t address = 0x1000'0000 + i * 0x1000'0000;

@@ -114,7 +114,7 @@ TEST(Steps, without_marks_there_is_a_sentence) {
   EXPECT_THAT(tests::texts(steps({}, 0, {}).drawing), ElementsAre("No steps are marked."));
 }
 
-TEST(Steps, zero_bytes_are_no_problem) {
+TEST(Steps, steps_of_zero_bytes_can_be_drawn) {
   report::Report report;
   report.tables.steps = {step_row(1, 0, 0)};
   EXPECT_EQ(illegible(steps(report, 0, step_options()).drawing), "");

@@ -32,7 +32,7 @@ using budgets::Runs;
 
 constexpr std::size_t kAllRows = 10'000;
 
-// A folder that is removed with its files.
+// A temporary folder. The destructor removes it with its files.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -46,7 +46,7 @@ class ScratchFolder {
     std::error_code error;
     if (!path_.empty()) std::filesystem::remove_all(path_, error);
   }
-  const std::string& path() const { return path_; }  // empty: it could not be made
+  const std::string& path() const { return path_; }  // empty if it could not be created
 
  private:
   std::string path_;
@@ -65,8 +65,9 @@ bool needs_report(const Budget& budget) {
          });
 }
 
-// Removes the folder from places and texts, so that a baseline is the same wherever the project is.
-// Short forms of places have the last folders of a path.
+// Makes paths relative to the folder, so that a baseline does not depend on where the project is.
+// Places are shortened to the last parts of a path, so a place may begin with the last one or two
+// names of the folder.
 void shorten_paths(const std::string& folder, Measurement& in) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::canonical(folder, error);
@@ -94,7 +95,8 @@ void shorten_paths(const std::string& folder, Measurement& in) {
   }
 }
 
-// Growth that is certain; parts of a model that are added in stages, and L-BFGS's history, end.
+// Adds certain growth only. Skips models that are built in stages and the history of L-BFGS: their
+// growth ends.
 void add_growth(const report::Report& report, Measurement& to) {
   for (const report::DeviceReport& device : report.devices) {
     budgets::DeviceGrowth growth{.device = exporters::device_name(device)};
@@ -145,11 +147,11 @@ Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
   const ScratchFolder scratch;
   if (scratch.path().empty()) {
     return error_at(ErrorCode::kInternal, file, budget,
-                    std::string("cannot make a temporary folder: ") + std::strerror(errno));
+                    std::string("cannot create a temporary folder: ") + std::strerror(errno));
   }
   const std::string trace = scratch.path() + "/run.plim";
   std::error_code error;
-  // With a run log, the program does not say how to see the recording, which will have gone.
+  // With a run log, the program does not print how to open the recording, which is temporary.
   std::vector<std::string> words = {"env",
                                     "PLIMSOLL_RUN_LOG=" + scratch.path() + "/log",
                                     std::filesystem::read_symlink("/proc/self/exe", error).string(),
@@ -169,11 +171,11 @@ Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
     return error_at(ErrorCode::kIo, file, budget, "the run recorded nothing: " + budget.run);
   }
   PLIMSOLL_TRY_ASSIGN(Measurement measurement, measure_file(trace, folder_of(file.path), budget));
-  measurement.digest.source.path = budget.run;  // the trace has gone
+  measurement.digest.source.path = budget.run;  // the trace file is temporary
   return measurement;
 }
 
-// The files that the pattern matches, relative to the budget file, in order of name.
+// The files that match the pattern, which is relative to `folder`, sorted by name.
 std::vector<std::string> matching_files(const std::string& folder, const std::string& pattern) {
   std::string around;
   for (const char letter : folder) {

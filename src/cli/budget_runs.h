@@ -1,4 +1,4 @@
-// Measures what a budget is about: runs its command, or reads its recordings.
+// Measures the memory that a budget limits: runs its command, or reads its recordings.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace plimsoll::cli {
 
-// The folder of the budget file, to which its paths are relative.
+// The folder of the budget file. The paths in the file are relative to it.
 std::string folder_of(const std::string& budget_file);
 std::string in_folder(const std::string& folder, const std::string& path);
 
-// What each rank uses, in ascending order of rank. A command is run `repeats` times.
+// Measures each rank, in ascending order. Runs a command `repeats` times.
 Result<std::vector<budgets::Runs>> measure(const budgets::BudgetFile& file,
                                            const budgets::Budget& budget, std::uint64_t repeats);
 

@@ -66,7 +66,7 @@ Status select_budgets(const Arguments& arguments, BudgetFile& file) {
   return {};
 }
 
-// "budgets/net.json"; with several ranks "budgets/net.rank3.json".
+// "budgets/net.json", or "budgets/net.rank3.json" if there are several ranks.
 std::string baseline_path(const BudgetFile& file, const Budget& budget, const budgets::Runs& runs,
                           bool is_one_of_several) {
   std::string path = in_folder(folder_of(file.path), budget.baseline);
@@ -92,7 +92,7 @@ Result<report::Digest> read_baseline(const BudgetFile& file, const Budget& budge
                                              "--update");
 }
 
-// Replaces the baseline, and says how it changes. An equal one is not touched.
+// Writes the baseline and records how it differs from the previous one. Leaves an equal file alone.
 Status update_baseline(const std::string& path, const report::Digest& digest,
                        CheckedBudget& checked) {
   const std::string text =
@@ -162,7 +162,7 @@ std::string document(const Check& check, const std::string& format, const Argume
   return budgets::to_text(check, output_width(kWidestCheck), chosen_color(arguments));
 }
 
-// With --output, the format is written to the file, and stdout has the text.
+// With --output, writes the chosen format to the file and prints the text form to stdout.
 Status write_check(const Check& check, const Arguments& arguments) {
   const std::string format = arguments.value("--format", "text");
   if (!arguments.has("--output")) return print(document(check, format, arguments));

@@ -12,12 +12,13 @@ namespace plimsoll::cli {
 // error if the program cannot be started. The child handles Ctrl-C itself.
 Result<int> run_program(const std::vector<std::string>& words);
 
-// The same in another folder, with the program's stdout on our stderr: our stdout has a result.
+// Like run_program, but in another folder and with the program's stdout redirected to our stderr,
+// because our stdout carries the result.
 Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
                                       const std::string& folder);
 
-// The same for a program that takes our place: signals sent to us are forwarded to it. Signals from
-// the terminal, which it also receives, do not end us before it ends.
+// Like run_program, for a program that takes our place: forwards the signals that we receive to it.
+// Signals from the terminal, which it also receives, do not end us before it ends.
 Result<int> run_and_forward_signals(const std::vector<std::string>& words);
 
 struct ProgramOutput {

@@ -65,8 +65,9 @@ Status say_written(const std::string& path, const OutputFile& output, const std:
 }
 
 // "run.redacted.plim" -> "run.redacted.plim.names"; for standard output, named after the input.
-std::string names_path(const Arguments& arguments, const std::string& path) {
-  return (path == "-" ? stem(arguments.value("FILE")) + ".redacted" : path) + ".names";
+std::string names_path(const Arguments& arguments, std::string_view path) {
+  if (path == "-") return stem(arguments.value("FILE")) + ".redacted.names";
+  return std::string(path) + ".names";
 }
 
 // What is written, and the file of the names that only the sender keeps. Nothing is written if

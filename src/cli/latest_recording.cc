@@ -10,7 +10,10 @@
 namespace plimsoll::cli {
 namespace {
 
-bool is_recording_name(const std::string& name) { return name.ends_with(".plim"); }
+// A redacted copy is newer than its recording, and says less.
+bool is_recording_name(const std::string& name) {
+  return name.ends_with(".plim") && !name.ends_with(".redacted.plim");
+}
 
 Result<std::string> latest_recording() {
   const logs::SearchLimits limits;

@@ -100,7 +100,7 @@ Result<std::string> page_of_several(const std::vector<std::string>& paths, const
   });
 }
 
-// The page of one recording with its comparison with an earlier one or its digest.
+// The page of one recording, compared with an earlier recording or its digest.
 Result<std::string> page_against(const Arguments& arguments, const Question& question,
                                  int& exit_code) {
   const std::string before_path = arguments.value("--against");
@@ -122,7 +122,7 @@ Result<std::string> page_against(const Arguments& arguments, const Question& que
                    [&](const exporters::ExportInput& input) { return with(&input); });
   }
   if (before.error().code == ErrorCode::kInterrupted) return before.error();
-  return with(nullptr);  // a digest, or a file that no longer can be read
+  return with(nullptr);  // a digest has no events to chart
 }
 
 Result<std::string> page(const Arguments& arguments, const Question& question, int& exit_code) {

@@ -178,6 +178,8 @@ Command run_command() {
        {"full", "lite"}},
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},
+      {"--no-source-text", "", "",
+       "Of the text of these lines, record only hashes, which plimsoll diff can compare."},
       {"--in-children", "", "", "Also record forked children, each into PATH.PID."},
       {"--adapter",
        "",

@@ -61,6 +61,9 @@ std::string children_of(const report::Report& report) {
 std::string summary_of(const report::Report& report, const std::string& name) {
   const std::uint64_t allocations = allocations_of(report);
   const std::string missing = missing_in(report);
+  if (allocations == 0 && missing.empty()) {
+    return name + ": the program ended before it allocated a tensor" + children_of(report);
+  }
   std::string peaks;
   std::size_t failed = 0;
   for (const report::DeviceReport& device : report.devices) {

@@ -61,6 +61,19 @@ std::vector<Key> keys_of(const Digest& digest) {
   return keys;
 }
 
+// What all lines of a digest have.
+enum class LineName : std::uint8_t { kOffset, kHash, kText };
+
+LineName line_names_of(const Digest& digest) {
+  for (const DigestKey& key : digest.keys) {
+    if (key.text.empty()) continue;
+    const bool is_hash =
+        key.text[0] == report::kHashMark && key.text.size() == report::kHashTextSize;
+    return is_hash ? LineName::kHash : LineName::kText;
+  }
+  return LineName::kOffset;
+}
+
 std::string reduced(const DigestKey& key, unsigned parts) {
   std::string text = key.device;
   const auto add = [&](Part part, std::string_view value) {
@@ -77,7 +90,7 @@ std::string reduced(const DigestKey& key, unsigned parts) {
   return text;
 }
 
-// The parts, and what is live at each point.
+// The parts of the key, and its live bytes and count at each point.
 std::string profile_text(const Key& key, unsigned parts) {
   std::string text = reduced(key.key, parts);
   for (const auto& [point, held] : key.profile) {
@@ -90,14 +103,19 @@ class Aligner {
  public:
   Aligner(const Digest& before, const Digest& after)
       : before_(keys_of(before)), after_(keys_of(after)) {
+    // A program that was killed, for example, has no text.
+    if (line_names_of(before) != line_names_of(after)) {
+      for (std::vector<Key>* const keys : {&before_, &after_}) {
+        for (Key& key : *keys) key.key.text.clear();
+      }
+    }
     for (const report::DigestModule& module : before.modules) add_names(module.path, known_before_);
     for (const report::DigestModule& module : after.modules) add_names(module.path, known_after_);
   }
 
   Alignment run() {
-    // A line that an edit above it has moved is not exchanged with the line that has its offset
-    // now.
     pair_alike(kEverything, Pairing::kSame);
+    pair_same_text();
     pair_moved_lines();
     pair(kEverything, Pairing::kSame);
     pair(kEverything & ~kOfText, Pairing::kText);
@@ -126,7 +144,7 @@ class Aligner {
     for (std::string& name : names_in(path)) to.insert(std::move(name));
   }
 
-  // Pairs keys with the same text, several of them in order of bytes.
+  // Pairs keys with the same text. Several keys with one text are paired in order of bytes.
   template <typename TextOf>
   void pair_by(TextOf&& text_of, Pairing pairing) {
     std::map<std::string, std::array<std::vector<const Key*>, 2>> groups;
@@ -155,13 +173,22 @@ class Aligner {
     pair_by([&](const Key& key) { return reduced(key.key, parts); }, pairing);
   }
 
-  // Pairs keys whose bytes and counts are equal at every point.
+  // Pairs keys that agree in `parts` and have equal bytes and counts at every point.
   void pair_alike(unsigned parts, Pairing pairing) {
     pair_by([&](const Key& key) { return profile_text(key, parts); }, pairing);
   }
 
-  // A line that an edit has moved is not exchanged with the line that has its offset now. If all
-  // offsets of a function are the same, its lines are exchanged only if nothing else is changed.
+  // An equal text is better evidence than equal bytes; an equal offset is not.
+  void pair_same_text() {
+    const auto text_of = [](const Key& key) {
+      return key.key.text.empty() ? profile_text(key, kEverything) : reduced(key.key, kEverything);
+    };
+    pair_by(text_of, Pairing::kSame);
+  }
+
+  // Pairs the lines of an edited function by what they allocate, since their offsets have changed.
+  // If a function has the same offsets in both digests, its lines are paired across offsets only
+  // when they allocate the same overall: two lines that were swapped.
   void pair_moved_lines() {
     struct Lines {
       std::set<std::string> texts;
@@ -183,8 +210,8 @@ class Aligner {
     pair_by(text_of, Pairing::kText);
   }
 
-  // A name that only the first digest has became one that only the second has, if most of the
-  // memory below it says so.
+  // Finds renamed layers: a name that only the first digest has maps to a name that only the second
+  // has if most of the memory below it agrees.
   void find_renames() {
     struct Votes {
       std::size_t keys = 0;
@@ -230,7 +257,7 @@ class Aligner {
     }
   }
 
-  // Largest first. Of candidates with equal bytes for one name, none is taken.
+  // Accepts renames, largest first. A tie between candidates for one name rejects all of them.
   void take_one_to_one(std::vector<std::tuple<std::int64_t, std::string, std::string>> accepted) {
     std::ranges::sort(accepted, std::ranges::greater{});
     std::set<std::string> taken;
@@ -245,7 +272,7 @@ class Aligner {
     }
   }
 
-  // The names that differ, if exactly one does and each digest has only its own.
+  // The changed name, if the paths differ in exactly one name and each name is in one digest only.
   std::optional<std::pair<std::string, std::string>> changed_name(std::string_view before,
                                                                   std::string_view after) const {
     const auto from = names_in(before);

@@ -1,6 +1,6 @@
-// Pairs the keys of two digests: what is the same in both, although the program was edited between
-// them. Each key is in at most one pair, so differences of pairs sum exactly whatever is paired; a
-// wrong pair mislabels a row and never changes a sum.
+// Pairs the keys of two digests that mean the same memory, although the program was edited between
+// the recordings. Each key is in exactly one pair, so the differences of all pairs always sum to
+// the total difference: a wrong pair mislabels a row but never changes a sum.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ enum class Pairing : std::uint8_t {
 };
 const char* to_string(Pairing pairing);
 
-// Whether the two keys are only assumed to be the same.
+// Whether the pairing is a guess.
 bool is_assumed(Pairing pairing);
 
 struct KeyPair {
@@ -41,13 +41,13 @@ struct KeyPair {
 
 struct Alignment {
   std::vector<KeyPair> pairs;  // every key of both digests is in one
-  // Names in paths of layers: in the first digest, and in the second.
+  // Renamed parts of layer paths: the name in the first digest -> the name in the second.
   std::map<std::string, std::string, std::less<>> renames;
 };
 
 Alignment align(const report::Digest& before, const report::Digest& after);
 
-// The path with its names replaced.
+// Returns the path with the renames applied.
 std::string renamed(std::string_view path,
                     const std::map<std::string, std::string, std::less<>>& renames);
 

@@ -150,7 +150,7 @@ std::string next_step_of(const DiffCause& cause) {
   if (cause.difference_bytes <= 0) return {};
   static constexpr std::pair<std::string_view, std::string_view> kSteps[] = {
       {"module_added", "Check that the new module is needed: "},
-      {"scaled", "Check what became larger (batch, sequence, image or optimizer): "},
+      {"scaled", "Check what became larger (batch, sequence, image, width or optimizer): "},
       {"dtype_changed", "Check where the dtype is set: "},
       {"size_changed", "Check the width of "},
       {"now_saved",

@@ -1,4 +1,4 @@
-// The words of causes.
+// Builds the titles and next steps of causes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ std::string shapes_text(const PairAtPoint& row);
 std::string rows_text(std::string_view id, const std::vector<PairAtPoint>& rows);
 std::string replaced_text(const std::vector<PairAtPoint>& gone,
                           const std::vector<PairAtPoint>& added);
-// What to do about a cause, as an imperative.
+// The next step for a cause, as an imperative.
 std::string next_step_of(const DiffCause& cause);
 
 }  // namespace plimsoll::comparison

@@ -24,10 +24,10 @@ using Rows = std::vector<std::size_t>;
 constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor to be the cause
 constexpr double kMostOfAll = 0.7;      // of all bytes
 constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
-constexpr double kAlikeRatio = 0.03;    // of a sequence and its shifted copy: 15 / 10 and 14 / 9
+constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
 constexpr std::size_t kMostIndices = 10'000;
 
-// Whether the path is the module or below it.
+// Whether the path is the module itself or below it.
 bool is_under(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
@@ -72,8 +72,8 @@ std::uint64_t elements_in(std::string_view shape) {
   return elements;
 }
 
-// The dtype of owned memory. Of an activation, the size of its elements: "16-bit activation". Empty
-// if it is unknown.
+// The dtype of a parameter, gradient, buffer or optimizer state. For an activation, its element
+// size: "16-bit activation". Empty if unknown.
 std::string dtype_in(const report::DigestKey& key, const report::DigestRow& row) {
   if (!key.dtype.empty()) return key.dtype;
   const std::uint64_t elements = elements_in(row.shape);
@@ -82,8 +82,8 @@ std::string dtype_in(const report::DigestKey& key, const report::DigestRow& row)
   return bits > 64 ? std::string() : std::to_string(bits) + "-bit " + key.category;
 }
 
-// Whether both have a dtype, and not the same. A view has fewer elements than its memory, so only
-// equal numbers of elements show the dtype of an activation.
+// Whether the dtype differs between the two sides. The shape of a view does not show how many
+// elements its memory has, so the element counts must be equal.
 bool has_other_dtype(const PairAtPoint& row) {
   if (row.before == nullptr || row.after == nullptr) return false;
   if (elements_in(row.before->shape) != elements_in(row.after->shape)) return false;
@@ -154,7 +154,7 @@ class Explainer {
         rows, {}, [&](std::size_t row) { return std::abs(rows_[row].difference()); })];
   }
 
-  // Modules that only one side has, without those inside of another one.
+  // Modules that only one side has, without those nested in another such module.
   void added_modules(const Modules& with, const Modules& without, const char* id,
                      const char* what) {
     for (const auto& [path, module] : with) {
@@ -167,7 +167,7 @@ class Explainer {
     }
   }
 
-  // More or fewer repetitions of a block: what each of them has is unchanged.
+  // Blocks that are repeated more or less often, with unchanged memory per repetition.
   void repeated_modules() {
     for (const auto& [path, after] : after_modules_) {
       const auto found = before_modules_.find(path);
@@ -189,7 +189,7 @@ class Explainer {
     }
   }
 
-  // A module that allocates nothing is not known, but one with a higher index is.
+  // The digest omits modules that allocate nothing, so the highest index determines the count.
   static std::uint64_t module_count(const DigestModule& module) {
     const auto indices = numbers_in(module.indices);
     return indices.empty() ? module.instances : *indices.rbegin() + 1;
@@ -227,7 +227,7 @@ class Explainer {
     return row.before_bytes() > 0 && row.after_bytes() > 0;
   }
 
-  // The ratio of most bytes among the rows; 1 if there are none.
+  // The ratio that applies to the most bytes of these rows; 1 if there are none.
   double commonest_ratio(const Rows& rows) const {
     std::map<std::int64_t, double> weights;  // by logarithm, in units of kSameRatio
     std::map<std::int64_t, std::size_t> examples;
@@ -242,7 +242,7 @@ class Explainer {
     return ratio(rows_[examples.at(most->first)]);
   }
 
-  // A tensor's dtype changed, and what is computed with it has grown by the same factor.
+  // Memory whose dtype changed, and other memory that changed by the same factor.
   void dtypes() {
     Rows changed = open_rows([](const PairAtPoint& row) {
       return has_other_dtype(row) && row.pairing == Pairing::kDtype;
@@ -260,7 +260,7 @@ class Explainer {
     claim("dtype_changed", change + ", " + factor_text(factor), change, rows);
   }
 
-  // Layers whose parameters have another size.
+  // Layers whose parameters changed in size.
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
     for (const std::size_t row : open_rows([](const PairAtPoint& row) {
@@ -272,14 +272,16 @@ class Explainer {
     return layers;
   }
 
-  // Whether the layer is one of them or inside of one, which a whole model does not count for.
+  // Whether the layer is in `layers` or below one of them. The root module would contain every
+  // layer, so only its own name matches it.
   static bool is_in(std::string_view layer, const std::set<std::string>& layers) {
     return std::ranges::any_of(layers, [&](const std::string& other) {
       return layer == other || (other.find('.') != std::string::npos && is_under(layer, other));
     });
   }
 
-  // Whether each allocation grew by the factor, or their number did, as in a loop over a sequence.
+  // Whether the total, the size of the allocations or their count changed by the factor. A loop
+  // over a longer sequence changes the count.
   static bool is_scaled(const PairAtPoint& row, double factor) {
     const double size = largest_ratio(row);
     const double times =
@@ -290,8 +292,9 @@ class Explainer {
     return is_alike(ratio(row), factor) || (is_one_or_factor(size) && is_one_or_factor(times));
   }
 
-  // One factor for most activations: a larger batch, image or sequence. What else has grown by it
-  // belongs to it. A wider layer has a factor as well, but changes its parameters.
+  // One factor for most activations: another batch, image or sequence size. Other memory that
+  // changed by the same factor has the same cause. A wider layer also has a factor, but its
+  // parameters change too.
   void scaled_computation() {
     const double factor = commonest_ratio(open_rows([&](const PairAtPoint& row) {
       return is_on_both(row) && row.before_count() == row.after_count() &&
@@ -315,7 +318,7 @@ class Explainer {
       fitting += weight(rows_[row]);
       ++lines;
     }
-    // If parameters have another size, one line alone may be the width of their layer.
+    // If parameters changed in size, a single matching line may only reflect a wider layer.
     const bool is_one_factor = lines > (resized.empty() ? 0 : 1);
     if (!is_one_factor || fitting < kMostOfChanged * changed || fitting < kMostOfAll * all) return;
     const Rows rows = open_rows(
@@ -324,7 +327,7 @@ class Explainer {
           "activation", rows);
   }
 
-  // As many allocations of the same size as before, times one factor.
+  // Allocations of unchanged size whose count changed by one factor.
   void scaled_counts(std::string_view category) {
     const auto is_scaled = [&](const PairAtPoint& row) {
       return is_on_both(row) && row.key().category == category &&
@@ -343,7 +346,7 @@ class Explainer {
     claim("scaled", std::string(category) + " " + factor_text(factor), std::string(category), rows);
   }
 
-  // Layers whose parameters have another size, with all that is computed in them.
+  // Layers whose parameters changed in size, with everything that is computed in them.
   void sizes_of_parameters() {
     std::map<std::string, std::set<std::string>> layers;  // by parent
     for (const std::string& layer : resized_layers()) layers[parent_of(layer)].insert(layer);
@@ -385,7 +388,7 @@ class Explainer {
     for (const std::size_t row : rows) out.push_back(rows_[row]);
     return out;
   }
-  // What belongs to parameters is one group, whatever the layer.
+  // Gradients and optimizer state form one group each, across layers.
   static Group group_of(std::string id, const report::DigestKey& key) {
     if (key.category == "gradient" || key.category == "optimizer_state") {
       return {std::move(id), "", key.category, key.category};
@@ -393,7 +396,7 @@ class Explainer {
     return {std::move(id), key.layer, key.function, key.category};
   }
 
-  // Lines that allocate as before, but of which more is live.
+  // Lines that allocate as before, but more or less of it is live.
   void kept() {
     std::map<Group, Rows> groups;
     for (const std::size_t row :
@@ -414,7 +417,8 @@ class Explainer {
     claim_groups(groups);
   }
 
-  // Keys of one side only. If a function of a layer has both, they replaced each other.
+  // Keys that only one side has. Removed and added keys in one function of a layer count as a
+  // replacement.
   void unpaired() {
     std::map<std::pair<std::string, std::string>, std::pair<Rows, Rows>> functions;
     for (const std::size_t row :
@@ -444,8 +448,8 @@ class Explainer {
     claim_groups(groups);
   }
 
-  // A line that is unchanged and allocates another size has another input: what grew or shrank with
-  // a changed module is computed from it.
+  // An unchanged line that allocates another size has another input. So the rows that changed in
+  // the same direction as the largest changed module count as computed from it.
   void consequences() {
     static const std::set<std::string_view> kOfModules = {"module_added", "module_removed",
                                                           "size_changed", "dtype_changed"};
@@ -471,7 +475,7 @@ class Explainer {
     cause.title += ", and what is computed from it";
   }
 
-  // Lines that allocate other sizes.
+  // The remaining rows: lines whose allocations changed in size.
   void sizes() {
     std::map<Group, Rows> groups;
     for (const std::size_t row : open_rows([](const PairAtPoint&) { return true; })) {
@@ -486,7 +490,7 @@ class Explainer {
     std::int64_t difference = 0;
     for (const PairAtPoint& row : rows_) difference += row.difference();
     std::vector<std::int64_t> moved(
-        causes_.size());  // a pair that replaced each other may sum to 0
+        causes_.size());  // largest row of each cause: a replacement may sum to 0
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (of_row_[row] < 0) continue;
       auto& most = moved[static_cast<std::size_t>(of_row_[row])];
@@ -507,7 +511,7 @@ class Explainer {
       return std::pair(-std::abs(causes_[one].difference_bytes), one) <
              std::pair(-std::abs(causes_[other].difference_bytes), other);
     });
-    // The first cause of what grew has grown, whatever shrank elsewhere.
+    // Put the largest cause with the sign of the total difference first.
     const auto first = std::ranges::find_if(order, [&](std::size_t cause) {
       const std::int64_t bytes = causes_[cause].difference_bytes;
       return difference > 0 ? bytes > 0 : bytes < 0;

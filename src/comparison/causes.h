@@ -1,5 +1,5 @@
-// Explains the rows of a point: each cause claims rows that no earlier one has, so the causes sum
-// to the rows.
+// Explains the rows of a point. Each cause claims rows that no earlier cause has claimed, so the
+// causes sum to the same bytes as the rows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::comparison {
 
-// A pair of keys at a point. An absent side has no bytes.
+// A pair of keys at a point. A missing side counts as 0 bytes.
 struct PairAtPoint {
   const report::DigestKey* before_key = nullptr;  // null: only in the second digest
   const report::DigestKey* after_key = nullptr;
@@ -30,12 +30,12 @@ struct PairAtPoint {
 };
 
 struct Explained {
-  std::vector<DiffCause> causes;     // largest first, after one in the direction of the sum
+  std::vector<DiffCause> causes;     // largest first, after one with the sign of the sum
   std::vector<std::int64_t> of_row;  // index of the row's cause; -1: everything else
   std::int64_t everything_else_bytes = 0;
 };
 
-// Causes of less than `least_bytes` become "everything else".
+// Merges causes of less than `least_bytes` into everything_else_bytes.
 Explained explain(const std::vector<PairAtPoint>& rows, const report::Digest& before,
                   const report::Digest& after, const Alignment& alignment,
                   std::int64_t least_bytes);

@@ -59,7 +59,7 @@ std::string title_of(const DiffPoint& point) {
   text += " on " + point.device;
   if (point.difference_bytes == 0) {
     return text + " is unchanged at " + base::bytes_text(point.after_bytes) +
-           ", but made of other memory";
+           ", but consists of different memory";
   }
   text += point.difference_bytes > 0 ? " grew by " : " shrank by ";
   text += base::bytes_text(std::abs(point.difference_bytes));
@@ -73,7 +73,7 @@ std::string title_of(const DiffPoint& point) {
          base::bytes_text(point.after_bytes);
 }
 
-// `causes` are those to list.
+// `causes` are the causes to list as evidence.
 Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause*>& causes,
                        std::size_t most_evidence) {
   Finding finding;
@@ -160,8 +160,9 @@ class Comparer {
     diff_.points.push_back(std::move(out));
   }
 
-  // Peaks in different phases are compared at the higher one's phase. What the other digest has
-  // less there than at its own peak is not explained by rows.
+  // The points whose rows are compared. If the peaks are in different phases, the higher peak is
+  // compared with the highest point of the same phase in the other digest; peak_moved covers the
+  // difference between that point and the other peak.
   std::pair<const DigestPoint*, const DigestPoint*> comparable(const DigestPoint& before,
                                                                const DigestPoint& after) const {
     const bool is_alike = before.phase == after.phase || before.bytes == after.bytes;
@@ -197,8 +198,8 @@ class Comparer {
     return pairs;
   }
 
-  // Without the lines of a function that allocate as much as before, but on other lines: a line was
-  // split, or two became one. Their differences sum to 0.
+  // Removes the rows of functions that allocate as much as before, but on other lines, because a
+  // line was split or joined. The differences of the removed rows sum to 0.
   static std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) {
     using Group =
         std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
@@ -292,8 +293,8 @@ class Comparer {
     }
   }
 
-  // The peak first, then other points by their difference, unless their largest cause is listed
-  // already. A cause is listed once.
+  // Adds the peak first, then the other points by their difference. Lists each cause once and skips
+  // a point whose largest cause is already listed.
   void add_findings() {
     std::vector<const DiffPoint*> order;
     for (const DiffPoint& point : diff_.points) order.push_back(&point);

@@ -1,8 +1,8 @@
-// The difference between two digests: for each point in time that both have, the rows that differ,
+// The difference between two digests: for each point in time that both have, the rows that differ
 // and the causes that explain them.
 //
 // Invariant: the causes of a point and its everything_else_bytes sum to after_bytes - before_bytes,
-// to the byte; so do its rows and its moved peak. Exchanging the digests negates every row.
+// to the byte. So do its rows and the cause peak_moved. Exchanging the digests negates every row.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct DiffRow {
   }
 };
 
-// What explains some rows.
+// An explanation of one or more rows.
 struct DiffCause {
   std::string id;
   std::string title;
@@ -104,7 +104,7 @@ struct DiffPoint {
               "are compared, which is the highest of the second peak's phase; the cause peak_moved "
               "is its difference from the first peak. Else empty."},
         Field{"causes", &DiffPoint::causes,
-              "The causes, largest first; but the first has the sign of the difference."},
+              "The causes, largest first, except that the first has the sign of the difference."},
         Field{"everything_else_bytes", &DiffPoint::everything_else_bytes,
               "Bytes of the differences that are too small for a cause."},
         Field{"rows", &DiffPoint::rows, "The keys whose bytes differ, largest difference first."}};
@@ -118,7 +118,7 @@ struct Diff {
   std::vector<std::string> notes;
   std::vector<DiffPoint> points;
 
-  // The most by which any point grew; 0 if none did.
+  // The largest growth of any point; 0 if none grew.
   std::int64_t growth_bytes() const;
 
   static constexpr auto fields() {
@@ -135,13 +135,13 @@ struct Diff {
 struct DiffOptions {
   std::string at = {};             // only this point: "peak", "step end"; empty: all
   std::size_t most_evidence = 10;  // causes listed in a finding
-  double negligible = 0.001;       // share of a point's bytes below which a row is no cause
+  double negligible = 0.001;       // smaller shares of a point's bytes are "everything else"
 };
 
 Diff compare(const report::Digest& before, const report::Digest& after,
              const DiffOptions& options = {});
 
-// The finding about a point with all its causes.
+// Returns the finding about a point, with at most `most_evidence` of its causes.
 Finding finding_of(const DiffPoint& point, std::size_t most_evidence);
 // "size of Net.mlp: [512, 128] → [768, 128], at train.py:33 (Mlp.forward)"
 std::string cause_text(const DiffCause& cause);

@@ -173,7 +173,7 @@ TEST(Diff, more_of_the_same_line_is_kept) {
             "Memory at the end on cpu grew by 7.0 KiB (+700.0%), from 1.0 KiB to 8.0 KiB");
 }
 
-TEST(Diff, two_lines_that_became_one_make_no_difference) {
+TEST(Diff, joining_two_lines_makes_no_difference) {
   const Digest before = Maker()
                             .at("peak")
                             .row(key("Net", "x = cat(y)"), 2 * kKiB)
@@ -183,7 +183,7 @@ TEST(Diff, two_lines_that_became_one_make_no_difference) {
   EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty());
 }
 
-TEST(Diff, an_inserted_line_does_not_take_the_place_of_the_next_one) {
+TEST(Diff, an_inserted_line_is_not_paired_with_the_line_that_had_its_offset) {
   const auto line = [](std::int64_t offset) {
     DigestKey made = key("Net", "");
     made.offset = offset;
@@ -195,6 +195,75 @@ TEST(Diff, an_inserted_line_does_not_take_the_place_of_the_next_one) {
   const DiffCause cause = first_cause(compare(before, after));
   EXPECT_EQ(cause.id, "new");
   EXPECT_EQ(cause.difference_bytes, 5 * kKiB);
+}
+
+// Its bytes are those of another line before, but its text is the same.
+TEST(Diff, a_line_is_recognized_by_its_text_wherever_it_is_now) {
+  DigestKey first = key("Net", "x = f(y)");
+  DigestKey second = key("Net", "z = g(x)");
+  second.offset = 1;
+  const Digest before = Maker().at("peak").row(first, kKiB).row(second, 2 * kKiB).digest();
+  first.offset = 1;  // the two are exchanged, and one is larger
+  second.offset = 0;
+  const Digest after = Maker().at("peak").row(second, 2 * kKiB).row(first, 2 * kKiB).digest();
+  const Diff diff = compare(before, after);
+  ASSERT_EQ(diff.points[0].rows.size(), 1u);
+  EXPECT_EQ(diff.points[0].rows[0].pairing, "same");
+  EXPECT_EQ(diff.points[0].rows[0].difference_bytes, kKiB);
+  EXPECT_EQ(diff.points[0].causes[0].id, "grew");
+}
+
+TEST(Diff, a_new_line_with_the_bytes_of_one_that_grew_is_new) {
+  const DigestKey other = key("Net", "return w");
+  const Digest before =
+      Maker().at("peak").row(key("Net", "x = f(y)"), kKiB).row(other, 20 * kKiB).digest();
+  const Digest after = Maker()
+                           .at("peak")
+                           .row(key("Net", "z = g(x)"), kKiB)
+                           .row(key("Net", "x = f(y)"), 5 * kKiB)
+                           .row(other, 20 * kKiB)
+                           .digest();
+  const Diff diff = compare(before, after);
+  ASSERT_EQ(diff.points[0].causes.size(), 2u);
+  EXPECT_EQ(diff.points[0].causes[0].id, "grew");
+  EXPECT_EQ(diff.points[0].causes[0].difference_bytes, 4 * kKiB);
+  EXPECT_EQ(diff.points[0].causes[1].id, "new");
+}
+
+// A program that was killed has no text; one with other settings has only hashes.
+TEST(Diff, without_text_on_both_sides_lines_are_compared_by_their_offset) {
+  const auto digest = [](const char* one, const char* other, std::int64_t bytes) {
+    DigestKey first = key("Net", one);
+    DigestKey second = key("Net", other);
+    second.offset = 1;
+    return Maker().at("peak").row(first, bytes).row(second, 2 * kKiB).digest();
+  };
+  const Digest before = digest("x = f(y)", "z = g(x)", kKiB);
+  for (const auto& after :
+       {digest("", "", 3 * kKiB), digest("#0123456789abcdef", "#00000000000000ff", 3 * kKiB)}) {
+    const Diff diff = compare(before, after);
+    ASSERT_EQ(diff.points[0].rows.size(), 1u);
+    EXPECT_EQ(diff.points[0].rows[0].pairing, "same");
+    EXPECT_EQ(diff.points[0].rows[0].difference_bytes, 2 * kKiB);
+  }
+}
+
+// Only the list of modules shows that it was there.
+TEST(Diff, a_module_that_is_listed_is_not_new_although_it_allocated_nothing) {
+  const Digest before = Maker()
+                            .at("peak")
+                            .module("Net")
+                            .module("Net.drop")
+                            .row(key("Net", "x = f(y)"), kKiB)
+                            .digest();
+  const Digest after = Maker()
+                           .at("peak")
+                           .module("Net")
+                           .module("Net.drop")
+                           .row(key("Net", "x = f(y)"), kKiB)
+                           .row(key("Net.drop", "return d(x)"), 9 * kKiB)
+                           .digest();
+  EXPECT_EQ(first_cause(compare(before, after)).id, "new");
 }
 
 TEST(Diff, a_module_that_allocated_nothing_before_is_not_new) {
@@ -210,7 +279,7 @@ TEST(Diff, a_module_that_allocated_nothing_before_is_not_new) {
   EXPECT_EQ(first_cause(compare(before, after)).id, "new");
 }
 
-TEST(Diff, what_is_computed_from_a_resized_layer_belongs_to_it) {
+TEST(Diff, memory_computed_from_a_resized_layer_counts_with_it) {
   const auto digest = [](std::int64_t width) {
     return Maker()
         .at("peak")

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kMostOfAllRows = std::uint64_t{1} << 60;
 constexpr std::size_t kDeepest = 16;  // a digest has five levels
 
-// A JSON value. Its kinds are those that a digest has; others are kOther.
+// A JSON value. A kind that a digest never contains is kOther.
 struct JsonValue {
   enum class Kind : std::uint8_t { kOther, kNull, kText, kNumber, kNegative, kArray, kObject };
   Kind kind = Kind::kOther;
@@ -35,7 +35,7 @@ struct JsonValue {
   }
 };
 
-// Builds a JsonValue from RapidJSON's events. Each returns false to stop.
+// Builds a JsonValue from RapidJSON's events. A handler returns false to stop the parser.
 class JsonBuilder : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, JsonBuilder> {
  public:
   using Kind = JsonValue::Kind;
@@ -102,7 +102,7 @@ bool read_value(const JsonValue& json, T& out) {
       if (!is_valid) return;
       const JsonValue* const value = json.find(field.name);
       using Member = std::remove_cvref_t<decltype(out.*(field.member))>;
-      if (value == nullptr && base::IsOptional<Member>::value) return;  // newer than the file
+      if (value == nullptr && base::IsOptional<Member>::value) return;  // added in a later version
       is_valid = value != nullptr && read_value(*value, out.*(field.member));
     });
     return is_valid;
@@ -134,19 +134,19 @@ Error unreadable(const std::string& name, const std::string& why) {
 
 Status check_ranges(const report::Digest& digest, const std::string& name) {
   if (!digest.repeats) return {};
-  constexpr auto kMost = static_cast<std::int64_t>(kMostOfAllRows);  // no spread overflows
+  constexpr auto kMost = static_cast<std::int64_t>(kMostOfAllRows);  // so most - least fits
   for (const report::DigestRange& range : digest.repeats->ranges) {
     const bool has_key = !range.key || *range.key < digest.keys.size();
     const bool is_range = range.least_bytes <= range.most_bytes && range.least_bytes > -kMost &&
                           range.most_bytes < kMost;
     if (range.point < digest.points.size() && has_key && is_range) continue;
-    return unreadable(name, "a range of the digest is not one of its points and keys");
+    return unreadable(name, "a range of the digest has an invalid point, key or size");
   }
   return {};
 }
 
-// The rows of each point sum to its bytes, or the differences would not. No sum of differences
-// overflows.
+// Checks that the rows of each point sum to its bytes, so that differences do too, and that no sum
+// of differences overflows.
 Status check(const report::Digest& digest, const std::string& name) {
   std::vector<std::uint64_t> sums(digest.points.size());
   std::uint64_t all = 0;

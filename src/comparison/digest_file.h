@@ -1,4 +1,4 @@
-// Reads the JSON of a digest (report/digest.h), which may come from anywhere.
+// Parses the JSON of a digest (report/digest.h). The input is untrusted.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace plimsoll::comparison {
 // Whether a file that begins with these bytes is a digest.
 bool is_digest(std::string_view begin);
 
-// `name` is that of the file, for errors. Unknown keys are skipped. Indices of rows are checked.
+// `name` is the file name for error messages. Skips unknown keys and checks all indices and sums.
 Result<report::Digest> parse_digest(const std::string& text, const std::string& name);
 
 }  // namespace plimsoll::comparison

@@ -54,7 +54,7 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     return digest.ok() ? "read" : digest.error().message;
   };
   EXPECT_THAT(error_of("{\"digest_version\": "), HasSubstr("a.json: not JSON at byte "));
-  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.1"));
+  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.2"));
   Digest digest = made();
   digest.rows[0].bytes = 299;
   EXPECT_EQ(error_of(text_of(digest)), "a.json: the rows of point peak sum to 299 bytes, not 300");
@@ -74,7 +74,7 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     digest = made();
     digest.repeats.emplace().ranges.push_back(
         {.point = point, .least_bytes = least, .most_bytes = most});
-    EXPECT_THAT(error_of(text_of(digest)), HasSubstr("is not one of its points and keys"));
+    EXPECT_THAT(error_of(text_of(digest)), HasSubstr("has an invalid point, key or size"));
   }
   digest = made();
   digest.digest_version = "2.0";

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostDigestBytes = std::size_t{64} << 20;
 
-// The text of the file if it is a digest; nullopt if it is something else, or cannot be opened.
+// The text of the file; nullopt if it is not a digest or cannot be opened.
 Result<std::optional<std::string>> digest_text(const std::string& path) {
   const base::InputFile file = base::open_input(path);
   std::string text;

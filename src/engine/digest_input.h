@@ -1,4 +1,4 @@
-// Reads digests that were kept as files.
+// Reads digest files.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::engine {
 
-// The digest in the file; nullopt if the file is something else, or cannot be opened. A damaged
-// digest is an error.
+// Returns the digest in the file, or nullopt if the file is not a digest or cannot be opened.
+// Returns an error if the digest is damaged.
 Result<std::optional<report::Digest>> read_digest(const std::string& path);
 
 }  // namespace plimsoll::engine

@@ -13,7 +13,7 @@ TEST(RankInName, follows_the_word_rank) {
   EXPECT_EQ(rank_in_name("ranking_rank2.pickle"), 2);
 }
 
-TEST(RankInName, nothing_else_is_a_rank) {
+TEST(RankInName, other_names_have_no_rank) {
   EXPECT_FALSE(rank_in_name("snapshot_3.pickle").has_value());
   EXPECT_FALSE(rank_in_name("/run/rank3/snapshot.pickle").has_value());
   EXPECT_FALSE(rank_in_name("frank3.pickle").has_value());

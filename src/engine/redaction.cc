@@ -94,6 +94,9 @@ class Names : public format::NoRecords {
   void use_value(const format::Setting& setting) {
     if (setting.type == format::kTextSetting) use(setting.value, NameUse::kPublic);
   }
+  void use_value(const format::Function& function) {
+    frames_.insert({function.file, function.name});
+  }
   void use_value(const format::Mark& mark) {
     switch (mark.kind) {
       case PLIMSOLL_MARK_REGION_BEGIN:
@@ -162,6 +165,7 @@ Bytes other_definitions(std::span<const std::byte> payload,
   while (records.left() > 0 && records.is_whole()) {
     const std::uint8_t kind = records.u8();
     const std::span<const std::byte> fields = records.bytes(records.varint());
+    if (kind == number_of(DefinitionKind::kSourceLine)) continue;
     Bytes other;
     std::span<const std::byte> now = fields;
     for (const auto with_text : {DefinitionKind::kName, DefinitionKind::kMeta}) {

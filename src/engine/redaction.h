@@ -22,8 +22,9 @@ struct Redaction {
 Result<bool> is_native(const std::string& path);
 
 // Reads a native recording and passes its redacted bytes to `write`, which returns false when it
-// accepts no more. The text of paths, functions, layers, tensors, regions, processes and the
-// command line is replaced, unless it comes from Python, torch or CUDA.
+// accepts no more. The text of paths, functions, layers, classes, tensors, regions, processes
+// and the command line is replaced, unless it comes from Python, torch or CUDA. Source lines and
+// their hashes are omitted.
 Result<Redaction> redact(const std::string& path,
                          const std::function<bool(std::string_view)>& write);
 

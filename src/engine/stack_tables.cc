@@ -25,7 +25,7 @@ void add_user_lines(TableBuilder& table) {
     return lines.line(model::StackId{static_cast<std::uint32_t>(row)}).value;
   });
   cells.dictionary = std::move(labels);
-  table.add("line", "line that reports name, such as train.py:42 (forward)", std::move(cells));
+  table.add("line", "the line shown in reports, such as train.py:42 (forward)", std::move(cells));
 }
 
 }  // namespace

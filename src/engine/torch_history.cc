@@ -283,6 +283,7 @@ Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
   if (recorded.has_collections) builder.collections_known();
   builder.set_started(recorded.started_ns);
   recorded_copy.settings();
+  recorded_copy.program();
   history_copy.settings();
   history_copy.annotations();
   return builder.finish(recorded.format, progress);

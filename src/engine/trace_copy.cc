@@ -111,6 +111,20 @@ void TraceCopy::settings() {
   for (const model::Setting& setting : from_.settings) to_.add_setting(setting);
 }
 
+void TraceCopy::program() {
+  to_.program() = from_.program;
+  for (const model::Module& module : from_.modules) {
+    to_.add_module({text(module.path), text(module.type), module.parameter_bytes});
+  }
+  for (model::SourceLine line : from_.source.lines()) {
+    line.file = text(line.file);
+    to_.source().add(std::move(line));
+  }
+  for (const model::FunctionStart& start : from_.source.starts()) {
+    to_.source().add(model::FunctionStart{text(start.file), text(start.function), start.line});
+  }
+}
+
 void TraceCopy::annotations() {
   for (model::Annotation annotation : from_.annotations) {
     annotation.name = text(annotation.name);

@@ -27,6 +27,7 @@ class TraceCopy {
   void final_state(const model::DeviceTrace& device);
   // The data that belongs to no device.
   void settings();
+  void program();  // its metadata, modules and source
   void annotations();
 
  private:

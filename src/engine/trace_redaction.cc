@@ -25,6 +25,10 @@ class TextUses {
       use(tensor.dtype, NameUse::kPublic);
       use(tensor.shape, NameUse::kPublic);
     }
+    for (const model::Module& module : trace.modules) {
+      use(module.path, NameUse::kIdentifier);
+      use(module.type, NameUse::kIdentifier);
+    }
     for (const model::Mark& mark : trace.marks) {
       const bool is_layer =
           mark.kind == model::MarkKind::kLayerBegin || mark.kind == model::MarkKind::kLayerEnd;
@@ -89,6 +93,7 @@ NameMap redact(Loaded& loaded) {
     texts.push_back(pseudonyms.of(trace.strings[model::StringId{row}], uses.of(row)));
   }
   trace.strings.replace(texts);
+  trace.source.drop_lines();
   for (std::string* text : {&trace.program.command, &trace.program.host}) {
     if (!text->empty()) *text = "redacted";
   }

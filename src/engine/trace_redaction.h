@@ -1,6 +1,6 @@
 // Redacts a loaded recording of any format: replaces the names in its tables by pseudonyms
-// (pseudonyms.h). Sizes, times and addresses are kept, so its reports have the same findings and
-// bytes.
+// (pseudonyms.h), and omits source lines. Sizes, times and addresses are kept, so its reports have
+// the same findings and bytes.
 #pragma once
 
 #include "engine/load.h"

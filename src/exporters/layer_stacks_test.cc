@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/export_made.h"
+#include "tests/support/export_generated.h"
 #include "tests/support/random_trace.h"
 
 namespace plimsoll::tests {

@@ -21,6 +21,7 @@ struct NoDefinitions {
   void on_meta(std::string_view, std::string_view) {}
   void on_name(std::uint32_t, std::string_view) {}
   void on_stack(std::uint32_t, std::span<const Frame>) {}
+  void on_source_line(const SourceLine&) {}
 #define PLIMSOLL_DEFINITION(Struct, method, number) \
   void on_##method(const Struct&) {}
 #define PLIMSOLL_ID_DEFINITION(Struct, method, number, IdType, IdWire) \
@@ -45,6 +46,10 @@ class FieldReader {
   }
   std::int64_t signed_varint() noexcept { return unzigzag(varint()); }
   std::uint32_t u32() noexcept { return static_cast<std::uint32_t>(varint()); }
+  std::uint64_t u64() noexcept {  // fixed
+    const std::span<const std::byte> number = bytes(sizeof(std::uint64_t));
+    return number.size() == sizeof(std::uint64_t) ? load<std::uint64_t>(number.data()) : 0;
+  }
   std::uint8_t u8() noexcept {
     if (bytes_.empty()) {
       is_whole_ = false;
@@ -138,6 +143,15 @@ class DefinitionDecoder {
         const std::uint32_t id = fields.u32();
         if (!read_frames(fields)) return false;
         visitor.on_stack(id, std::span<const Frame>(frames_));
+        break;
+      }
+      case number_of(DefinitionKind::kSourceLine): {
+        SourceLine line;
+        line.file = fields.u32();
+        line.line = fields.u32();
+        line.hash = fields.u64();
+        line.text = fields.rest();
+        if (fields.is_whole()) visitor.on_source_line(line);
         break;
       }
 #define PLIMSOLL_DEFINITION(Struct, method, number)        \

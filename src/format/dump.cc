@@ -101,6 +101,16 @@ class Dump::Lines : public NoRecords {
     }
     end();
   }
+  void on_source_line(const SourceLine& source) {
+    begin("source_line");
+    field("file", source.file);
+    field("line", source.line);
+    key("hash");
+    text_ += "0x";
+    number(source.hash, 16);
+    quoted("text", source.text);
+    end();
+  }
 #define PLIMSOLL_BLOCK_RECORD(Struct, method, word) \
   void on_##method(const Struct& record) { line(#word, record); }
 #define PLIMSOLL_DEFINITION(Struct, method, number) \

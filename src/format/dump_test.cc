@@ -129,10 +129,13 @@ TEST(Dump, reports_every_kind_of_record) {
   encoder.setting({9, 99, 5});
   encoder.notice({1, 2, 300, 4});
   encoder.notice({77, 0, 0, 0});
+  encoder.function({1, 2, 30});
+  encoder.module({3, 4, 500});
+  encoder.source_line({1, 32, 0xabc, "x = \"\xff\""});
   encoder.flush();
   EXPECT_EQ(dumped(file.bytes()),
             "plimsoll trace version=3 readable_from=2\n"
-            "block at=16 kind=definitions events=0 bytes=110\n"
+            "block at=16 kind=definitions events=0 bytes=140\n"
             "meta key=\"a\\x0ab\" value=\"\\x22\\xff\\x5c\"\n"
             "tensor id=5 role=parameter name=2 dtype=3 shape=4\n"
             "tensor id=6 role=77 name=0 dtype=0 shape=0\n"
@@ -146,7 +149,10 @@ TEST(Dump, reports_every_kind_of_record) {
             "setting name=9 type=99 value=5\n"
             "notice what=sizes_corrected device=2 count=300 text=4\n"
             "notice what=77 device=0 count=0 text=0\n"
-            "block at=126 kind=events events=17 bytes=117\n"
+            "function file=1 name=2 first_line=30\n"
+            "module path=3 type=4 parameter_bytes=500\n"
+            "source_line file=1 line=32 hash=0xabc text=\"x = \\x22\\xff\\x22\"\n"
+            "block at=156 kind=events events=17 bytes=117\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
             "free time=10 thread=2 address=0xabc\n"
             "tag serial=3 tensor=5\n"

@@ -132,6 +132,18 @@ void Encoder::define_name(std::uint32_t id, std::string_view text) noexcept {
   end_definition(at);
 }
 
+void Encoder::source_line(const SourceLine& line) noexcept {
+  const std::string_view text = line.text.substr(0, kMaxTextBytes);
+  std::byte* at = begin_definition(DefinitionKind::kSourceLine,
+                                   2 * kMaxVarintBytes + sizeof(line.hash) + text.size());
+  if (at == nullptr) return;
+  at = put_varint(at, line.file);
+  at = put_varint(at, line.line);
+  at = store(at, line.hash);
+  at = put_bytes(at, text.data(), text.size());
+  end_definition(at);
+}
+
 // The number of outermost frames shared with the last stack.
 std::size_t Encoder::shared_frames(std::span<const Frame> frames) const noexcept {
   const std::size_t last = last_frames_.size() / sizeof(Frame);

@@ -70,6 +70,7 @@ class Encoder {
   // At any time before the first event that uses them; a site may name a stack defined later.
   void define_name(std::uint32_t id, std::string_view text) noexcept;
   void define_stack(std::uint32_t id, std::span<const Frame> frames) noexcept;
+  void source_line(const SourceLine& line) noexcept;
 
   // The other methods, generated from records.def: process(const Process&), setting(), notice();
   // define_site(id, const Site&), define_tensor(), define_device(); and the events alloc(const

@@ -77,6 +77,11 @@ struct NameOf : Varint {
   static constexpr NameUse kUse = kNameUse;
 };
 
+// The id of the name of a frame's file or function: redaction depends on the frame.
+struct FrameName : Varint {
+  static constexpr std::string_view kNote = "name";
+};
+
 struct Zigzag {
   static constexpr std::string_view kNote = "zigzag";
   template <typename Record, typename Value>

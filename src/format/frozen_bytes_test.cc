@@ -170,6 +170,22 @@ TEST(FrozenBytes, of_all_definitions_and_events_are_unchanged) {
   EXPECT_EQ(checksum(file.bytes()), 2'347'187'907u);
 }
 
+TEST(FrozenBytes, of_the_programs_source_and_modules_are_unchanged) {
+  tests::TraceFile file;
+  Encoder encoder(file);
+  Numbers any;
+  for (int round = 0; round < 100; ++round) {
+    const Function function{.file = any.u32(), .name = any.u32(), .first_line = any.u32()};
+    encoder.function(function);
+    const Module module{.path = any.u32(), .type = any.u32(), .parameter_bytes = any.u64()};
+    encoder.module(module);
+    const std::uint64_t hash = any.u64();
+    encoder.source_line({any.u32(), 7, hash, any.below(2) == 0 ? "" : "x = f(y)"});
+  }
+  encoder.finish(5);
+  EXPECT_EQ(checksum(file.bytes()), 1'678'741'095u);
+}
+
 TEST(FrozenBytes, of_the_recording_state_are_unchanged) {
   std::vector<std::byte> bytes;
   Numbers any;

@@ -32,6 +32,14 @@ struct Frame {
   std::uint32_t line = 0;
 };
 
+// A line of the program's source, in the frames of stacks.
+struct SourceLine {
+  std::uint32_t file = 0;
+  std::uint32_t line = 0;
+  std::uint64_t hash = 0;  // hash_of_source()
+  std::string_view text;   // empty: omitted
+};
+
 // A piece of a file that another tool recorded in the same run, named by its format; each piece has
 // its own block. If several complete attachments share a name, the last one counts.
 struct AttachmentPiece {

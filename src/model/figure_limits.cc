@@ -110,6 +110,9 @@ void bound_readings(Trace& trace, Bounds& bounds) {
     for (base::DeviceProcess& process : figures.processes) bounds.size(process.used_bytes, place);
     bounds.time(reading.time_ns, place);
   }
+  for (Module& module : trace.modules) {
+    bounds.size(module.parameter_bytes, [] { return std::string("parameters of a module"); });
+  }
   for (Shortage& shortage : trace.shortages) {
     const auto place = [] { return std::string("limits of a failed request"); };
     bounds.size(shortage.limit_bytes, place);

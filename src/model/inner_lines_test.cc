@@ -48,7 +48,7 @@ TEST(InnerLines, a_line_inside_a_package_is_not_below_itself) {
   EXPECT_EQ(inner.rows()[inner.of(stack)].name, "torch/nn/modules/linear.py:125 (forward)");
 }
 
-TEST(InnerLines, stacks_without_a_line_have_none) {
+TEST(InnerLines, stacks_without_a_line_have_no_inner_line) {
   TraceMaker maker;
   const StackId native = maker.stack({kNative});
   const Trace trace = maker.finish();

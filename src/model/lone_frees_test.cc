@@ -28,7 +28,7 @@ TEST(LoneFrees, a_free_completed_alone_ends_the_allocation) {
   EXPECT_EQ(maker.diagnostics().count(kLoneFrees), 2u);
 }
 
-TEST(LoneFrees, a_free_of_older_memory_is_no_proof) {
+TEST(LoneFrees, a_free_of_older_memory_proves_nothing) {
   TraceMaker maker;
   maker.alloc(1, 10).event(Action::kFreeCompleted, 9, 90);
   EXPECT_EQ(whole_frees(maker.finish()), 0u);

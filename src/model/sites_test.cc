@@ -36,7 +36,7 @@ TEST(SiteTable, stores_each_distinct_site_once) {
 }
 
 // A file can have very many sites. With equal hashes, interning them would take quadratic time.
-TEST(SiteTable, sites_may_be_many) {
+TEST(SiteTable, stores_hundreds_of_thousands_of_sites) {
   SiteTable sites;
   constexpr std::uint32_t kCount = 300'000;
   for (const int round : {1, 2}) {

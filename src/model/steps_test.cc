@@ -45,7 +45,7 @@ TEST(Steps, those_that_ended_before_a_truncated_history_are_unknown) {
   EXPECT_EQ(ends[0].step, 3u);
 }
 
-TEST(Steps, without_marks_there_are_none) {
+TEST(Steps, without_marks_there_are_no_steps) {
   TraceMaker maker;
   maker.alloc(1, 1);
   const Trace trace = maker.finish();

@@ -25,6 +25,7 @@
 #include "model/ids.h"
 #include "model/live_index.h"
 #include "model/oom_message.h"
+#include "model/program_source.h"
 #include "model/stacks.h"
 #include "model/strings.h"
 
@@ -86,6 +87,13 @@ struct Tensor {
   StringId shape;  // "[64, 3, 7, 7]"
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+// A module of the program's models, named by its layer.
+struct Module {
+  StringId path;
+  StringId type;                      // its class
+  std::uint64_t parameter_bytes = 0;  // of the parameters that it has directly
 };
 
 // The limits when memory ran out, if the recording has them.
@@ -229,8 +237,10 @@ struct Trace {
   base::Column<Segment> segments;
   base::Column<Block> blocks;
   std::vector<Setting> settings;
-  std::vector<Annotation> annotations;   // in order of begin
-  std::vector<Tensor> tensors;           // row 0: unknown
+  std::vector<Annotation> annotations;  // in order of begin
+  std::vector<Tensor> tensors;          // row 0: unknown
+  std::vector<Module> modules;          // if the recording lists them
+  ProgramSource source;
   std::vector<Shortage> shortages;       // row 0: unknown
   std::vector<Mark> marks;               // in the order in which they were made
   std::vector<OomMessage> oom_messages;  // of a printed message, whose trace has nothing else

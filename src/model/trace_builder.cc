@@ -82,7 +82,8 @@ std::uint64_t TraceBuilder::event_count() const {
 std::uint64_t TraceBuilder::memory_bytes() const {
   std::uint64_t bytes = trace_.stacks.memory_bytes() + trace_.sites.memory_bytes() +
                         trace_.segments.memory_bytes() + trace_.blocks.memory_bytes() +
-                        (trace_.streams.size() + trace_.pools.size()) * kIdBytes + reading_bytes_;
+                        (trace_.streams.size() + trace_.pools.size()) * kIdBytes + reading_bytes_ +
+                        trace_.modules.capacity() * sizeof(Module) + trace_.source.memory_bytes();
   for (const auto& [name, device] : devices_) {
     bytes += device.events.memory_bytes() + device.lifetimes.memory_bytes() +
              device.mark_events.memory_bytes();
@@ -225,6 +226,7 @@ Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& prog
   }
   for (auto& [name, device] : devices_) trace_.devices.push_back(std::move(device));
   devices_.clear();
+  trace_.source.sort();
   sort_segments();
   PLIMSOLL_TRY(bound_figures(trace_, diagnostics_));
   sort_annotations();

@@ -61,6 +61,8 @@ class TraceBuilder {
 
   TensorId add_tensor(Tensor tensor);  // always a new row: the caller interns
   ShortageId add_shortage(const Shortage& shortage);
+  void add_module(const Module& module) { trace_.modules.push_back(module); }
+  ProgramSource& source() { return trace_.source; }
   // Placed between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
   // Removes the step marks so far.

@@ -141,7 +141,7 @@ TEST(TraceBuilder, streams_and_pools_are_interned) {
 
 }  // namespace
 // A file can name very many streams and pools: a linear search would take quadratic time.
-TEST(TraceBuilder, streams_and_pools_may_be_many) {
+TEST(TraceBuilder, accepts_hundreds_of_thousands_of_streams_and_pools) {
   TraceMaker maker;
   constexpr std::uint64_t kCount = 300'000;
   for (const int round : {1, 2}) {

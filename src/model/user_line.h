@@ -11,21 +11,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/frame_origin.h"
 #include "model/trace.h"
 
 namespace plimsoll::model {
 
-// Best first: a stack is charged to the innermost of its best frames.
-enum class FrameOrigin : std::uint8_t {
-  kUser,
-  kText,     // <string>: python -c, and code that packages generate as text
-  kLibrary,  // installed packages and the standard library
-  kGenerated,
-  kTorch,
-  kNative
-};
-
-FrameOrigin origin_of(std::string_view file);
+// In its order, best first: a stack is charged to the innermost of its best frames.
+using base::FrameOrigin;
+using base::origin_of;
 
 // Why a stack has no line.
 enum class NoLine : std::uint8_t {

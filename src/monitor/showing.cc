@@ -30,8 +30,8 @@ struct Showing {
 
 Showing& showing() { return base::process_singleton<Showing>(); }
 
-// State of the loop, written by the training thread and read by the publisher's; each value on its
-// own.
+// State of the loop, written by the training thread and read by the publisher's thread. Each value
+// is atomic, but the pair is not.
 std::atomic<std::int64_t> g_iteration{0};
 std::atomic<double> g_loss{std::numeric_limits<double>::quiet_NaN()};  // NaN: unknown
 

@@ -38,7 +38,7 @@ TEST(ByteTicks, there_are_three_to_five_of_them) {
   }
 }
 
-TEST(ByteTicks, an_empty_axis_has_none) {
+TEST(ByteTicks, an_empty_axis_has_no_ticks) {
   EXPECT_TRUE(byte_ticks(0).empty());
   EXPECT_TRUE(byte_ticks(-5).empty());
   EXPECT_EQ(labels(byte_ticks(1)), std::vector<std::string>{"1 B"});

@@ -38,7 +38,7 @@ TEST(ForeignFile, archives_and_programs_name_the_next_step) {
   EXPECT_THAT(about("import os\nimport torch\n"sv), HasSubstr("plimsoll run FILE"));
 }
 
-TEST(ForeignFile, nothing_is_guessed) {
+TEST(ForeignFile, text_that_no_tool_writes_is_not_recognized) {
   EXPECT_EQ(about(""), "");
   EXPECT_EQ(about("\xFF\xFE\x01"sv), "");
   EXPECT_EQ(about("hello"), "");

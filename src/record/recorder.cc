@@ -540,6 +540,7 @@ void Recorder::stop(Recording& recording, plimsoll_recording_state& state) noexc
 }
 
 void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexcept {
+  const std::vector<SourceText> sources = recording.read_sources(definitions);
   bool is_last = false;
   bool is_begun = false;
   {
@@ -547,6 +548,7 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
     is_begun = is_running(recording);
     if (is_begun) {
       drain();
+      recording.add_source_lines(sources);
       recording.finish(now_ns());
     }
     fill_state(recording, state);
@@ -561,7 +563,7 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
   state.error = recording.error();
   if (!is_last) return;
   ledger_.forget_live();
-  definitions.forget_notices();
+  definitions.forget_facts_of_recordings();
 }
 
 // ---- the end of the process -------------------------------------------------------------------

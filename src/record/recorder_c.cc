@@ -274,6 +274,14 @@ void notice(uint8_t notice, uint8_t device, uint64_t count, uint32_t text) {
   Recorder::made().definitions.notice({notice, device, count, text});
 }
 
+void function(uint32_t file, uint32_t name, uint32_t first_line) {
+  Recorder::made().definitions.function({file, name, first_line});
+}
+
+void module(uint32_t path, uint32_t type, uint64_t parameter_bytes) {
+  Recorder::made().definitions.module({path, type, parameter_bytes});
+}
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -302,6 +310,8 @@ constexpr plimsoll_recorder_api kApi = {
     device_figure,
     setting,
     notice,
+    function,
+    module,
 };
 
 }  // namespace

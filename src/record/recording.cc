@@ -47,6 +47,7 @@ Recording::Recording(const plimsoll_recording_options& options)
     : sink_(options.sink),
       in_children_(options.in_children != 0),
       marks_layer_calls_(options.marks_layer_calls != 0),
+      omits_source_text_(options.omits_source_text != 0),
       earlier_(options.replaces != 0 ? Earlier::kReplace : Earlier::kKeep),
       path_(options.path != nullptr ? options.path : ""),
       max_events_(options.max_events),
@@ -279,6 +280,20 @@ void Recording::seal(Due due, std::int64_t time_ns) noexcept {
 void Recording::add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept {
   if (!is_written()) return;
   encoder_->attachment(format, bytes);
+}
+
+std::vector<SourceText> Recording::read_sources(Definitions& definitions) const noexcept try {
+  return is_written() ? read_source_lines(definitions, started_ns_) : std::vector<SourceText>();
+} catch (...) {
+  return {};
+}
+
+void Recording::add_source_lines(std::span<const SourceText> lines) noexcept {
+  if (!is_written()) return;
+  for (const SourceText& line : lines) {
+    const std::string_view text = omits_source_text_ ? std::string_view() : line.text;
+    encoder_->source_line({line.file, line.line, line.hash, text});
+  }
 }
 
 void Recording::finish(std::int64_t time_ns) noexcept {

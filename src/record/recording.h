@@ -23,6 +23,7 @@
 #include "record/output/definitions.h"
 #include "record/output/file_sink.h"
 #include "record/output/kept_blocks.h"
+#include "record/output/source_lines.h"
 
 namespace plimsoll::record {
 
@@ -54,6 +55,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   }
   // Queues the blocks that have waited long enough, or all of them.
   void seal(Due due, std::int64_t time_ns) noexcept;
+  void add_source_lines(std::span<const SourceText> lines) noexcept;
   void finish(std::int64_t time_ns) noexcept;
   void report_failures() noexcept { reports_failure_ = true; }  // on stderr, when it happens
   void add_attachment(std::string_view format, std::span<const std::byte> bytes) noexcept;
@@ -96,6 +98,8 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::uint64_t evicted() const noexcept;  // events that the output lacks; under the state lock
   // The path of the file; "" if there is none.
   const char* path() const noexcept { return file_.path().c_str(); }
+  // Reads them; takes the definitions' lock, and reads files.
+  std::vector<SourceText> read_sources(Definitions& definitions) const noexcept;
   bool marks_layer_calls() const noexcept { return marks_layer_calls_; }
   bool is_stream() const noexcept { return sink_ == PLIMSOLL_SINK_STREAM; }
 
@@ -158,6 +162,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   const std::uint8_t sink_;
   const bool in_children_;
   const bool marks_layer_calls_;
+  const bool omits_source_text_;
   const Earlier earlier_;
   std::string path_;        // once the file is open, its actual path
   bool has_state_ = false;  // a regular file, whose state record can be rewritten

@@ -67,8 +67,8 @@ struct DeviceReport {
   std::optional<std::uint64_t> process_end_bytes;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
 
-  // How far events and segments contradict each other: the most by which a total is below zero, or
-  // active bytes exceed the reserved bytes. If not 0, start and peak are unknown.
+  // How far events and segments contradict each other: the largest amount by which a total is below
+  // zero or active bytes exceed reserved bytes. If not 0, start and peak are unknown.
   std::uint64_t disagreement_bytes() const;
   // Whether the disagreement is so large that the peak is meaningless. A smaller one comes from a
   // race between the events and the segments of a snapshot.
@@ -103,10 +103,9 @@ struct DeviceReport {
               "Number of blocks at the end in state active_allocated."},
         Field{"frees_without_alloc", &DeviceReport::frees_without_alloc,
               "Number of frees whose allocation is not in the trace."},
-        Field{
-            "active_above_reserved_bytes", &DeviceReport::active_above_reserved_bytes,
-            "The most by which active bytes exceed reserved bytes after an event. If not 0, events "
-            "are missing, and start and peak are unknown."},
+        Field{"active_above_reserved_bytes", &DeviceReport::active_above_reserved_bytes,
+              "The largest excess of active over reserved bytes after an event. If not 0, events "
+              "are missing, and start and peak are unknown."},
         Field{"first_time_ns", &DeviceReport::first_time_ns,
               "Time of the first event; null if unknown."},
         Field{"last_time_ns", &DeviceReport::last_time_ns,

@@ -5,6 +5,7 @@
 // Invariant: the rows of a point sum to its bytes, to the byte.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,7 +16,11 @@
 
 namespace plimsoll::report {
 
-inline constexpr const char* kDigestVersion = "1.1";
+inline constexpr const char* kDigestVersion = "1.2";
+
+// The hash of a line whose text is omitted: "#90ab…", 16 digits.
+inline constexpr char kHashMark = '#';
+inline constexpr std::size_t kHashTextSize = 17;
 
 struct DigestSource {
   std::string path;
@@ -44,8 +49,9 @@ struct DigestSource {
         Field{"plimsoll", &DigestSource::plimsoll, "Version of Plimsoll that made the digest."},
         Field{"steps", &DigestSource::steps, "Number of complete steps."},
         Field{"threads", &DigestSource::threads,
-              "Threads of PyTorch's operators when the recording began; null if unknown, as mode."},
-        Field{"mode", &DigestSource::mode, "Mode of the recording: full or lite."}};
+              "Number of threads that PyTorch used when the recording began; null if unknown."},
+        Field{"mode", &DigestSource::mode,
+              "Mode of the recording: full or lite; null if unknown."}};
   }
 };
 
@@ -97,12 +103,13 @@ struct DigestKey {
         Field{"layer", &DigestKey::layer, "The layer, its indices replaced by *."},
         Field{"operator", &DigestKey::op, "The outermost operator."},
         Field{"function", &DigestKey::function, "The function of the line."},
-        Field{"text", &DigestKey::text,
-              "The source text of the line, white space folded; empty if the recording does not "
-              "have it."},
+        Field{
+            "text", &DigestKey::text,
+            "The source text of the line, white space folded, at most 120 bytes; or # and its hash "
+            "if the recording omits it; empty if neither is known."},
         Field{"offset", &DigestKey::offset,
-              "Without the text, the lines from the first line of the function that is known; else "
-              "0."},
+              "The lines from the first line of the function, or from its first one that is known, "
+              "to this line, or to one with the same text."},
         Field{"dtype", &DigestKey::dtype,
               "The dtype of parameters, gradients, buffers and optimizer state; else empty."},
         Field{"place", &DigestKey::place, "Example of a line: model.py:69 (Attention.forward)."},
@@ -165,7 +172,8 @@ struct DigestModule {
     using base::Field;
     return std::tuple{
         Field{"path", &DigestModule::path, "The layer, its indices replaced by *."},
-        Field{"type", &DigestModule::type, "The class; empty if unknown."},
+        Field{"type", &DigestModule::type,
+              "The class; the first one, if they differ; empty if unknown."},
         Field{"instances", &DigestModule::instances, "Number of modules with this path."},
         Field{"indices", &DigestModule::indices,
               "If the path ends in an index, the indices: 0-3, 7; else empty."},
@@ -174,7 +182,7 @@ struct DigestModule {
   }
 };
 
-// How much the bytes of a point, or of a key at a point, vary between equal recordings.
+// The range of a point's bytes, or of a key's bytes at a point, over repeated recordings.
 struct DigestRange {
   std::uint64_t point = 0;
   std::optional<std::uint64_t> key = {};
@@ -192,13 +200,13 @@ struct DigestRange {
 
 struct DigestRepeats {
   std::uint64_t recordings = 0;
-  std::vector<DigestRange> ranges;  // only of what varies
+  std::vector<DigestRange> ranges;  // only points and keys whose bytes differ
 
   static constexpr auto fields() {
     using base::Field;
-    return std::tuple{
-        Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
-        Field{"ranges", &DigestRepeats::ranges, "What varies; all else is equal in all."}};
+    return std::tuple{Field{"recordings", &DigestRepeats::recordings, "Number of recordings."},
+                      Field{"ranges", &DigestRepeats::ranges,
+                            "The points and keys whose bytes differ between the recordings."}};
   }
 };
 
@@ -222,7 +230,7 @@ struct Digest {
         Field{"modules", &Digest::modules, "The modules that the recording names."},
         Field{"repeats", &Digest::repeats,
               "If the program was recorded several times (plimsoll check --repeat): how much its "
-              "bytes vary, and the digest is that of the recording with the median peak. Else "
+              "bytes vary; the rest of the digest is from the recording with the median peak. Else "
               "null."}};
   }
 };

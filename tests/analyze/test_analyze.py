@@ -1,6 +1,6 @@
 """`plimsoll analyze`: its exact output, and its errors.
 
-Each .txt file here is the output for the log of the same name in made_logs.py. `pytest
+Each .txt file here is the output for the log of the same name in generated_logs.py. `pytest
 tests/analyze --bless` rewrites the files: read the difference before you commit it.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from . import made_logs
+from . import generated_logs
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -44,9 +44,9 @@ def complains(ran, status, *words):
         assert word in ran.stderr
 
 
-@pytest.mark.parametrize("name", made_logs.RECIPES)
+@pytest.mark.parametrize("name", generated_logs.RECIPES)
 def test_golden(name, analyze, tmp_path, request):
-    (tmp_path / f"{name}.log").write_text(made_logs.RECIPES[name]())
+    (tmp_path / f"{name}.log").write_text(generated_logs.RECIPES[name]())
     ran = analyze(f"{name}.log")
     assert (ran.returncode, ran.stderr) == (0, "")
     golden = HERE / f"{name}.txt"
@@ -62,11 +62,11 @@ def test_json_matches_its_schema(analyze, plimsoll_command, tmp_path):
         [plimsoll_command, "schema", "analyze"], capture_output=True, check=True
     )
     assert json.loads(printed.stdout) == schema
-    for name, make in made_logs.RECIPES.items():
+    for name, make in generated_logs.RECIPES.items():
         (tmp_path / name).write_text(make())
         summary = json.loads(analyze(name, "--json").stdout)
         jsonschema.validate(summary, schema)
-    (tmp_path / "leak").write_text(made_logs.leak())
+    (tmp_path / "leak").write_text(generated_logs.leak())
     summary = json.loads(analyze("leak", "--json").stdout)
     assert summary["source"]["snapshots"] == 16
     assert (summary["first_iteration"], summary["last_iteration"]) == (0, 1500)
@@ -79,7 +79,7 @@ def test_json_matches_its_schema(analyze, plimsoll_command, tmp_path):
 
 def write_log(path, recipe, age=0):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(made_logs.RECIPES[recipe]())
+    path.write_text(generated_logs.RECIPES[recipe]())
     os.utime(path, (1_000_000 - age, 1_000_000 - age))
 
 
@@ -99,7 +99,7 @@ def test_latest_is_the_newest_log_below_the_project(analyze, tmp_path):
 
 
 def test_the_summary_has_the_form_that_profiler_users_know(analyze, tmp_path):
-    (tmp_path / "a.log").write_text(made_logs.healthy())
+    (tmp_path / "a.log").write_text(generated_logs.healthy())
     block = analyze("a.log").stdout.split("=" * 80)[2]
     for line in (
         "Iteration Range: 0 - 1500",
@@ -119,7 +119,7 @@ def test_the_summary_has_the_form_that_profiler_users_know(analyze, tmp_path):
 
 
 def test_a_line_of_large_tensors_that_cannot_be_read_is_left_out(analyze, tmp_path):
-    text = made_logs.healthy()
+    text = generated_logs.healthy()
     assert "each at least 100.0 MB" in text
     (tmp_path / "a.log").write_text(text.replace("each at least 100.0 MB", "each at least ?"))
     assert "Large Tensors" not in analyze("a.log").stdout
@@ -130,7 +130,7 @@ def test_a_line_of_large_tensors_that_cannot_be_read_is_left_out(analyze, tmp_pa
     [(25, None, ""), (35, "info", "is moderate: 34.0%"), (45, "warning", "45.0%")],
 )
 def test_fragmentation_is_judged_by_its_percentage(analyze, tmp_path, percent, severity, word):
-    (tmp_path / "a.log").write_text(made_logs.fragmented(percent))
+    (tmp_path / "a.log").write_text(generated_logs.fragmented(percent))
     findings = json.loads(analyze("a.log", "--json").stdout)["findings"]
     if severity is None:
         assert findings == []
@@ -146,7 +146,7 @@ def test_fragmentation_is_judged_by_its_percentage(analyze, tmp_path, percent, s
 
 def test_a_cache_that_the_peak_needs_is_no_fragmentation(analyze, tmp_path):
     """Samples right after backward: the activations are freed, and the next step needs them."""
-    text = made_logs.fragmented(95).replace("Peak: 60.0 MB", "Peak: 980.0 MB")
+    text = generated_logs.fragmented(95).replace("Peak: 60.0 MB", "Peak: 980.0 MB")
     assert "Peak: 980.0 MB" in text
     (tmp_path / "a.log").write_text(text)
     assert json.loads(analyze("a.log", "--json").stdout)["findings"] == []
@@ -154,7 +154,7 @@ def test_a_cache_that_the_peak_needs_is_no_fragmentation(analyze, tmp_path):
     assert analyze("a.log", "--fail-on", "warning").returncode == 0
 
 
-def test_two_runs_stand_side_by_side(analyze, tmp_path):
+def test_two_runs_are_compared_side_by_side(analyze, tmp_path):
     write_log(tmp_path / "out/good/profiles/tensor_profile_1.log", "healthy")
     write_log(tmp_path / "out/bad/profiles/tensor_profile_1.log", "leak")
     ran = analyze("out/good", "out/bad/profiles/tensor_profile_1.log")
@@ -205,7 +205,7 @@ def test_a_log_that_cannot_be_compared_is_reported(analyze, tmp_path):
 
 
 def test_a_finding_may_fail_the_command(analyze, tmp_path):
-    (tmp_path / "leak").write_text(made_logs.leak())
+    (tmp_path / "leak").write_text(generated_logs.leak())
     assert analyze("leak", "--fail-on", "warning").returncode == 1
     assert analyze("leak", "--fail-on", "activations_stay").returncode == 1
     assert analyze("leak", "--fail-on", "critical,fragmentation").returncode == 0
@@ -220,7 +220,7 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
         (b"\x80\x02}q\x00." * 1000, ["neither a text log"]),
         (b"epoch 1 loss 0.5\n" * 5000, ["neither a text log"]),
         (b"x" * 5_000_000, ["neither a text log"]),
-        (made_logs.HEADER.encode(), ["holds no complete sample"]),
+        (generated_logs.HEADER.encode(), ["holds no complete sample"]),
         (b"# Plimsoll tensor profile, format 2.\n\n=== Iteration 1 ===\n\n", ["format 2", "later"]),
         (b"+---+\n| NVIDIA-SMI 580.126.09 |\n", ["tables of nvidia-smi", "--query-gpu"]),
         (b"timestamp, utilization.gpu [%]\n2026/04/25 16:06:06, 5 %\n", ["memory in use"]),
@@ -236,19 +236,19 @@ def test_a_file_that_cannot_be_read_is_one_sentence(analyze, tmp_path):
     complains(analyze(str(tmp_path)), 3, "there is no text log")
 
 
-def test_what_has_no_end_is_one_sentence(analyze, tmp_path):
+def test_pipes_devices_and_huge_files_are_rejected(analyze, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     complains(analyze("pipe"), 3, "cannot read pipe: it is not a regular file")
     complains(analyze("/dev/zero"), 3, "not a regular file")
     with (tmp_path / "huge.log").open("w") as file:
-        file.write(made_logs.healthy())
+        file.write(generated_logs.healthy())
         file.truncate(2**40)
     complains(analyze("huge.log"), 3, "huge.log has 1099511627776 bytes")
 
 
 def test_utf_16_is_read_as_well(analyze, tmp_path):
     for name in ("leak", "nvidia_smi"):
-        text = made_logs.RECIPES[name]()
+        text = generated_logs.RECIPES[name]()
         (tmp_path / "a.log").write_text(text)
         plain = analyze("a.log").stdout
         for encoding in ("utf-16-le", "utf-16-be"):

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of budgets."""
+"""Fixtures for the tests of budgets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Project:
         self.plimsoll = plimsoll
 
     def write(self, name: str, text: str, **source: object) -> Path:
-        """Write the digest that a text states (digests.py)."""
+        """Write the digest that a line of text describes (digests.py)."""
         path = self.folder / name
         path.write_text(json.dumps(digest(text, **source)))
         return path
@@ -38,7 +38,7 @@ def project(tmp_path: Path, plimsoll_command: str) -> Project:
 
 @pytest.fixture
 def net(project: Project) -> Callable[..., Outcome]:
-    """Check a budget called net, which has these keys."""
+    """Return a function that checks a budget named net with the given keys."""
 
     def check(keys: str, *words: object) -> Outcome:
         project.budget(f"net: {{recording: run.json, {keys}}}\n")

@@ -1,4 +1,4 @@
-"""Makes digests from a line of text, for tests of budgets."""
+"""Builds digests from a line of text, for the tests of budgets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ Digest = dict[str, Any]
 
 
 def digest(text: str, **source: Any) -> Digest:
-    """Return the digest that a text states.
+    """Return the digest that a text describes.
 
     Args:
-        text: `Net.head/parameter=500` is memory of a layer and a category. `@cuda:0` selects the
-            device of what follows, `#end` the point; at first, these are `cpu` and `peak`.
-        source: Fields of the source that differ from the usual ones.
+        text: `Net.head/parameter=500` is 500 bytes of a layer and a category. `@cuda:0` selects the
+            device of the words after it, `#end` their point. The defaults are `cpu` and `peak`.
+        source: Fields of the source that differ from the defaults.
     """
     points: list[dict[str, Any]] = []
     keys: list[dict[str, Any]] = []
@@ -66,7 +66,7 @@ def usual_source() -> dict[str, Any]:
 
 
 def index_of(items: list[dict[str, Any]], item: dict[str, Any]) -> int:
-    """Return the index of the item, which is appended if no item begins with it."""
+    """Return the index of the first item with these values. Append the item if there is none."""
     for index, each in enumerate(items):
         if each | item == each:
             return index

@@ -1,4 +1,4 @@
-"""Each row of expected.tsv: a budget, a baseline and a recording give a status and a first line."""
+"""Each row of expected.tsv: budget, baseline and recording, with the exit status and first line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_budget(case, project, net):
     outcome = net(case["budget"])
     assert outcome.err == ""
     assert outcome.status == int(case["exit"])
-    # Long lines are wrapped.
+    # Join wrapped lines.
     first = re.sub(r"\n  (?! *[-→])", " ", outcome.out).splitlines()[0]
     parts = map(re.escape, case["first line"].split("…"))
     assert re.fullmatch(".*".join(parts), first), first

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "exporters/exporter.h"
-#include "tests/support/export_made.h"
+#include "tests/support/export_generated.h"
 #include "tests/support/trace_maker.h"
 
 namespace plimsoll::tests {

@@ -213,7 +213,7 @@ def test_a_reset_frees_the_memory_of_the_device(record, report, kind):
 
 
 @KINDS
-def test_lookups_are_answered_as_without_us(record, kind):
+def test_symbol_lookups_give_the_same_results_as_without_plimsoll(record, kind):
     following = f"next:{int(kind == 'shared')}"
     assert record(kind, "old", "missing", following, "malloc:1", "old", following).out == ""
 

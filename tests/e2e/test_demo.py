@@ -50,7 +50,7 @@ def test_the_demo_runs_what_is_tested_here():
     assert f"plimsoll {REPORT}\n" in script
 
 
-def test_the_report_states_the_story_of_the_run(report_of_demo):
+def test_the_report_explains_the_run(report_of_demo):
     finding = report_of_demo.partition("\ncpu ")[0]
     assert "Activations are" in finding
     assert "LanguageModel.blocks.0" in finding

@@ -34,7 +34,7 @@ def test_version(plimsoll):
     assert f'PLIMSOLL_VERSION "{version}"' in header
 
 
-def test_wrong_words(plimsoll):
+def test_misspelled_commands_and_options_get_a_suggestion(plimsoll):
     complains(plimsoll("help", "reprt"), 2, "did you mean report?")
     complains(plimsoll("--verison"), 2, "did you mean --version?")
 

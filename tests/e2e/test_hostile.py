@@ -108,7 +108,7 @@ def test_a_kernel_file_is_not_waited_for(plimsoll, command):
     complains(plimsoll(command, "/proc/kmsg"), 3, "/proc/kmsg")
 
 
-def test_lengths_that_lie(unreadable):
+def test_lengths_beyond_the_end_of_the_file_are_rejected(unreadable):
     start = b"\x80\x04}"
     huge = 2**62
     unreadable(start + b"\x8d" + struct.pack("<Q", huge) + b"segments")  # BINUNICODE8

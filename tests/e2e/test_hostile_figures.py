@@ -108,7 +108,7 @@ def test_sizes_of_a_snapshot(report, size):
 
 
 @pytest.mark.parametrize("size", [-1, -(2**63), 2**64, -(2**70), True, 1.5, float("nan"), None])
-def test_sizes_that_are_no_sizes(report, size):
+def test_invalid_sizes_are_diagnosed(report, size):
     assert diagnostics_of(report(snapshot(size)))["bad_value"] > 0
 
 

@@ -28,7 +28,12 @@ def test_report_reads_the_newest_recording_and_names_it(plimsoll, project):
     assert json.loads(outcome.out)["source"]["path"] == "runs/7/new.plim"
 
 
-def test_latest_may_stand_among_other_files(plimsoll, project):
+def test_a_redacted_copy_is_not_the_newest_recording(plimsoll, project):
+    plimsoll("export", "latest", "--redact", cwd=project)
+    assert "latest is runs/7/new.plim" in plimsoll("report", "latest", "--brief", cwd=project).err
+
+
+def test_latest_can_be_combined_with_other_files(plimsoll, project):
     reports = json.loads(plimsoll("report", "--json", "old.plim", "latest", cwd=project).out)
     paths = [report["source"]["path"] for report in reports]
     assert paths == ["old.plim", "runs/7/new.plim"]

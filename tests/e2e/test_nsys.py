@@ -129,7 +129,7 @@ def test_print_only_prints(plimsoll, nsys, tmp_path):
     assert not (nsys.folder / "calls").exists()
 
 
-def test_a_launched_program_is_looked_into(plimsoll, nsys, tmp_path):
+def test_a_launched_program_is_profiled_and_summarized(plimsoll, nsys, tmp_path):
     nsys.answer("sessions", "  ID  TIME  STATE  LAUNCH  NAME\n 195  00:03 Launched  1  mine-1\n")
     words = ("nsys", "--attach-seconds", "0.1", "-o", "part")
     outcome = plimsoll(*words, env=nsys.env, cwd=tmp_path)
@@ -140,7 +140,7 @@ def test_a_launched_program_is_looked_into(plimsoll, nsys, tmp_path):
     assert nsys.calls()[1] == ["start", "--session=mine-1", "--output=part.nsys-rep"]
 
 
-def test_control_c_ends_the_looking_early(plimsoll_command, nsys, tmp_path):
+def test_control_c_ends_the_profile_early(plimsoll_command, nsys, tmp_path):
     words = ["nsys", "--attach-seconds", "3600", "--session", "mine", "-o", "part"]
     with subprocess.Popen(
         [plimsoll_command, *words],

@@ -41,7 +41,7 @@ def ranks(tmp_path_factory):
         return list(pool.map(record, range(4)))
 
 
-def test_they_are_compared_and_the_odd_one_is_reported_whole(plimsoll, ranks):
+def test_ranks_are_compared_and_the_outlier_is_reported_in_full(plimsoll, ranks):
     outcome = plimsoll("report", *ranks)
     assert outcome.status == 0, outcome.err
     assert outcome.out.startswith("== 4 ranks ==\n\nWARNING Rank 2 peaks at ")
@@ -52,7 +52,7 @@ def test_they_are_compared_and_the_odd_one_is_reported_whole(plimsoll, ranks):
 
 
 @pytest.mark.parametrize("what", ["warning", "ranks_differ"])
-def test_the_odd_one_may_be_failed_on(plimsoll, ranks, what):
+def test_fail_on_applies_to_findings_that_compare_ranks(plimsoll, ranks, what):
     assert plimsoll("report", "--fail-on", what, *ranks).status == 1
     assert plimsoll("report", "--fail-on", what, ranks[0], ranks[1]).status == 0
 
@@ -74,7 +74,7 @@ def test_files_of_the_same_rank_are_answered_one_after_the_other(plimsoll, ranks
     assert "ranks ==" not in outcome.out
 
 
-def test_one_that_cannot_be_read_does_not_keep_the_others_from_it(plimsoll, ranks, tmp_path):
+def test_an_unreadable_rank_does_not_stop_the_comparison_of_the_others(plimsoll, ranks, tmp_path):
     missing = str(tmp_path / "run-rank9.plim")
     outcome = plimsoll("report", *ranks, missing)
     assert outcome.status == 3

@@ -130,7 +130,7 @@ def test_a_report_states_the_program_and_a_redacted_one_does_not(plimsoll, recor
     )
 
 
-def test_names_stay_apart_and_readable(plimsoll, redacted):
+def test_pseudonyms_are_distinct_and_readable(plimsoll, redacted):
     text = plimsoll("report", redacted, "--by", "layer,line").out
     assert re.search(r"file_\d\.py:\d+ \(name_\d+", text), text
     assert len(set(re.findall(r"name_\d+", text))) > 4

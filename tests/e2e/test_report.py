@@ -29,7 +29,7 @@ def test_json_of_several_files_is_an_array(plimsoll, healthy, planted):
     assert [report["source"]["path"] for report in reports] == [str(healthy), str(planted)]
 
 
-def test_several_files_stand_under_headings(plimsoll, healthy, planted):
+def test_each_of_several_files_has_a_heading(plimsoll, healthy, planted):
     lines = plimsoll("report", healthy, planted).out.splitlines()
     assert [line for line in lines if line.startswith("==")] == [
         f"== {healthy} ==",
@@ -76,7 +76,7 @@ def test_a_single_row_beyond_top_has_its_name(plimsoll, planted):
     )
 
 
-def test_at_and_device_choose(plimsoll, planted):
+def test_at_and_device_select_the_point_and_the_device(plimsoll, planted):
     assert "What fills cuda:0 at the start: 0 B" in plimsoll("report", planted, "--at=start").out
     assert plimsoll("report", planted, "--device", "cuda:0").status == 0
 
@@ -236,7 +236,7 @@ def test_a_reader_that_closes_its_end_causes_no_error(plimsoll_command, planted)
     assert ran.stderr == b""
 
 
-def test_a_full_disk_is_said(plimsoll, planted):
+def test_a_full_disk_is_reported(plimsoll, planted):
     with open("/dev/full", "wb") as full:
         outcome = plimsoll("report", planted, stdout=full)
     assert outcome.status == 4

@@ -18,17 +18,6 @@ def is_quick(small, large):
     return large < 9 * small + 0.5
 
 
-def test_each_parser_pass_and_exporter_has_a_case():
-    folders = {
-        f"{kind}/{path.name}"
-        for kind in ("readers", "analysis", "exporters")
-        for path in (ROOT / "src" / kind).iterdir()
-        if path.is_dir()
-    }
-    assert set(scaling.CASE_OF) == folders
-    assert set(scaling.CASE_OF.values()) <= set(scaling.CASES)
-
-
 # A stub of the command: loop steps for each entry of the input.
 COMMAND = """#!{python}
 import sys

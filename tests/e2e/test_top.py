@@ -118,7 +118,7 @@ def test_without_a_gpu_lines_show_the_host_and_the_reason_is_printed_once(plimso
     assert "no GPU: the NVIDIA driver finds no GPU" in errors
 
 
-def test_a_reader_that_goes_ends_it(plimsoll_command, place):
+def test_top_ends_when_its_output_is_closed(plimsoll_command, place):
     for words in ("--line", ""):
         line = f"{plimsoll_command} top {words} --interval 0.1 | head -n 2"
         ran = subprocess.run(

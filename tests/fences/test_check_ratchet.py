@@ -30,7 +30,7 @@ LONG_PY = "def f():\n" + "    pass\n" * 101
         ("TypeScript any", "ui/src/a.ts", "const a: any = 1;\n"),
     ],
 )
-def test_each_bad_thing_is_counted(tmp_path: Path, what: str, file: str, text: str) -> None:
+def test_each_undesired_pattern_is_counted(tmp_path: Path, what: str, file: str, text: str) -> None:
     path = tmp_path / file
     path.parent.mkdir(parents=True)
     path.write_text(text)

@@ -1,5 +1,5 @@
-// Feeds bytes to the reader of budget files as a file. Any error is one sentence that begins with
-// the file's name; an accepted budget says what to measure and what to check.
+// Feeds bytes to the parser of budget files. Every error message begins with the file's name, and
+// every accepted budget has something to measure and something to check.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,9 +1,9 @@
 """The exact output of `plimsoll`.
 
-Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator, `made:
-RECIPE` of made.py, or `compat: NAME` of tests/compat), the question (what follows `plimsoll report
-FILE`), and the expected text. `pytest tests/golden --bless` rewrites the texts: read the difference
-before you commit it.
+Each .txt file here is one case: a recording (`generated: PRESET` of the snapshot generator,
+`handwritten: RECIPE` of handwritten.py, or `compat: NAME` of tests/compat), the question (what
+follows `plimsoll report FILE`), and the expected text. `pytest tests/golden --bless` rewrites the
+texts: read the difference before you commit it.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from . import made
+from . import handwritten
 
 CASES = sorted(Path(__file__).parent.glob("*.txt"))
 COMPAT = Path(__file__).parents[1] / "compat"
@@ -28,7 +28,7 @@ def recordings(generated, tmp_path_factory):
     folder = tmp_path_factory.mktemp("golden")
     for name, path in generated.items():
         (folder / f"{name}.pickle").symlink_to(path)
-    for name, make in made.RECIPES.items():
+    for name, make in handwritten.RECIPES.items():
         (folder / f"{name}.pickle").write_bytes(pickle.dumps(make(), protocol=4))
     for path in COMPAT.glob("*.plimsoll"):
         (folder / path.name).symlink_to(path)
@@ -44,7 +44,7 @@ def read(case: Path) -> tuple[str, str, str]:
     if "compat" in fields:
         name = f"{fields['compat']}.plimsoll"
     else:
-        name = f"{fields.get('generated') or fields['made']}.pickle"
+        name = f"{fields.get('generated') or fields['handwritten']}.pickle"
     return name, fields.get("question", ""), expected
 
 

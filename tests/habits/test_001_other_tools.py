@@ -45,7 +45,7 @@ def test_nsight_is_asked_for_thirty_seconds_or_a_whole_session(run, tmp_path):
     assert re.search(r"nsys stats --report cuda_gpu_mem_size_sum", whole)
 
 
-def test_several_runs_lie_side_by_side_in_tensorboard(device, tmp_path):
+def test_tensorboard_shows_several_runs_side_by_side(device, tmp_path):
     from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 
     for name in ("scene_1", "scene_2"):

@@ -67,7 +67,7 @@ def test_the_summary_is_a_mapping_of_numbers(device):
     del kept
 
 
-def test_they_are_static():
+def test_the_functions_are_static_methods():
     for name in (
         "print_memory_usage",
         "get_cpu_memory_mb",

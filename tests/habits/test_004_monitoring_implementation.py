@@ -127,7 +127,7 @@ SMALL += " model.width=8 model.depth=2 data.grid=64 data.trajectories=4 data.hel
 SMALL += " data.frames=5"
 
 
-def test_an_override_switches_it_on(run, tmp_path):
+def test_an_override_turns_monitoring_on(run, tmp_path):
     program = ROOT / "examples/run.py"
     plain = run(
         "python", program, "--config-name=burgers_experiment", *SMALL.split(), cwd=tmp_path

@@ -68,7 +68,7 @@ void expect_same(const model::Trace& alone, const model::DeviceTrace& a, const m
   }
 }
 
-TEST(AttachedSnapshot, reports_what_it_reports_alone) {
+TEST(AttachedSnapshot, has_the_same_trace_as_the_snapshot_alone) {
   PLIMSOLL_NEEDS_SAMPLES();
   std::size_t count = 0;
   for (const auto& file : fs::directory_iterator(samples_folder() / "snapshots")) {

@@ -11,7 +11,7 @@
 #include "engine/inferred_roles.h"
 #include "engine/load.h"
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
-#include "tests/support/export_made.h"
+#include "tests/support/export_generated.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/samples.h"
 #include "tests/support/temporary_folder.h"

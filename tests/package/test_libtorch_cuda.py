@@ -62,7 +62,7 @@ def by_category(trace: plimsoll.Trace) -> Counter:
     return sums
 
 
-def test_it_changes_no_result(traced, untraced):
+def test_tracing_changes_no_result(traced, untraced):
     _, text, _ = traced
     assert losses(text) == losses(untraced)
     assert held(text) == held(untraced)

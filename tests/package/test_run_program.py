@@ -212,15 +212,17 @@ def test_the_variable_alone_records_too(recorded_program, tmp_path):
     assert (plain.stderr, list(tmp_path.iterdir())) == ("", [out])
 
 
-def test_a_python_that_imports_plimsoll_counts_as_linked(record, tmp_path):
+def test_a_python_is_recorded_through_its_script(record, tmp_path):
     pytest.importorskip("torch")
-    code = "import plimsoll, torch; x = torch.ones(1000)"
+    (tmp_path / "ones.py").write_text("import torch; x = torch.ones(1000)\n")
     by_python = {"PLIMSOLL_ADAPTER": "python"}  # compiles nothing
-    ran = record("-c", code, program=sys.executable, env=by_python)
+    ran = record("ones.py", program=sys.executable, env=by_python)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.splitlines()[-1].startswith("plimsoll: run.plim: ")
     assert ran.stderr.count("to see it") == 1
-    assert record("-c", "print(1)", program=sys.executable).returncode == 2
+    refused = record("-c", "print(1)", program=sys.executable)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "write the code after -c into a file" in refused.stderr
 
 
 def test_the_variable_names_the_file_where_no_option_does(record, plimsoll_command, tmp_path):

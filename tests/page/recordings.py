@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.golden.made import FRAMES, MIB, event, segment
+from tests.golden.handwritten import FRAMES, MIB, event, segment
 
 ROOT = Path(__file__).resolve().parents[2]
 

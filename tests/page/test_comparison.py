@@ -1,4 +1,4 @@
-"""The page that compares a recording with an earlier one: the numbers of `plimsoll diff`."""
+"""The page that compares two recordings has the same numbers as `plimsoll diff`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def comparison(page: Element) -> Element:
     return section
 
 
-def test_it_needs_nothing_else_and_begins_with_what_changed(page, difference):
+def test_the_page_is_self_contained_and_begins_with_the_largest_change(page, difference):
     assert_self_contained(page)
     ids = [each.attributes["id"] for each in page.all(id=None)]
     assert len(ids) == len(set(ids))
@@ -51,7 +51,7 @@ def test_it_needs_nothing_else_and_begins_with_what_changed(page, difference):
     assert first.text() == difference["findings"][0]["title"]
 
 
-def test_points_and_rows_are_those_of_the_diff(page, difference):
+def test_points_and_rows_match_the_diff(page, difference):
     (points,) = comparison(page).all("table", data_table="compared-points")
     assert [cells(row) for row in points.all("tr", data_key=None)] == [
         [point["before_bytes"], point["after_bytes"], point["difference_bytes"]]
@@ -68,7 +68,7 @@ def test_points_and_rows_are_those_of_the_diff(page, difference):
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_both_charts_have_one_scale(page):
+def test_both_charts_have_the_same_scale(page):
     charts = [svg for svg in comparison(page).all("svg") if svg.has_class("wide")]
     assert len(charts) == 2
     scales = [
@@ -88,13 +88,13 @@ def test_a_digest_has_no_chart(plimsoll_command, files, page, tmp_path):
     assert tables == [each.text() for each in comparison(page).all("table")]
 
 
-def test_an_equal_recording_has_no_difference(plimsoll_command, files, tmp_path):
+def test_equal_recordings_have_no_difference(plimsoll_command, files, tmp_path):
     page = page_against(plimsoll_command, files[1], files[1], tmp_path / "diff.html")
     assert next(iter(page.all("h1"))).text() == "No difference above 0.1 % at any point."
     assert not list(comparison(page).all("table", data_table="differences"))
 
 
-def test_misuse_is_one_sentence(plimsoll_command, files, tmp_path):
+def test_usage_errors_are_one_line(plimsoll_command, files, tmp_path):
     before, after = map(str, files)
     page, earlier = str(tmp_path / "x.html"), ["--against", before]
     for words, problem in (

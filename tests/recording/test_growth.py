@@ -1,4 +1,4 @@
-"""Growth in real trainings on the CPU, and patterns that only look like it."""
+"""Growth in real training runs on the CPU, and patterns that only look like it."""
 
 import gc
 from collections import deque
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def collected():
-    """Free the trainings, which contain reference cycles: other tests would record their memory."""
+    """Free the training runs, whose reference cycles other tests would record."""
     yield
     gc.collect()
 

@@ -196,10 +196,10 @@ def test_backward_knows_the_layer_of_forward(run):
         assert f"{root}.{layer}" in layers
 
 
-def test_nothing_is_unknown(run):
+def test_every_live_tensor_has_a_category(run):
     _, trace = run
     for step in marks(trace, "step"):
-        # Not what an earlier test left to this process, as DeviceMesh does.
+        # Skip memory that an earlier test left in this process, as DeviceMesh does.
         new = [event for event in live_at(trace, step) if not event["is_adopted"]]
         assert not [event for event in new if event["category"] in (None, "unknown")]
 

@@ -21,7 +21,7 @@ def out_of_memory(trace):
 
 
 @pytest.mark.parametrize("mode", ["full", "lite"])
-def test_a_program_that_ends_of_it(tmp_path, mode):
+def test_a_program_that_an_out_of_memory_error_ends(tmp_path, mode):
     net = Net()
     path = tmp_path / "run.plim"
     with pytest.raises(RuntimeError, match="CPUAllocator"), plimsoll.record(path, mode=mode):

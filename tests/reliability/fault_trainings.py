@@ -1,4 +1,4 @@
-"""The trainings of `faults`, each with a different part of Plimsoll."""
+"""The training runs of `faults`, each with a different part of Plimsoll."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = 3
 
 
 class Training:
-    """A training in two threads, one of them new in each step."""
+    """A training run in two threads, one of them new in each step."""
 
     def __init__(self, mode: str = "") -> None:
         import torch
@@ -123,7 +123,7 @@ def traced(path: str) -> list[float]:
 
 
 def looped(path: str) -> list[float]:
-    """A training with the monitors that print lines."""
+    """A training run with the monitors that print lines."""
     import plimsoll
 
     training = Training()

@@ -119,6 +119,10 @@ struct ReadBack : format::NoRecords {
   void on_stack(std::uint32_t id, std::span<const format::Frame> frames) {
     define(stack_text(id, frames));
   }
+  void on_source_line(const format::SourceLine& line) {
+    define("source_line" + n(line.file) + n(line.line) + n(line.hash) + " " +
+           std::string(line.text));
+  }
   void on_end(const format::End& end) { ends.push_back(n(end.time_ns) + n(end.events)); }
 
   static std::string stack_text(std::uint32_t id, std::span<const format::Frame> frames) {

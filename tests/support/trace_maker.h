@@ -111,6 +111,19 @@ class TraceMaker {
                          std::string_view shape = {}) {
     return builder_.add_tensor(model::Tensor{string(name), string(dtype), string(shape)});
   }
+  TraceMaker& source_line(std::string_view file, std::uint32_t line, std::string text,
+                          std::uint64_t hash = 0) {
+    builder_.source().add(model::SourceLine{string(file), line, hash, std::move(text)});
+    return *this;
+  }
+  TraceMaker& function_start(std::string_view file, std::string_view function, std::uint32_t line) {
+    builder_.source().add(model::FunctionStart{string(file), string(function), line});
+    return *this;
+  }
+  TraceMaker& module(std::string_view path, std::string_view type, std::uint64_t bytes) {
+    builder_.add_module({string(path), string(type), bytes});
+    return *this;
+  }
   // Marks are placed between the last event and the next one.
   TraceMaker& step(std::uint64_t number) { return mark(model::MarkKind::kStep, number, {}); }
   TraceMaker& begin_region(std::string_view name) {

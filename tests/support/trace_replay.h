@@ -49,6 +49,8 @@ struct TraceReplay : format::NoRecords {
   std::vector<format::DeviceFigure> figures;
   std::vector<format::Setting> settings;
   std::vector<format::Notice> notices;
+  std::vector<format::Function> functions;
+  std::vector<format::Module> modules;
   std::uint64_t evicted = 0;
   bool is_ended = false;
   std::optional<format::FileState> state;
@@ -105,6 +107,8 @@ struct TraceReplay : format::NoRecords {
     held.apply(segment);
   }
   void on_setting(const format::Setting& setting) { settings.push_back(setting); }
+  void on_function(const format::Function& function) { functions.push_back(function); }
+  void on_module(const format::Module& module) { modules.push_back(module); }
   void on_notice(const format::Notice& notice) { notices.push_back(notice); }
   void on_out_of_memory(const format::OutOfMemory& failed) { out_of_memory.push_back(failed); }
   void on_device_figure(const format::DeviceFigure& figure) { figures.push_back(figure); }

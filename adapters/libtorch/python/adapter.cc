@@ -5,6 +5,7 @@
 #include "python/calls.cc"
 #include "python/frames.cc"
 #include "python/heap.cc"
+#include "python/loaders.cc"
 #include "python/module.cc"
 #include "python/modules.cc"
 #include "python/object_parts.cc"

@@ -158,13 +158,16 @@ std::uint32_t name_of(PyObject* text) {
   return recorder().name(bytes, static_cast<std::size_t>(size));
 }
 
-// Retains the code object for good. If there is no memory to note this, it is retained once more
-// each time.
-void hold(PyCodeObject* code) noexcept try {
+// Retains the code object for good, and returns whether it is new. If there is no memory to note
+// this, it is retained once more each time.
+bool hold(PyCodeObject* code) noexcept try {
   static Immortal<std::unordered_set<PyCodeObject*>> held;
-  if (held.get().insert(code).second) Py_INCREF(code);
+  const bool is_new = held.get().insert(code).second;
+  if (is_new) Py_INCREF(code);
+  return is_new;
 } catch (const std::exception&) {
   Py_INCREF(code);
+  return true;
 }
 
 bool is_runner(PyCodeObject* code) {
@@ -210,9 +213,17 @@ plimsoll_frame describe(const PythonFrame& frame) {
 void define_one(const StackCache& cache, const StackCache::Slot& slot) {
   plimsoll_frame reported[kMaxDepth];
   std::size_t count = slot.count;
-  for (std::size_t i = 0; i < slot.count; ++i) hold(cache.frames[slot.begin + i].code);
   while (count > 1 && is_runner(cache.frames[slot.begin + count - 1].code)) --count;
-  for (std::size_t i = 0; i < count; ++i) reported[i] = describe(cache.frames[slot.begin + i]);
+  for (std::size_t i = 0; i < slot.count; ++i) {
+    PyCodeObject* code = cache.frames[slot.begin + i].code;
+    const bool is_new = hold(code);
+    if (i >= count) continue;
+    reported[i] = describe(cache.frames[slot.begin + i]);
+    const int first_line = code->co_firstlineno;
+    if (!is_new || first_line <= 0) continue;
+    recorder().function(reported[i].file, reported[i].function,
+                        static_cast<std::uint32_t>(first_line));
+  }
   recorder().define_stack(slot.stack, reported, count);
 }
 

@@ -5,11 +5,14 @@
 
 #include <chrono>
 #include <exception>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
 #include "python/frames.h"
 #include "python/heap.h"
+#include "python/loaders.h"
 #include "python/modules.h"
 #include "python/object_parts.h"
 #include "python/objects.h"
@@ -36,10 +39,43 @@ PyObject* guarded(Body&& body) {
 
 // ---- search of Python's heap --------------------------------------------------------------------
 
+// Which borrowed memory a search records. A search that the clock starts meets data of the current
+// step by chance, and would make equal runs differ. So it records only what an earlier one has met.
+class BorrowedMemory {
+ public:
+  enum class Search : std::uint8_t { kAtOnce, kByClock };
+
+  void begin(Search search) {
+    search_ = search;
+    ahead_ = delivered_ahead();
+    std::erase_if(met_, [](const auto& entry) { return entry.second.expired(); });
+  }
+  bool is_recorded(const at::Tensor& tensor) {
+    if (!is_new_borrowed(tensor)) return true;
+    const c10::StorageImpl* storage = recorded_storage(tensor);
+    if (ahead_.contains(storage)) return false;
+    if (search_ == Search::kAtOnce) return true;
+    return !met_.try_emplace(storage, weak_storage(tensor)).second;
+  }
+  void end() { ahead_.clear(); }
+  void forget() { met_.clear(); }
+
+ private:
+  Search search_ = Search::kAtOnce;
+  std::unordered_set<const c10::StorageImpl*> ahead_;
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> met_;
+};
+using Search = BorrowedMemory::Search;
+
+BorrowedMemory& borrowed_memory() {
+  static Immortal<BorrowedMemory> memory;
+  return memory.get();
+}
+
 void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
   const at::Tensor* tensor = as_tensor(object);
   if (tensor == nullptr) return;
-  tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
+  if (borrowed_memory().is_recorded(*tensor)) tag_tensor(thread, *tensor, PLIMSOLL_ROLE_KNOWN, 0);
   const bool was_computed = tensor->unsafeGetTensorImpl()->requires_grad() && !tensor->is_leaf();
   if (was_computed) tag_tensor(thread, *tensor, PLIMSOLL_ROLE_ACTIVATION, 0);
   if (!has_gradient) return;
@@ -48,10 +84,12 @@ void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
   if (gradient.defined()) tag_tensor(thread, gradient, PLIMSOLL_ROLE_KNOWN, 0);
 }
 
-void record_objects(ThreadState& thread, const HeapObjects& objects) {
+void record_objects(ThreadState& thread, const HeapObjects& objects, Search search) {
   watch_new_classes();
+  borrowed_memory().begin(search);
   const bool has_gradients = may_read_gradients();
   for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
+  borrowed_memory().end();
   for (const Reference& each : objects.modules) {
     modules().find_or_add(each.get());
     watch_calls_of(Py_TYPE(each.get()));  // fully_shard() gives a module a class of its own
@@ -86,7 +124,8 @@ class SurveyClock {
   static void run_if_due(ThreadState& thread, HeapPart part, Clock::time_point& due) {
     const Clock::time_point began = Clock::now();
     if (began < due) return;
-    record_objects(thread, search_heap(part));
+    const bool is_first = due == Clock::time_point{};
+    record_objects(thread, search_heap(part), is_first ? Search::kAtOnce : Search::kByClock);
     const Clock::time_point ended = Clock::now();
     due = ended + 2000 * (ended - began);
   }
@@ -101,6 +140,8 @@ SurveyClock g_survey_clock;
 void take_out_hooks() noexcept {
   plimsoll_libtorch_detach();
   stop_watching_calls();
+  stop_watching_loaders();
+  borrowed_memory().forget();
   modules().clear();
   forget_optimizers();
   forget_searches();
@@ -140,6 +181,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     if (problem == nullptr) {
       set_module_class(module_type);
       watch_calls(module_type);
+      watch_loaders();
     }
   } catch (const std::exception&) {
     take_out_hooks();
@@ -225,7 +267,7 @@ PyObject* survey(PyObject* /*self*/, PyObject* part) {
   const bool is_all =
       PyUnicode_Check(part) != 0 && PyUnicode_CompareWithASCIIString(part, "all") == 0;
   return guarded([&](ThreadState& thread) {
-    record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew));
+    record_objects(thread, search_heap(is_all ? HeapPart::kAll : HeapPart::kNew), Search::kAtOnce);
     record_known(thread);
   });
 }
@@ -235,10 +277,10 @@ PyObject* survey(PyObject* /*self*/, PyObject* part) {
 PyObject* describe(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     if (g_renew_cuda != nullptr) g_renew_cuda();
-    record_objects(thread, search_heap(HeapPart::kNew));
+    poll_foreign_storages(thread);
+    record_objects(thread, search_heap(HeapPart::kNew), Search::kAtOnce);
     g_survey_clock.run_if_due(thread);
     record_known(thread);
-    poll_foreign_storages(thread);
     parameters().forget_dead();
   });
 }

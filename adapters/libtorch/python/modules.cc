@@ -11,6 +11,8 @@
 #include "parameters.h"
 #include "python/objects.h"
 #include "python/threads.h"
+#include "tensor_parts.h"
+#include "tensors.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -66,6 +68,28 @@ void for_each_item(const Reference& dict, Visit&& visit) {
   while (PyDict_Next(dict.get(), &position, &key, &value) != 0) {
     if (value != Py_None) visit(key, value);
   }
+}
+
+std::uint64_t bytes_of(const at::Tensor& tensor) noexcept try {
+  std::uint64_t bytes = 0;
+  if (recorded_storage(tensor) != nullptr) {
+    bytes = tensor.itemsize();
+    for (const std::int64_t size : sizes_of(tensor)) bytes *= static_cast<std::uint64_t>(size);
+  } else {
+    for (const at::Tensor& part : parts_of(tensor)) bytes += bytes_of(part);
+  }
+  return bytes;
+} catch (const std::exception&) {
+  return 0;  // a tensor of an unusual kind: no sizes, no dtype
+}
+
+// Of the parameters that the module has directly.
+std::uint64_t parameter_bytes_of(PyObject* module) {
+  std::uint64_t bytes = 0;
+  for_each_item(dict_of(module, "_parameters"), [&](PyObject* /*key*/, PyObject* value) {
+    if (const at::Tensor* tensor = as_tensor(value)) bytes += bytes_of(*tensor);
+  });
+  return bytes;
 }
 
 bool has_tensors(PyObject* module, int nesting) {
@@ -278,6 +302,7 @@ void Modules::name_tree(ThreadState& thread, Module& module, const std::string& 
   paths_[module.layer] = path;
   PyObject* object = module.object;
   tag_tensors(thread, module);
+  report(module);
   const char* inside = wrapped_attribute(object);
   for_each_item(dict_of(object, "_modules"), [&](PyObject* key, PyObject* child) {
     if (!is_module(child)) return;
@@ -303,7 +328,11 @@ void Modules::name_all(ThreadState& thread) {
   }
   for (PyObject* object : all()) {
     Module* module = find(object);
-    if (module == nullptr || module->layer != 0) continue;
+    if (module == nullptr) continue;
+    if (module->layer != 0) {
+      report(*module);  // a lazy module has parameters only after its first call
+      continue;
+    }
     Module* root = root_of(*module);
     if (root->layer == 0 && has_tensors(root->object, 0)) name_root(thread, *root);
     const Module* parent = parent_of(*module);
@@ -311,6 +340,14 @@ void Modules::name_all(ThreadState& thread) {
       name_tree(thread, *module, path_in(*parent, *module), 0);
     }
   }
+}
+
+// A wrapper has the path of the module inside it.
+void Modules::report(Module& module) {
+  if (wrapped_attribute(module.object) != nullptr) return;
+  const std::uint64_t bytes = parameter_bytes_of(module.object);
+  if (std::exchange(module.parameter_bytes, bytes) == bytes) return;
+  recorder().module(module.layer, name_id(class_name(module.object)), bytes);
 }
 
 std::string Modules::path_in(const Module& parent, const Module& child) {

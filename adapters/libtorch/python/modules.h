@@ -17,16 +17,19 @@
 namespace plimsoll::libtorch {
 
 struct Module {
+  static constexpr std::uint64_t kNotReported = ~std::uint64_t{0};
+
   PyObject* object = nullptr;  // not owned: `weak` says when it dies
   PyObject* weak = nullptr;
   PyObject* parent = nullptr;  // the module in which it was last registered; see parent_of()
   std::uint64_t serial = 0;    // a later module may have the same address
   std::uint64_t parent_serial = 0;
-  std::string attribute;          // its name there
-  std::uint32_t layer = 0;        // 0: no name yet
-  std::string path;               // "UNet.down.0.conv"
-  std::uint32_t root_number = 0;  // of its class, if it is a root; from 1
-  bool has_wrappers = false;      // its parameters may be shards, and complete at other times
+  std::string attribute;                         // its name there
+  std::uint32_t layer = 0;                       // 0: no name yet
+  std::string path;                              // "UNet.down.0.conv"
+  std::uint32_t root_number = 0;                 // of its class, if it is a root; from 1
+  std::uint64_t parameter_bytes = kNotReported;  // of those that it has directly
+  bool has_wrappers = false;  // its parameters may be shards, and complete at other times
   TaggedStorages tagged;
 };
 
@@ -71,6 +74,7 @@ class Modules {
   void name_tree(ThreadState& thread, Module& module, const std::string& path, int nesting);
   static std::string path_in(const Module& parent, const Module& child);
   void tag_tensors(ThreadState& thread, Module& module);
+  static void report(Module& module);
   void unname(Module& module, int nesting);
   void add_children(Module& module);
   void keep_number(const Module& root);

@@ -253,6 +253,8 @@ constexpr plimsoll_recorder_api kApi = {
                         std::uint32_t) {},
     .setting = setting,
     .notice = notice,
+    .function = [](std::uint32_t, std::uint32_t, std::uint32_t) {},
+    .module = [](std::uint32_t, std::uint32_t, std::uint64_t) {},
 };
 
 }  // namespace

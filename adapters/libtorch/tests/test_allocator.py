@@ -73,13 +73,15 @@ def test_nothing_is_reported_while_detached(library):
     assert recorder.take() == []
 
 
-def test_memory_of_numpy_is_adopted_when_a_module_gets_it_and_its_end_is_noticed(recorder):
+def test_memory_of_numpy_counts_when_a_module_gets_it_and_its_end_is_noticed(recorder):
     model = torch.nn.Linear(300, 2)
     array = np.ones((4, 300), dtype=np.float32)
     tensor = torch.from_numpy(array)
+    line = sys._getframe().f_lineno + 1
     model(tensor)
-    (adopted,) = [e for e in recorder.take() if e["kind"] == "adopt"]
-    assert (adopted["size"], adopted["address"]) == (4800, array.ctypes.data)
+    (event,) = [e for e in recorder.take() if e["kind"] == "alloc" and e["size"] == 4800]
+    assert event["address"] == array.ctypes.data
+    assert recorder.stack(event)[0][1] == line
     del tensor
     model(torch.randn(1, 300))  # a boundary, at which foreign memory is checked
     assert array.ctypes.data in {e["address"] for e in recorder.take() if e["kind"] == "free"}
@@ -91,7 +93,7 @@ def test_two_tensors_on_the_same_numpy_memory_are_one_allocation(recorder):
     first, second = torch.from_numpy(array), torch.from_numpy(array)
     model(first)
     model(second)
-    assert len([e for e in recorder.take() if e["kind"] == "adopt"]) == 1
+    assert len([e for e in recorder.take() if e["kind"] == "alloc" and e["size"] == 4800]) == 1
     del first
     model(torch.randn(1, 300))
     ended = [e["address"] for e in recorder.take() if e["kind"] == "free"]
@@ -102,12 +104,12 @@ def test_two_tensors_on_the_same_numpy_memory_are_one_allocation(recorder):
     assert array.ctypes.data in ended
 
 
-def test_shared_memory_is_adopted_and_its_end_is_noticed(recorder):
+def test_shared_memory_counts_when_a_module_gets_it_and_its_end_is_noticed(recorder):
     model = torch.nn.Linear(64, 2)
     tensor = torch.randn(16, 64).share_memory_()
     model(tensor)
     address = tensor.data_ptr()
-    assert address in {e["address"] for e in recorder.take() if e["kind"] == "adopt"}
+    assert address in {e["address"] for e in recorder.take() if e["kind"] == "alloc"}
     del tensor
     model(torch.randn(1, 64))
     assert address in {e["address"] for e in recorder.take() if e["kind"] == "free"}

@@ -1,4 +1,4 @@
-"""The network's shapes, and that it sees no symbol ahead."""
+"""The network returns the right shape and does not look ahead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from model import SYMBOLS, Net
 
 
-def test_scores_have_one_row_for_each_symbol():
+def test_scores_have_one_row_per_symbol():
     assert Net()(torch.zeros(2, 5, dtype=torch.long)).shape == (2, 5, SYMBOLS)
 
 

@@ -60,7 +60,8 @@ class Recording {
  public:
   // An empty path records into memory.
   Recording(nb::bytes path, bool replaces, std::uint64_t max_events, bool in_children,
-            bool marks_layer_calls, const std::map<std::string, std::string>& meta) {
+            bool marks_layer_calls, bool source_text,
+            const std::map<std::string, std::string>& meta) {
     const std::string file(path.c_str(), path.size());
     std::vector<const char*> words;
     for (const auto& [key, value] : meta) {
@@ -77,6 +78,7 @@ class Recording {
     options.path = file.empty() ? nullptr : file.c_str();
     options.max_events = max_events;
     options.meta = words.data();
+    options.omits_source_text = source_text ? 0 : 1;
     const char* error = nullptr;
     recording_ = plimsoll_recording_start(&options, &error);
     if (recording_ == nullptr) {
@@ -252,10 +254,10 @@ class Recording {
 
 void bind_recordings(nb::module_& module) {
   made_class<Recording>(module, "Recording", "A running recording.")
-      .def(nb::init<nb::bytes, bool, std::uint64_t, bool, bool,
+      .def(nb::init<nb::bytes, bool, std::uint64_t, bool, bool, bool,
                     const std::map<std::string, std::string>&>(),
            nb::arg("path"), nb::arg("replaces"), nb::arg("max_events"), nb::arg("in_children"),
-           nb::arg("marks_layer_calls"), nb::arg("meta"))
+           nb::arg("marks_layer_calls"), nb::arg("source_text"), nb::arg("meta"))
       .def("path", &Recording::path, "The trace file; empty if in memory.")
       .def("flush", &Recording::flush, "Wait until all events so far are in the file.")
       .def("attach", &Recording::attach, nb::arg("format"), nb::arg("data"),
@@ -330,6 +332,14 @@ std::uint32_t stack_id(const Frames& frames) {
   return reported.empty() ? 0 : recorder().stack(reported.data(), reported.size());
 }
 
+void function(const std::string& file, const std::string& name, std::uint32_t first_line) {
+  recorder().function(name_id(file), name_id(name), first_line);
+}
+
+void module_of_model(const std::string& path, const std::string& type, std::uint64_t bytes) {
+  recorder().module(name_id(path), name_id(type), bytes);
+}
+
 void set_context(const std::string& layer, const std::string& op, std::uint32_t stack,
                  std::uint32_t op_instance, std::uint8_t phase) {
   plimsoll_context& context = *recorder().context();
@@ -384,6 +394,10 @@ void bind_feeding(nb::module_& module) {
   module.def("context", &context, "Return the context of this thread, as names.");
   module.def("stack", &stack_id, nb::arg("frames"),
              "Return the id of a stack, given its frames (file, function, line), innermost first.");
+  module.def("function", &function, nb::arg("file"), nb::arg("name"), nb::arg("first_line"),
+             "Record where a function in the frames of stacks begins.");
+  module.def("module", &module_of_model, nb::arg("path"), nb::arg("type"),
+             nb::arg("parameter_bytes"), "Record a module of a model.");
   module.def("set_context", &set_context, nb::arg("layer"), nb::arg("op"), nb::arg("stack"),
              nb::arg("op_instance"), nb::arg("phase"), "Set the context of this thread.");
   module.def("tensor", &tensor_id, nb::arg("role"), nb::arg("name"), nb::arg("dtype"),

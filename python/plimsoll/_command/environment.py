@@ -84,6 +84,9 @@ def _report(recording: Recording, seconds_before: float) -> None:
     if os.environ.get("PLIMSOLL_RUN_LOG"):
         return  # the command that runs this program reports it
     path = _shown(recording.path)
+    if not recording.state["events"] and not recording.state["error"]:
+        print_notice(f"{path}: the program ended before it allocated a tensor{others}")
+        return
     peaks = ", ".join(f"{name} {size_text(peak)}" for name, peak in recording.peaks.items())
     # The name of the device is omitted if it is the CPU alone.
     peak = peaks if set(recording.peaks) - {"cpu"} else size_text(recording.peak_bytes)
@@ -117,6 +120,7 @@ def begin_as_environment_says() -> None:
         options: dict[str, Any] = {
             "max_events": _event_limit(),
             "stacks": _choice("PLIMSOLL_STACKS", ("1", "0")) == "1",
+            "source_text": _choice("PLIMSOLL_SOURCE_TEXT", ("1", "0")) == "1",
             "mode": _choice("PLIMSOLL_MODE", ("full", "lite")),
             "in_children": _choice("PLIMSOLL_IN_CHILDREN", ("0", "1")) == "1",
             "adapter": _choice("PLIMSOLL_ADAPTER", ("auto", "libtorch", "python", "none")),

@@ -18,6 +18,7 @@ _LONG = ("-W", "-X", "--")  # prefixes of options that are not groups of letters
 _MODES = ("full", "lite")
 _VARIABLES = (
     *("PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"),
+    "PLIMSOLL_SOURCE_TEXT",
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
 )
@@ -104,6 +105,12 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
     )
     parser.add_argument(
+        "--no-source-text",
+        dest="source_text",
+        action="store_false",
+        help="record only hashes of the lines' text",
+    )
+    parser.add_argument(
         "--in-children", action="store_true", help="also record forked children, each into PATH.PID"
     )
     parser.add_argument("--adapter", choices=_ADAPTERS)
@@ -130,7 +137,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _take_interpreter(options: argparse.Namespace) -> None:
-    """Remove ``python -u`` from the words of the script, and note whether ``-m`` follows."""
+    """Remove ``python -u`` from the script's arguments, and note whether ``-m`` follows."""
     rest = options.script[1:]
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
@@ -158,6 +165,7 @@ def _add_environment(options: argparse.Namespace) -> None:
     options.mode = options.mode or _choice("PLIMSOLL_MODE", _MODES)
     options.adapter = options.adapter or _choice("PLIMSOLL_ADAPTER", _ADAPTERS)
     options.stacks = options.stacks and _choice("PLIMSOLL_STACKS", ("1", "0")) == "1"
+    options.source_text &= _choice("PLIMSOLL_SOURCE_TEXT", ("1", "0")) == "1"
     options.in_children |= _choice("PLIMSOLL_IN_CHILDREN", ("0", "1")) == "1"
     limit = os.environ.get("PLIMSOLL_MAX_EVENTS") or "0"
     if options.max_events is None and limit != "0":

@@ -133,7 +133,7 @@ def attach(recordings: Sequence[_record.Recording]) -> None:
         return
     try:
         if _reports_tensors:
-            from plimsoll._cuda.held_tensors import report_cuda_tensors
+            from plimsoll._cuda.live_tensors import report_cuda_tensors
 
             report_cuda_tensors()
         snapshot = sys.modules["torch"].cuda.memory._snapshot()

@@ -1,1 +1,1 @@
-"""Limits on memory in tests: the part of the pytest plugin that runs when it is on."""
+"""Memory limits in tests: the implementation of the pytest plugin, imported when it is on."""

@@ -1,4 +1,4 @@
-"""The files of a test: its baseline, and its trace if it fails."""
+"""Paths of the files that belong to a test: its baseline, and its trace if it fails."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _MOST_CHARACTERS = 150  # of a name; file systems allow 255 bytes
 
 
 def baseline_path(root: Path, test_id: str) -> Path:
-    """Return where the baseline of a test is: ``.plimsoll/tests/test_model.py/test_step.json``."""
+    """Return the baseline of a test, such as ``.plimsoll/tests/test_model.py/test_step.json``."""
     return root / FOLDER / f"{_name(test_id)}.json"
 
 
 def trace_path(root: Path, test_id: str) -> Path:
-    """Return where the trace of a test goes."""
+    """Return the path of the trace of a test."""
     return traces_folder(root) / f"{_name(test_id)}.plim"
 
 
 def traces_folder(root: Path) -> Path:
-    """Return the folder of the traces of the latest session."""
+    """Return the folder of the latest session's traces."""
     return root / FOLDER / "traces"
 
 
 def make_traces_folder(root: Path) -> Path:
-    """Create the folder of traces. Git ignores what is in it."""
+    """Create the folder of traces, with a ``.gitignore`` that excludes its contents."""
     folder = traces_folder(root)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -34,7 +34,7 @@ def make_traces_folder(root: Path) -> Path:
 
 
 def _name(test_id: str) -> str:
-    """Return a path below a folder; two tests never have the same."""
+    """Return a relative path that is unique to the test."""
     file, _, test = test_id.partition("::")
     parts = [part for part in Path(file).parts if part not in ("/", "..")]
     wanted = test.replace("::", ".")

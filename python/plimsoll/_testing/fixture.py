@@ -1,4 +1,4 @@
-"""The fixture ``memory``: the memory of the test that is running."""
+"""The fixture ``memory``, which measures the running test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plimsoll._testing.session_recording import NotRecordedError
 
 
 class Memory:
-    """The memory of the tensors of one test.
+    """The memory of one test's tensors.
 
     Example:
         >>> def test_step(memory):
@@ -24,12 +24,12 @@ class Memory:
         self._updates = updates
 
     def step(self) -> None:
-        """End a step, for ``limit_growth``. The same as `plimsoll.step`."""
+        """End a step, for ``limit_growth``. Equivalent to `plimsoll.step`."""
         plimsoll.step()
 
     @property
     def peak_bytes(self) -> int:
-        """The peak so far of the tensors that the test has allocated, on its fullest device."""
+        """The peak so far of the test's tensors, in bytes, on the device with the highest peak."""
         __tracebackhide__ = True
         try:
             peaks = self._test.tensors().peaks()
@@ -38,9 +38,9 @@ class Memory:
         return max((each.size_bytes for each in peaks), default=0)
 
     def matches_baseline(self) -> None:
-        """Fail if the test has used more memory so far than its baseline says.
+        """Fail if the test has used more memory so far than its baseline allows.
 
-        With ``--plimsoll-update``, write the baseline. Call this once in a test.
+        With ``--plimsoll-update``, write the baseline instead. Call this once per test.
         """
         __tracebackhide__ = True
         problem: str | None = None

@@ -1,4 +1,4 @@
-"""The limits that the markers of a test state: ``limit_memory``, ``limit_leaks``, ``limit_growth``.
+"""Parses the markers ``limit_memory``, ``limit_leaks`` and ``limit_growth``.
 
 Markers and sizes follow pytest-memray: KB, MB and GB are powers of 1024, like KiB, MiB and GiB.
 """
@@ -19,7 +19,7 @@ CATEGORIES = (
     *("activation_gradient", "temporary", "communication", "optimizer_scratch", "other"),
     *("unknown", "pinned_host"),
 )
-FEWEST_STEPS = 12  # with fewer, growth is not certain: docs/findings.md
+FEWEST_STEPS = 12  # fewer steps cannot prove growth: docs/findings.md
 
 _PREFIX = "plimsoll_"
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -28,14 +28,14 @@ _DEVICE = re.compile(r"cpu|pinned_host|cuda(:\d+)?|xpu(:\d+)?|mps")
 
 
 class LimitError(Exception):
-    """A marker has arguments that it does not take."""
+    """A marker has invalid arguments."""
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """The most that the tensors of a test may take at their peak, on each device."""
+    """The maximum peak of a test's tensors, on each device separately."""
 
-    shown: str  # the marker as the test states it
+    shown: str  # the marker as written in the test
     limit_bytes: int
     by: str
     device: str | None
@@ -48,13 +48,13 @@ class MemoryLimit:
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What is limited. Of two markers with the same subject, the closer one applies."""
+        """What the marker limits. Of two markers with the same subject, the closer one applies."""
         return (type(self), self.by, self.device, self.phase, self.category)
 
 
 @dataclass(frozen=True)
 class LeakLimit:
-    """The most that the tensors of one site may take after the test."""
+    """The maximum that the tensors of one site may occupy after the test."""
 
     shown: str
     limit_bytes: int
@@ -65,7 +65,7 @@ class LeakLimit:
 
 @dataclass(frozen=True)
 class GrowthLimit:
-    """The most that a test may leave behind at each step."""
+    """The maximum growth of a test's memory per step."""
 
     shown: str
     limit_bytes: int
@@ -85,7 +85,7 @@ def limits_of(item: pytest.Item) -> list[Limit]:
     limits: dict[tuple[object, ...], Limit] = {}
     for mark in item.iter_markers():
         make = _MAKERS.get(mark.name.removeprefix(_PREFIX))
-        # With this argument, the marker is meant for pytest-memray alone.
+        # current_thread_only exists in pytest-memray only, so the marker is for pytest-memray.
         if make is None or (mark.name in _MAKERS and "current_thread_only" in mark.kwargs):
             continue
         shown = _shown(mark)
@@ -100,10 +100,10 @@ def limits_of(item: pytest.Item) -> list[Limit]:
 
 
 def size_of(text: object) -> int:
-    """Return the bytes of a size such as ``"48 MB"``; fractions of a byte are dropped.
+    """Return a size such as ``"48 MB"`` in bytes, rounded down.
 
     Raises:
-        ValueError: It is no size.
+        ValueError: `text` is not a size.
     """
     match = _SIZE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -131,9 +131,9 @@ def _memory_limit(
         _check_one_of("category", category, CATEGORIES)
     if by == "reserved" and (phase or category):
         raise ValueError(
-            "reserved memory has no phase and no category: leave them out, or by='reserved'"
+            "reserved memory has no phase and no category: remove them or by='reserved'"
         )
-    name = None if device is None else str(device)  # a torch.device, too
+    name = None if device is None else str(device)  # also accepts a torch.device
     if name is not None and not _DEVICE.fullmatch(name):
         raise ValueError(f"there is no device {name!r}: write 'cpu', 'cuda' or 'cuda:1'")
     return MemoryLimit(shown, limit_bytes, by, name, phase, category)
@@ -161,7 +161,7 @@ def _growth_limit(shown: str, limit: object, *, steps: int = 16) -> GrowthLimit:
 
 def _check_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"there is no {name}={value!r}: write one of {', '.join(known)}")
+        raise ValueError(f"{name} is {value!r}: write one of {', '.join(known)}")
 
 
 def _check_count(name: str, value: object, least: int) -> None:

@@ -1,4 +1,4 @@
-"""The memory of one test: the part of the session's recording in which its function runs."""
+"""Measures one test: the part of the session's recording in which the test function runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from plimsoll._testing.verdicts import verdict_on
 
 
 class MeasuredTest:
-    """The memory that a test allocates from `begin` on.
+    """The memory that a test allocates after `begin`.
 
     Args:
-        session: The recording; or why there is none.
-        test_id: The test, as pytest names it.
-        root: The folder that has ``.plimsoll``.
+        session: The recording, or the reason why there is none.
+        test_id: The node id that pytest gives the test.
+        root: The folder that contains ``.plimsoll``.
     """
 
     def __init__(
@@ -36,16 +36,17 @@ class MeasuredTest:
 
     @property
     def warmup(self) -> int:
-        """How often to run the test before its memory counts."""
+        """The number of runs of the test before the one that counts."""
         return max((each.warmup for each in self.limits if isinstance(each, LeakLimit)), default=0)
 
     def begin(self) -> None:
-        """Note that the function of the test begins."""
+        """Mark the start of the test function."""
         session = self._session
         if isinstance(session, NotRecordedError):
             return
         if self.limits or self.has_fixture:
-            # Garbage is then collected at the same allocations, whichever tests ran before.
+            # This resets the counters of the young generations, so that later collections happen at
+            # the same allocations whichever tests ran before.
             gc.collect(1)
             try:
                 self._begin, self._dropped = session.begin_part(), session.dropped()
@@ -55,30 +56,30 @@ class MeasuredTest:
         _record.begin_region(self._test_id)
 
     def end(self) -> None:
-        """Note that the function of the test has ended."""
+        """Mark the end of the test function."""
         if not isinstance(self._session, NotRecordedError):
             _record.end_region(self._test_id)
 
     def tensors(self) -> AllocatedTensors:
-        """Return what the test has allocated so far.
+        """Return the tensors that the test has allocated so far.
 
         Raises:
-            NotRecordedError: It is unknown.
+            NotRecordedError: The test's memory is not recorded.
         """
         return AllocatedTensors(self._trace(), self._test_id)
 
     def failures(self) -> list[str]:
-        """Return the text of each limit that the test exceeds.
+        """Return a message for each limit that the test exceeds, and the path of its trace.
 
         Raises:
-            NotRecordedError: Its memory is unknown.
+            NotRecordedError: The test's memory is not recorded.
         """
         steps = recording._steps - self._steps
         data = self._trace()
         tensors = AllocatedTensors(data, self._test_id)
         is_limited = any(isinstance(each, LeakLimit) for each in self.limits)
         if is_limited and tensors.are_live():
-            gc.collect()  # takes a tenth of a second with torch in memory
+            gc.collect()  # only if needed: it takes 0.1 s with torch in memory
             data = self._trace()
             tensors = AllocatedTensors(data, self._test_id)
         verdicts = [verdict_on(limit, tensors, steps) for limit in self.limits]
@@ -88,13 +89,13 @@ class MeasuredTest:
         return texts
 
     def write_baseline(self) -> None:
-        """Write what the test has used so far as its baseline."""
+        """Write the memory that the test has used so far as its baseline."""
         path = files.baseline_path(self._root, self._test_id)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.tensors().trace.export(path, format="digest")
 
     def growth_since_baseline(self) -> str | None:
-        """Return what the test uses more of than its baseline; None if nothing."""
+        """Return a message if the test uses more memory than its baseline, else None."""
         path = files.baseline_path(self._root, self._test_id)
         shown = path.relative_to(self._root)
         if not path.exists():

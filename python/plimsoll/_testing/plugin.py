@@ -1,13 +1,12 @@
-"""The pytest plugin while it is on. `pytest_plimsoll` registers it.
+"""The hooks of the pytest plugin. `pytest_plimsoll` registers them if the plugin is on.
 
-The session is recorded once, from its first test on. Limits are checked when the function of a test
-returns, and a test that exceeds one fails like a test with a failed assertion.
+One recording covers the session, from the first test on. The plugin checks the limits of a test
+when its function returns. A test that exceeds a limit fails as if an assertion had failed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Generator
 from typing import Any
@@ -26,7 +25,7 @@ _FAILURE = pytest.StashKey[str]()
 
 
 class Plugin:
-    """The hooks."""
+    """Records the session and checks the limits of each test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -34,12 +33,12 @@ class Plugin:
         self._session: SessionRecording | NotRecordedError | None = None
 
     def pytest_report_header(self) -> str:
-        """Return the line that states that limits are checked."""
+        """Return a line that says that the plugin is on."""
         return f"plimsoll: memory limits are checked; traces in {files.FOLDER}/traces"
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Begin the recording at the first test: the controller of pytest-xdist has none."""
+        """Start the recording at the first test: the controller of pytest-xdist runs no tests."""
         if self._session is None:
             with self._without_capture():
                 self._session = self._begun()
@@ -48,7 +47,7 @@ class Plugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Read the markers; a wrong one is an error of the test's setup."""
+        """Read the markers. An invalid marker is an error in the test's setup."""
         try:
             item.stash[_TEST].limits = limits_of(item)
         except LimitError as error:
@@ -56,9 +55,9 @@ class Plugin:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Run the function of the test, the innermost of all hooks, and check its limits."""
+        """Run the test function and check its limits. This is the innermost wrapper."""
         test = item.stash[_TEST]
-        item.stash[_FAILURE] = ""  # plugins that repeat a test report it several times
+        item.stash[_FAILURE] = ""  # plugins that rerun a test call this again for the same item
         for _ in range(test.warmup):
             item.runtest()
         test.begin()
@@ -74,12 +73,12 @@ class Plugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Fail a test after pytest-memray has checked its own limits."""
+        """Fail the test here if pytest-memray is active, after it has checked its own limits."""
         report = yield
         failure = item.stash.get(_FAILURE, "")
         if not failure or report.when != "call":
             return report
-        if hasattr(report, "wasxfail"):  # passed, but expected to fail
+        if hasattr(report, "wasxfail"):  # expected to fail, so report it as xfailed
             report.outcome = "skipped"
         elif report.failed:
             report.longrepr = f"pytest-memray: {report.longreprtext}\n\n{failure}"
@@ -100,8 +99,8 @@ class Plugin:
         return Memory(test, self._updates)
 
     def _begun(self) -> SessionRecording | NotRecordedError:
-        worker = os.environ.get("PYTEST_XDIST_WORKER")
-        name = f"session-{worker}.plim" if worker else "session.plim"
+        worker = getattr(self._config, "workerinput", None)  # set by pytest-xdist
+        name = f"session-{worker['workerid']}.plim" if worker else "session.plim"
         try:
             return SessionRecording(files.make_traces_folder(self._config.rootpath) / name)
         except (Error, OSError) as error:
@@ -125,12 +124,13 @@ class Plugin:
         if not failures:
             return
         if self._config.pluginmanager.has_plugin("memray_manager"):
-            item.stash[_FAILURE] = "\n".join(failures)  # it checks only tests that have passed
+            # pytest-memray checks only tests that pass: fail the test later, in makereport.
+            item.stash[_FAILURE] = "\n".join(failures)
         else:
             pytest.fail("\n".join(failures), pytrace=False)
 
     def _without_capture(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which notices, such as that the adapter is compiled, are shown."""
+        """Return a context without output capture, so that users see notices of the recorder."""
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
         if capture is None:
             return contextlib.nullcontext()

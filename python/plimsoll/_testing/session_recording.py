@@ -1,9 +1,9 @@
-"""The recording of a pytest session, and the part of it that belongs to one test.
+"""Records a pytest session, and extracts the part that belongs to one test.
 
-A block of a trace file can be decoded on its own, given the definitions of the file
-(docs/format.md). So the trace of a test consists of all definitions and the blocks that were
-written while the test ran. Reading it takes no longer if earlier tests allocated much.
-Its sums begin at 0: frees of older memory have no effect.
+A reader can decode each block of a trace file on its own, given the file's definitions
+(docs/format.md). So the trace of a test consists of all definitions and the blocks written while
+the test ran. The events of earlier tests do not slow down reading it. Its sums begin at 0: frees of
+older memory have no effect.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from plimsoll import _record
 from plimsoll._torch import attachment
 from plimsoll.recording import Recording, record
 
-_HEAD_BYTES = 16  # of the file
+_HEAD_BYTES = 16  # size of the file header
 _BLOCK = struct.Struct("<4sB3xIIII")
-DEFINITIONS, EVENTS, END = 1, 2, 3  # kinds of blocks
+DEFINITIONS, EVENTS, END = 1, 2, 3  # block kinds
 
 
 class NotRecordedError(Exception):
-    """The memory of a test is unknown, for the reason that the text states."""
+    """The memory of a test is not recorded. The message states the reason."""
 
 
 class SessionRecording:
-    """A recording that is read while it runs."""
+    """A recording that can be read while it runs."""
 
     def __init__(self, path: Path) -> None:
-        # Every recording ends with a block of the same content, except for counts that only a
-        # whole file has: that of an empty recording ends the trace of each test.
-        empty = _record.Recording(b"", False, 0, False, False, {}).take()[1]
+        # The trace of each test ends with the end block of an empty recording: end blocks differ
+        # only in counts that apply to a whole file.
+        empty = _record.Recording(b"", False, 0, False, False, True, {}).take()[1]
         self._end = next(block for kind, block in blocks_of(empty, _HEAD_BYTES) if kind == END)
         self._recording: Recording = record(path, overwrite=True)
         self._recording.start()
         self._pid = os.getpid()
-        # Open until the end: tests may change the current folder, or remove files.
+        # Keep the file open: tests may change the current folder or remove files.
         self._file = os.open(self._recording.path, os.O_RDONLY | os.O_CLOEXEC)
         self._head = os.pread(self._file, _HEAD_BYTES, 0)
         self._definitions = bytearray()
@@ -49,11 +49,11 @@ class SessionRecording:
         return self._recording.path
 
     def dropped(self) -> int:
-        """Return the number of events that were lost so far."""
+        """Return the number of events lost so far."""
         return self._native().state()["dropped"]
 
     def begin_part(self) -> int:
-        """Return the place in the file where all later events are."""
+        """Return the file offset at which all later events begin."""
         self._flush()
         while len(head := os.pread(self._file, _BLOCK.size, self._absorbed)) == _BLOCK.size:
             _, kind, payload_bytes, *_ = _BLOCK.unpack(head)
@@ -64,7 +64,7 @@ class SessionRecording:
         return self._absorbed
 
     def part_since(self, begin: int) -> bytes:
-        """Return a trace of what happened since `begin_part` returned this place."""
+        """Return a trace of the events since `begin_part` returned this offset."""
         self._flush()
         with open(self._file, "rb", closefd=False) as file:
             file.seek(begin)
@@ -81,7 +81,7 @@ class SessionRecording:
         native = self._native()
         hooks = attachment.attached()
         if hooks is not None:
-            hooks.survey("new")  # describes what no hook has reported, such as new models
+            hooks.survey("new")  # records what hooks do not report, such as new models
         self._recording.flush()
         error = native.state()["error"]
         if error:
@@ -97,7 +97,7 @@ class SessionRecording:
 
 
 def blocks_of(data: bytes, at: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind and the bytes of each complete block from a place on."""
+    """Yield the kind and the bytes of each complete block, starting at offset `at`."""
     while at + _BLOCK.size <= len(data):
         _, kind, payload_bytes, *_ = _BLOCK.unpack_from(data, at)
         end = at + _BLOCK.size + payload_bytes

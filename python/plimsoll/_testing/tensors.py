@@ -1,4 +1,4 @@
-"""The tensors that a test allocated, by the place in the program that allocated them."""
+"""The tensors that a test allocated, and the sites in the program that allocated them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FACTS = ("layer", "operator", "category", "phase")  # columns of the table `eve
 
 @dataclass(frozen=True)
 class Tensor:
-    """The memory of one tensor, from its allocation to its free, as events of its device."""
+    """One tensor. `born` and `freed` are indices of events of its device."""
 
     device: str
     size_bytes: int
@@ -26,7 +26,7 @@ class Tensor:
     stack: int
 
     def is_live_at(self, event: int | None) -> bool:
-        """Return whether it is live after an event; None means the end."""
+        """Return whether the tensor is live after an event, or at the end if `event` is None."""
         if event is None:
             return self.freed is None
         return self.born <= event and (self.freed is None or self.freed > event)
@@ -34,27 +34,27 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Peak:
-    """The highest sum of a device."""
+    """The peak of one device."""
 
     device: str
     size_bytes: int
-    event: int | None  # at which it was reached; None for reserved memory
+    event: int | None  # the event that reached the peak; None for reserved memory
 
 
 @dataclass
 class Site:
-    """A place in the program, and what it allocated. `filter_fn` of ``limit_leaks`` gets it.
+    """A place in the program, and what it allocated. ``limit_leaks`` passes it to `filter_fn`.
 
     Attributes:
-        line: The line that reports name: ``"tests/test_model.py:12 (test_step)"``.
+        line: The line, as reports show it: ``"tests/test_model.py:12 (test_step)"``.
         stack: The Python frames, innermost first: ``"/home/me/tests/test_model.py:12 test_step"``.
-        layer: The path of the module whose forward ran; empty for none.
+        layer: The path of the module whose forward ran; empty if none.
         operator: The outermost operator, such as ``"aten::linear"``.
         category: ``"parameter"``, ``"activation"``…
         phase: ``"forward"``, ``"backward"``…
         device: ``"cpu"``, ``"cuda:0"``…
-        size_bytes: All of its tensors together.
-        count: The number of its tensors.
+        size_bytes: The total size of the site's tensors.
+        count: The number of the site's tensors.
     """
 
     line: str
@@ -97,23 +97,23 @@ class AllocatedTensors:
 
     @cached_property
     def _first_rows(self) -> dict[str, int]:
-        """Return the row of the table `events` where each device begins."""
+        """Return the first row of each device in the table `events`."""
         devices = self._events["device"]
         return {device: devices.index(device) for device in set(devices)}
 
     def are_live(self) -> bool:
-        """Return whether any of them is live at the end."""
+        """Return whether any tensor is live at the end."""
         return any(each.freed is None for each in self._tensors)
 
     def peaks(self, phase: str | None = None, category: str | None = None) -> list[Peak]:
-        """Return the peak of each device, of all tensors or of those of a phase and category."""
+        """Return the peak of each device, for all tensors or for one phase or category."""
         by_device = self.by_device(phase, category)
         return [_peak(device, tensors) for device, tensors in by_device.items()]
 
     def by_device(
         self, phase: str | None = None, category: str | None = None
     ) -> dict[str, list[Tensor]]:
-        """Return the tensors of each device, all or those of a phase and category."""
+        """Return the tensors of each device, optionally of one phase or category."""
         by_device: dict[str, list[Tensor]] = defaultdict(list)
         for tensor in self._tensors:
             if self._is_wanted(tensor, phase, category):
@@ -121,7 +121,7 @@ class AllocatedTensors:
         return by_device
 
     def reserved_peaks(self) -> list[Peak]:
-        """Return the most that the allocator of each device obtained from the driver."""
+        """Return the peak of the memory that each device's allocator obtained from the driver."""
         return [
             Peak(device_name(device), device["reserved"]["peak_bytes"], None)
             for device in self.trace.devices
@@ -134,7 +134,7 @@ class AllocatedTensors:
         phase: str | None = None,
         category: str | None = None,
     ) -> list[Site]:
-        """Return the sites of the tensors that are live after an event, or at the end."""
+        """Return the sites of the tensors that are live after an event, or at the end if None."""
         sites: dict[tuple[object, ...], Site] = {}
         for tensor in self._tensors:
             if device not in (None, tensor.device) or not tensor.is_live_at(event):
@@ -151,9 +151,9 @@ class AllocatedTensors:
         return sorted(sites.values(), key=lambda each: -each.size_bytes)
 
     def growth(self) -> list[dict[str, Any]]:
-        """Return what grows from step to step, as rows of the report, largest first.
+        """Return the report's rows of what grows from step to step, largest first.
 
-        They are lines or, if no line grows by itself, layers or categories.
+        Each row is a line. If no single line grows, each row is a layer or a category.
         """
         tables = self.trace.ask(top=1_000).tables
         for name in ("growth", "growth_by_layer", "growth_by_category"):
@@ -176,7 +176,7 @@ class AllocatedTensors:
         )
 
     def _fact(self, tensor: Tensor, name: str) -> str:
-        column = self._events.get(name)  # absent if no event has such a fact
+        column = self._events.get(name)  # absent if no event has a value for it
         if column is None:
             return ""
         return column[self._first_rows[tensor.device] + tensor.born] or ""
@@ -195,9 +195,9 @@ def _peak(device: str, tensors: list[Tensor]) -> Peak:
 
 
 def by_line(sites: Iterable[Site]) -> list[Site]:
-    """Return the sites with those of one line and category joined, largest first.
+    """Return the sites merged by line and category, largest first.
 
-    A joined site has an operator and a layer only if all have the same.
+    A merged site has an operator or a layer only if all of its parts have the same one.
     """
     lines: dict[tuple[str, str, str], Site] = {}
     for site in sites:

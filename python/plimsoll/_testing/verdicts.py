@@ -1,4 +1,4 @@
-"""What a failed limit prints: the verdict, the evidence, and the next step."""
+"""Builds the message of a failed limit: the verdict, the evidence and the next step."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _MOST_LINES = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a test fails."""
+    """The message of a test that fails."""
 
     title: str
     evidence: list[str]
     next_step: str
 
     def text(self) -> str:
-        """Return the lines of a finding."""
+        """Return the message, formatted like a finding of a report."""
         facts = [f"  - {each}" for each in self.evidence]
         return "\n".join([f"plimsoll: {self.title}", *facts, f"  → {self.next_step}"])
 
 
 def verdict_on(limit: Limit, tensors: AllocatedTensors, steps: int) -> Verdict | None:
-    """Return why a test exceeds a limit; None if it does not.
+    """Check one limit. Return None if the test stays within it.
 
     Args:
         limit: The limit.
-        tensors: What the test allocated.
+        tensors: The tensors that the test allocated.
         steps: The number of steps that the test marked.
     """
     if isinstance(limit, MemoryLimit):
@@ -66,7 +66,7 @@ def _memory_verdict(limit: MemoryLimit, tensors: AllocatedTensors) -> Verdict | 
     return Verdict(
         title,
         _lines(sites),
-        f"Have {size_text(excess)} less live at the peak. {largest.line} has the most, "
+        f"Reduce what is live at the peak by {size_text(excess)}. {largest.line} has the most, "
         f"{size_text(largest.size_bytes)}.",
     )
 
@@ -85,7 +85,8 @@ def _leak_verdict(limit: LeakLimit, tensors: AllocatedTensors) -> Verdict | None
         f"{limit.shown} is exceeded: {_exact(leaked_bytes)} of tensors outlive the test",
         _lines(leaks),
         f"Release what retains the tensors of {by_line(leaks)[0].line}: a global, a cache, a "
-        "fixture or an attribute. If a cache fills only once, pass warmup=1.",
+        "fixture or an attribute."
+        + ("" if limit.warmup else " If a cache fills only once, pass warmup=1."),
     )
 
 
@@ -95,7 +96,7 @@ def _growth_verdict(limit: GrowthLimit, tensors: AllocatedTensors, steps: int) -
         return Verdict(
             f"{limit.shown} cannot be checked: the test marked {made}, not {limit.steps}",
             [],
-            "Call memory.step() at the end of each iteration, and iterate more often.",
+            "Call memory.step() at the end of each iteration, and run more iterations.",
         )
     rows = tensors.growth()
     growth = sum(row["bytes_per_step"] for row in rows)
@@ -135,6 +136,6 @@ def _tensors(count: int) -> str:
 
 
 def _exact(size_bytes: int) -> str:
-    """Return the size for people, with the bytes if they are not the same."""
+    """Return the size in a readable unit, followed by the exact bytes from 1 KiB on."""
     exact = f"{size_bytes:,} B"
     return exact if size_bytes < 1024 else f"{size_text(size_bytes)} ({exact})"

@@ -39,6 +39,7 @@ from plimsoll._torch.module_tree import (
     buffers_of,
     children_of,
     modules_of,
+    parameter_bytes,
     parameters_of,
     tensors_of,
 )
@@ -277,11 +278,12 @@ class PythonAttachment(TorchDispatchMode):
         key = tuple(chain)
         if key not in self._stacks:
             cells = notebook.cells()
-            reported = [
-                (notebook.file_name(code.co_filename, cells), code.co_name, line)
-                for code, line in key
-            ]
-            self._stacks[key] = _record.stack(reported)
+            files = [notebook.file_name(code.co_filename, cells) for code, _ in key]
+            for file, (code, _) in zip(files, key, strict=True):
+                _record.function(file, code.co_name, code.co_firstlineno)
+            self._stacks[key] = _record.stack(
+                [(file, code.co_name, line) for file, (code, line) in zip(files, key, strict=True)]
+            )
         return self._stacks[key]
 
     def _layer(self) -> str:
@@ -309,6 +311,7 @@ class PythonAttachment(TorchDispatchMode):
                 died = partial(self._names.pop, id(each))
                 name = f"{root}.{path}" if path else root
                 self._names[id(each)] = weakref.ref(each, died), name
+                _record.module(name, type(each).__name__, parameter_bytes(each))
         for path, parameter in parameters_of(module):
             self._report(parameter, _PARAMETER, f"{root}.{path}")
             self._report_gradient(parameter, f"{root}.{path}")

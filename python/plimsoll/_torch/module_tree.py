@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from plimsoll._torch.tensor_memory import memory_of
+
 
 def modules_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
     """Yield the module and all modules in it once, with their paths; the module's own is empty."""
@@ -45,6 +47,12 @@ def buffers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def tensors_of(module: torch.nn.Module, dictionary: str) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors in the module's own "_parameters" or "_buffers", with their names."""
     return _entries(module, dictionary, torch.Tensor)
+
+
+def parameter_bytes(module: torch.nn.Module) -> int:
+    """Return the bytes of the parameters that the module has directly."""
+    memory = (memory_of(tensor) for _, tensor in tensors_of(module, "_parameters"))
+    return sum(each[2] for each in memory if each is not None)
 
 
 def _tensors(module: torch.nn.Module, dictionary: str) -> Iterator[tuple[str, torch.Tensor]]:

@@ -167,6 +167,10 @@ class DigestPass final : public Pass {
     if (!program.threads.empty()) digest.source.threads = program.threads;
     if (!program.mode.empty()) digest.source.mode = program.mode;
     Modules modules;
+    for (const model::Module& module : context.trace.modules) {
+      modules.add(context.trace.strings[module.path], context.trace.strings[module.type],
+                  module.parameter_bytes);
+    }
     for (std::size_t d = 0; d < context.trace.devices.size(); ++d) {
       const model::DeviceTrace& device = context.trace.devices[d];
       if (context.options.device && device.device != *context.options.device) continue;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -92,6 +93,54 @@ TEST(Digest, repeated_blocks_are_one_row_that_names_those_that_differ) {
   EXPECT_EQ(row.instances, 2u);
   EXPECT_EQ(row.instance_bytes, 100);
   EXPECT_THAT(row.uneven, testing::ElementsAre(report::DigestInstance{"Net.blocks.1.up", 250, 1}));
+}
+
+// The key of an allocation in lines 12 and 13 of a function.
+std::vector<DigestKey> keys_of_two_lines(TraceMaker&& maker) {
+  for (const std::uint32_t line : {12u, 13u}) {
+    maker.alloc_reported(0x1000 * line, 100,
+                         {.category = "activation",
+                          .stack = maker.stack({{"/home/me/model.py", line, "Net.forward"}})});
+  }
+  return digest_of(maker.finish()).keys;
+}
+
+TEST(Digest, a_line_has_its_text_and_its_offset_in_the_function) {
+  TraceMaker maker;
+  maker.source_line("/home/me/model.py", 12, "x = f(y)");
+  maker.source_line("/home/me/model.py", 13, "", 0x1F);
+  maker.function_start("/home/me/model.py", "Net.forward", 9);
+  const auto keys = keys_of_two_lines(std::move(maker));
+  ASSERT_EQ(keys.size(), 2u);
+  EXPECT_EQ(keys[0].text, "x = f(y)");
+  EXPECT_EQ(keys[0].offset, 3);
+  EXPECT_EQ(keys[1].text, "#000000000000001f");
+  EXPECT_EQ(keys[1].offset, 4);
+}
+
+TEST(Digest, lines_with_the_same_text_are_one_key) {
+  TraceMaker maker;
+  maker.source_line("/home/me/model.py", 12, "x = f(x)");
+  maker.source_line("/home/me/model.py", 13, "x = f(x)");
+  const auto keys = keys_of_two_lines(std::move(maker));
+  ASSERT_EQ(keys.size(), 1u);
+  EXPECT_EQ(keys[0].offset, 0);
+}
+
+TEST(Digest, modules_have_their_class_and_parameters) {
+  TraceMaker maker;
+  maker.module("Net", "Net", 0);
+  maker.module("Net.blocks.0", "Linear", 100);
+  maker.module("Net.blocks.1", "Linear", 300);
+  maker.alloc(0x1000, 8);
+  const Digest digest = digest_of(maker.finish());
+  ASSERT_EQ(digest.modules.size(), 3u);
+  EXPECT_EQ(digest.modules[0].type, "Net");
+  EXPECT_EQ(digest.modules[1].path, "Net.blocks");  // no module of the list, but around one
+  EXPECT_EQ(digest.modules[1].type, "");
+  EXPECT_EQ(digest.modules[2].type, "Linear");
+  EXPECT_EQ(digest.modules[2].instances, 2u);
+  EXPECT_EQ(digest.modules[2].parameter_bytes, 400u);
 }
 
 TEST(Digest, modules_are_listed_with_their_indices) {

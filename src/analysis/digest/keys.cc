@@ -15,6 +15,15 @@ std::uint64_t function_id(const model::Frame& frame) {
   return std::uint64_t{frame.file.value} << 32 | frame.function.value;
 }
 
+std::string hash_text(std::uint64_t hash) {
+  std::string text(report::kHashTextSize, '0');
+  text[0] = report::kHashMark;
+  for (std::size_t at = text.size() - 1; at > 0; --at, hash >>= 4) {
+    text[at] = "0123456789abcdef"[hash & 0xF];
+  }
+  return text;
+}
+
 bool is_index(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -110,7 +119,11 @@ void Keys::add_line(const model::LiveAllocation& live, report::DigestKey& key) c
   const model::Frame& frame = trace_.stacks.frame(lines_.frame(live.stack));
   key.function = trace_.strings[frame.function];
   if (frame.line == model::kUnknownLine) return;
-  key.offset = std::int64_t{frame.line} - first_lines_.at(function_id(frame));
+  const model::SourceLine* const source = trace_.source.line(frame.file, frame.line);
+  if (source != nullptr) key.text = source->text.empty() ? hash_text(source->hash) : source->text;
+  std::uint32_t first = trace_.source.first_line(frame.file, frame.function, frame.line);
+  if (first == 0) first = first_lines_.at(function_id(frame));
+  key.offset = std::int64_t{frame.line} - first;
 }
 
 // Layers that differ only in their indices have the same key; the first one is the example.
@@ -121,7 +134,7 @@ std::uint32_t Keys::intern(report::DigestKey key) {
     text += *part;
     text += kBetweenParts;
   }
-  text += std::to_string(key.offset);
+  if (key.text.empty()) text += std::to_string(key.offset);
   const auto next = static_cast<std::uint32_t>(out_.size());
   const auto [place, is_new] = by_text_.try_emplace(std::move(text), next);
   if (is_new) out_.push_back(std::move(key));

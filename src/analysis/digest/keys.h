@@ -65,7 +65,8 @@ class Keys {
   model::OperatorIds operators_;
   std::unordered_map<Parts, std::uint32_t, Hash> by_parts_;
   std::unordered_map<std::string, std::uint32_t> by_text_;
-  std::unordered_map<std::uint64_t, std::uint32_t> first_lines_;  // by file and function
+  std::unordered_map<std::uint64_t, std::uint32_t> first_lines_;  // that stacks name, by
+                                                                  // file and function
 };
 
 }  // namespace plimsoll::analysis::digest

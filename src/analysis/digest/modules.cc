@@ -19,6 +19,14 @@ void Modules::add(std::string_view path) {
   }
 }
 
+void Modules::add(std::string_view path, std::string_view type, std::uint64_t parameter_bytes) {
+  if (path.empty()) return;
+  add(path);
+  Repeated& module = modules_[without_indices(path)];
+  if (module.type.empty()) module.type = type;
+  module.parameter_bytes += parameter_bytes;
+}
+
 std::vector<report::DigestModule> Modules::take() const {
   std::vector<report::DigestModule> out;
   for (const auto& [path, module] : modules_) {
@@ -26,6 +34,8 @@ std::vector<report::DigestModule> Modules::take() const {
     row.path = path;
     row.instances = module.paths.size();
     row.indices = ranges_text(module.indices);
+    row.type = module.type;
+    row.parameter_bytes = module.parameter_bytes;
     out.push_back(std::move(row));
   }
   return out;

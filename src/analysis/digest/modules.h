@@ -17,6 +17,8 @@ class Modules {
  public:
   // A module and all around it. Naming a path again has no effect.
   void add(std::string_view path);
+  // A module that the recording lists; each path once.
+  void add(std::string_view path, std::string_view type, std::uint64_t parameter_bytes);
   // Sorted by path.
   std::vector<report::DigestModule> take() const;
 
@@ -24,6 +26,8 @@ class Modules {
   struct Repeated {
     std::set<std::string, std::less<>> paths;
     std::set<std::uint64_t> indices;  // if the path ends in one
+    std::string type;
+    std::uint64_t parameter_bytes = 0;
   };
 
   std::map<std::string, Repeated> modules_;

@@ -93,7 +93,7 @@ TEST(ExplainGarbage, what_is_not_made_at_every_step_is_garbage_when_it_is_made_a
   EXPECT_THAT(found[0].title, HasSubstr("12.0 MiB of 24.0 MiB"));
 }
 
-TEST(ExplainGarbage, what_the_program_frees_itself_is_none) {
+TEST(ExplainGarbage, memory_that_the_program_frees_itself_is_not_garbage) {
   EXPECT_THAT(retained({.has_collector = false}).run(explain_garbage), IsEmpty());
 }
 

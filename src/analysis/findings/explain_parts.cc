@@ -37,7 +37,7 @@ constexpr double kShareOfKept = 0.55;
 // In a model with fewer layers, a single layer or a container naturally fills much of it.
 constexpr std::size_t kFewestLayers = 4;
 constexpr double kMostOfLayers = 0.6;
-// One tensor that is nearly all of the peak is the cause, in whichever phase it is made.
+// A tensor that is nearly all of the peak is the cause, whatever phase allocates it.
 constexpr double kWholePeak = 0.8;
 constexpr double kWeightOfWholePeak = 2.0;
 

@@ -34,7 +34,7 @@ TEST(ExplainWorkspaces, of_many_streams_are_reported_with_what_a_smaller_size_sa
   EXPECT_EQ(found[0].saving_bytes, kMib * 16 * 24);
 }
 
-TEST(ExplainWorkspaces, of_every_program_are_not) {
+TEST(ExplainWorkspaces, below_the_thresholds_are_not_reported) {
   Case few, small, share;
   with_workspaces(few, 3, 1);
   EXPECT_THAT(few.run(explain_workspaces), IsEmpty()) << "three are the least";

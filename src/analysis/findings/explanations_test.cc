@@ -449,7 +449,7 @@ Case update_of_one(bool is_of_torch) {
   return c;
 }
 
-TEST(Explanations, an_optimizer_without_foreach_is_not_told_to_do_without_it) {
+TEST(Explanations, an_optimizer_without_foreach_gets_no_advice_to_disable_it) {
   for (const bool is_of_torch : {true, false}) {
     const auto found = update_of_one(is_of_torch).run(explain_optimizer);
     ASSERT_THAT(found, SizeIs(1));

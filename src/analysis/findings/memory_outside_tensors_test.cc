@@ -25,7 +25,7 @@ Findings found(std::uint64_t start, std::uint64_t end, model::Device device = kH
   return c.run(memory_outside_tensors);
 }
 
-TEST(MemoryOutsideTensors, that_explains_the_growth_of_the_process_is_the_story) {
+TEST(MemoryOutsideTensors, that_explains_most_of_the_process_growth_is_reported) {
   const Findings all = found(237, 895);
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].title,

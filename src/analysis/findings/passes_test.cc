@@ -58,7 +58,7 @@ TEST(Rounds, are_several_forward_passes_before_one_backward) {
   }
 }
 
-TEST(Rounds, several_tensors_of_one_operator_in_one_pass_are_none) {
+TEST(Rounds, several_tensors_of_one_operator_in_one_pass_are_not_rounds) {
   const Findings found = found_with(Rounds::kNone);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].next_step, Not(HasSubstr("rounds")));

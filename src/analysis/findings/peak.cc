@@ -95,7 +95,7 @@ bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
   return made > 0 && is_at_least(live, kShareOfGraph, made);
 }
 
-// A forward that ran out of memory may be the first one of a training.
+// A forward that ran out of memory may be the first one of a training run.
 bool may_train(const Facts& facts, const DeviceFacts& device) {
   const model::Trace& trace = facts.trace;
   if (trace.has_inferred_roles) return true;

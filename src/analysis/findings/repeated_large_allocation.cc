@@ -21,7 +21,7 @@ constexpr std::uint64_t kFewest = 50;
 constexpr double kTemporaryShare = 0.9;
 // Expensive if a tenth of them had to come from the driver, ...
 constexpr double kDriverShare = 0.1;
-// ... or if they are most of all allocated bytes: kernels that only fill memory to discard it.
+// ... or most of the allocated bytes: kernels that only fill memory to discard it.
 constexpr double kShareOfBytes = 0.5;
 
 // The allocations of one line and one size.

@@ -41,7 +41,7 @@ TraceMaker& forward(TraceMaker& maker, std::uint64_t address, std::uint64_t size
   return maker.alloc_reported(address, size_bytes, {.layer = layer, .phase = Phase::kForward});
 }
 
-TEST(LayerCalls, the_end_of_an_unknown_layer_adds_none) {
+TEST(LayerCalls, the_end_of_an_unknown_layer_adds_no_call) {
   TraceMaker maker;
   maker.exit_layer("Lost").enter_layer("Net").exit_layer("Net.lost");
   forward(maker, 1, 100, "Net").exit_layer("Net").exit_layer("Net");

@@ -91,7 +91,7 @@ TimelineBucket fill_bucket(const EventView& events, std::size_t first, std::size
   return bucket;
 }
 
-// The most by which active bytes exceed reserved bytes after an event; 0 if they never do. Most
+// The largest excess of active over reserved bytes after an event; 0 if there is none. Most
 // buckets are decided by their minimum and maximum, without reading their events.
 std::uint64_t active_above_reserved(const EventView& events, const Timeline& timeline) {
   const Series active =

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostDifferences = 200;
 
-// A cell with a signed or unsigned number of bytes.
+// Writes a table cell with a number of bytes. `sign` is "+" or empty.
 void write_size(Markup& html, std::int64_t bytes, const char* sign = "") {
   html.element("td",
                {{"class", "n"},
@@ -78,8 +78,8 @@ void write_difference(Markup& html, const comparison::DiffPoint& point,
   html.close();
 }
 
-// The rows sum to the difference, as the causes do: what is not listed is the last row, and a moved
-// peak is one of its own.
+// The rows sum to the difference: the last row has the bytes that no other row lists, including
+// those of a moved peak.
 void write_differences(Markup& html, const comparison::DiffPoint& point) {
   html.open("div", {{"class", "scroll"}});
   html.open("table", {{"data-table", "differences"}, {"data-fold", ""}});
@@ -106,7 +106,7 @@ void write_differences(Markup& html, const comparison::DiffPoint& point) {
   html.close().close().close();
 }
 
-// A chart over time in three widths.
+// Writes a chart of memory over time in three widths; the page shows the one that fits.
 void write_timeline(Markup& html, const charts::TimelineData& data, double bytes_at_top,
                     const std::string& title, const std::string& id) {
   write_chart(html, title, id, {{"wide", 1360, 260}, {"medium", 820, 250}, {"narrow", 400, 240}},
@@ -173,7 +173,7 @@ void write_comparison(Markup& html, const ComparedWith& compared,
     if (view.number < kDevicesWithDetails) write_both_over_time(html, compared, view);
   }
   write_compared_points(html, diff);
-  std::set<std::string> devices;  // the peak is the first point of each
+  std::set<std::string> devices;  // the first point of each device is its peak
   for (const comparison::DiffPoint& point : diff.points) {
     if (!devices.insert(point.device).second || point.rows.empty()) continue;
     const std::string other =

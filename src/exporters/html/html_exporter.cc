@@ -73,12 +73,12 @@ Devices devices_of(const ExportInput& input) {
   return devices;
 }
 
-// What a page about more than one recording has first.
+// The first section of a page about several recordings.
 struct FirstSection {
   std::string subject;  // "3 recordings"
   std::string relation;
   const char* target;
-  const char* name;  // null: none
+  const char* name;  // null: no link
 };
 
 void write_top(Markup& html, const report::Report& report, const Devices& devices,

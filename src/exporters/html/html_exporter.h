@@ -29,7 +29,7 @@ struct SeveralRecordings {
 // A page with a row for each recording and the full report of one of them, `shown`.
 std::string to_page_of_several(const SeveralRecordings& several, const ExportInput& shown);
 
-// A page with the comparison, then the full report of the later recording.
+// Returns a page with the comparison, followed by the full report of the later recording.
 std::string to_page_against(const ComparedWith& compared, const ExportInput& after);
 
 std::unique_ptr<Exporter> make();

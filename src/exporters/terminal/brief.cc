@@ -135,17 +135,23 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
   return out;
 }
 
-// The names of the diagnostics; the full report explains them.
+// The first sentence about the input's first imperfection; the full report explains all.
 std::string input_line(const report::Report& report, const TextOptions& options) {
-  std::string names;
+  std::string line;
+  std::size_t more = 0;
   for (const report::DiagnosticReport& each : report.source.diagnostics) {
     if (each.severity == "info") continue;
-    names += (names.empty() ? "" : ", ") + text::printable(each.name) + " " +
-             base::format_count(each.count);
+    if (!line.empty()) {
+      ++more;
+      continue;
+    }
+    line = text::printable(each.help.substr(0, each.help.find(". ")));
+    if (line.ends_with('.')) line.pop_back();
+    if (each.count > 1) line += " (" + base::format_count(each.count) + " times)";
   }
-  if (names.empty()) return {};
-  return text::styled(text::shorten_place("The input is imperfect: " + names, options.width),
-                      text::Style::kWarning, options.color);
+  if (line.empty()) return {};
+  if (more > 0) line += "; and " + base::format_count(more) + " more";
+  return text::styled(text::shorten_end(line, options.width), text::Style::kWarning, options.color);
 }
 
 void add_findings(Lines& out, const report::Report& report, std::size_t room,

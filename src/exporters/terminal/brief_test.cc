@@ -103,10 +103,12 @@ TEST(BriefText, without_categories_the_largest_line_is_named) {
 
 TEST(BriefText, imperfect_input_is_reported) {
   report::Report report = small();
-  report.source.diagnostics.push_back({"dropped_events", "data_loss", 1234, "help", ""});
+  report.source.diagnostics.push_back(
+      {"dropped_events", "data_loss", 1234, "Events are missing. The rest.", ""});
+  report.source.diagnostics.push_back({"file_cut", "data_loss", 1, "It has no end.", ""});
   report.source.diagnostics.push_back({"note", "info", 1, "help", ""});
   const std::string text = to_brief_text(report, {});
-  EXPECT_THAT(text, HasSubstr("\nThe input is imperfect: dropped_events 1,234\n"));
+  EXPECT_THAT(text, HasSubstr("\nEvents are missing (1,234 times); and 1 more\n"));
   EXPECT_THAT(text, Not(HasSubstr("note")));
 }
 

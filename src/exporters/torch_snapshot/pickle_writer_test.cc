@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/export_made.h"
+#include "tests/support/export_generated.h"
 #include "tests/support/pickle_text.h"
 
 namespace plimsoll::tests {

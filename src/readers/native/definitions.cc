@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "base/recorder_names.h"
 #include "plimsoll/recorder_c.h"
@@ -136,6 +138,27 @@ void Definitions::report_settings() {
   }
 }
 
+void Definitions::source_line(const format::SourceLine& line) {
+  source_lines_.push_back(
+      {model::StringId{line.file}, line.line, line.hash, std::string(line.text)});
+  source_bytes_ += sizeof(model::SourceLine) + line.text.size();
+}
+
+void Definitions::report_source() {
+  for (const format::Function& each : functions_.span()) {
+    builder_.source().add(model::FunctionStart{name(each.file), name(each.name), each.first_line});
+  }
+  for (model::SourceLine& line : source_lines_) {
+    line.file = name(line.file.value);
+    builder_.source().add(std::move(line));
+  }
+  std::map<std::uint32_t, const format::Module*> last;  // by path
+  for (const format::Module& module : modules_.span()) last[module.path] = &module;
+  for (const auto& [path, module] : last) {
+    builder_.add_module({name(path), name(module->type), module->parameter_bytes});
+  }
+}
+
 void Definitions::report_notices() {
   for (const format::Notice& notice : notices_) {
     std::string example(builder_.strings()[name(notice.text)]);
@@ -173,6 +196,7 @@ model::PoolId Definitions::read_pool(std::uint32_t id) const {
 
 std::size_t Definitions::memory_bytes() const {
   return names_.memory_bytes() + pools_.memory_bytes() + stacks_.memory_bytes() +
+         functions_.memory_bytes() + modules_.memory_bytes() + source_bytes_ +
          frames_.memory_bytes() + sites_.memory_bytes() + tensors_.memory_bytes() +
          builder_.strings().memory_bytes();
 }

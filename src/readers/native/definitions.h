@@ -66,6 +66,9 @@ class Definitions {
   void device(std::uint8_t id, model::Device device) { devices_[id] = device; }
   void setting(const format::Setting& setting);
   void notice(const format::Notice& notice);
+  void function(const format::Function& function) { functions_.push_back(function); }
+  void module(const format::Module& module) { modules_.push_back(module); }
+  void source_line(const format::SourceLine& line);
 
   // May be called while reading.
   const format::Site* find_site(std::uint32_t id) const { return sites_.find(id); }
@@ -78,8 +81,9 @@ class Definitions {
   // After the whole file has been read:
   std::vector<Place> places();                 // by site id; their sites are the model's
   std::vector<model::TensorId> tensor_rows();  // by tensor id
-  void report_settings();                      // to the builder
-  void report_notices();                       // to the diagnostics
+  void report_settings();                      // to the builder, like the next
+  void report_source();
+  void report_notices();  // to the diagnostics
 
  private:
   struct FrameRange {
@@ -105,6 +109,10 @@ class Definitions {
   std::array<model::Device, 256> devices_ = unknown_devices();
   std::vector<format::Setting> settings_;
   std::vector<format::Notice> notices_;
+  base::Column<format::Function> functions_;
+  base::Column<format::Module> modules_;
+  std::vector<model::SourceLine> source_lines_;  // their files are ids of the file
+  std::size_t source_bytes_ = 0;
 };
 
 // The CPU is number 0; a number without a definition is a separate device.

@@ -159,6 +159,7 @@ void Recording::attribute() {
   }
   caches_.emit(allocations_, tables_, places, definitions_, context_);
   definitions_.report_settings();
+  definitions_.report_source();
   report_counts();
 }
 

@@ -262,6 +262,33 @@ TEST(NativeReader, reports_an_allocation_with_its_full_attribution) {
   EXPECT_TRUE(read.diagnostics.all().empty());
 }
 
+TEST(NativeReader, reads_the_programs_source_and_modules) {
+  Writer writer;
+  format::Encoder& encoder = writer.encoder();
+  encoder.source_line({1, 12, 77, "x = f(y)"});  // before its names
+  encoder.source_line({1, 13, 78, ""});
+  encoder.function({1, 2, 10});
+  encoder.module({3, 4, 300});
+  encoder.module({3, 5, 500});
+  encoder.define_name(1, "train.py");
+  encoder.define_name(2, "step");
+  encoder.define_name(3, "Net.fc");
+  encoder.define_name(5, "Linear");
+  const Read read = writer.site(1, 0).alloc(0, 1).finish();
+  const model::ProgramSource& source = read.trace.source;
+  ASSERT_EQ(source.lines().size(), 2u);
+  const model::StringId file = source.lines()[0].file;
+  EXPECT_EQ(read.text(file), "train.py");
+  EXPECT_EQ(source.line(file, 12)->text, "x = f(y)");
+  EXPECT_EQ(source.line(file, 12)->hash, 77u);
+  EXPECT_EQ(source.line(file, 13)->text, "");
+  EXPECT_EQ(source.first_line(file, source.starts()[0].function, 12), 10u);
+  ASSERT_EQ(read.trace.modules.size(), 1u);
+  EXPECT_EQ(read.text(read.trace.modules[0].path), "Net.fc");
+  EXPECT_EQ(read.text(read.trace.modules[0].type), "Linear");
+  EXPECT_EQ(read.trace.modules[0].parameter_bytes, 500u);
+}
+
 TEST(NativeReader, decides_categories_with_hindsight) {
   Writer writer;
   writer.site(1, PLIMSOLL_PHASE_FORWARD)

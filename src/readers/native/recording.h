@@ -43,6 +43,9 @@ class Recording : public format::NoRecords {
   void on_device(std::uint8_t id, const format::Device& device);
   void on_setting(const format::Setting& setting) { definitions_.setting(setting); }
   void on_notice(const format::Notice& notice) { definitions_.notice(notice); }
+  void on_function(const format::Function& function) { definitions_.function(function); }
+  void on_module(const format::Module& module) { definitions_.module(module); }
+  void on_source_line(const format::SourceLine& line) { definitions_.source_line(line); }
   void on_alloc(const format::Alloc& alloc);
   void on_free(const format::Free& free);
   void on_free_requested(const format::FreeRequested& free);

@@ -115,7 +115,7 @@ TEST(OomMessage, a_traceback_belongs_to_one_message) {
   EXPECT_THAT(found[1].traceback, IsEmpty());
 }
 
-TEST(OomMessage, text_without_a_size_is_no_message) {
+TEST(OomMessage, text_without_a_size_is_not_a_message) {
   EXPECT_THAT(find_messages(""), IsEmpty());
   EXPECT_THAT(find_messages("we ran out of memory"), IsEmpty());
   EXPECT_THAT(find_messages("CUDA out of memory. Tried to allocate inf GiB."), IsEmpty());

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::record {
@@ -22,14 +23,6 @@ std::uint64_t hash_frames(std::span<const format::Frame> frames) noexcept {
 bool same_frames(std::span<const format::Frame> a, std::span<const format::Frame> b) noexcept {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
-
-// Truncates between characters, not within one.
-std::string_view shortened(std::string_view text, std::size_t most_bytes) noexcept {
-  if (text.size() <= most_bytes) return text;
-  std::size_t end = most_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
-  return text.substr(0, end);
 }
 
 }  // namespace
@@ -96,7 +89,7 @@ std::string_view Definitions::keep(std::string_view text) {
 
 std::uint32_t Definitions::name(std::string_view text) noexcept try {
   if (text.empty()) return 0;
-  text = shortened(text, limits_.longest_name_bytes);
+  text = base::utf8_prefix(text, limits_.longest_name_bytes);
   const std::uint64_t hash = base::hash_bytes(text.data(), text.size());
   const std::lock_guard lock(mutex_);
   const std::uint32_t known =
@@ -269,9 +262,50 @@ void Definitions::notice(const format::Notice& notice) noexcept try {
   refuse();
 }
 
-void Definitions::forget_notices() noexcept {
+void Definitions::function(const format::Function& function) noexcept try {
+  const std::uint64_t hash =
+      base::hash_mix(base::hash_u64(std::uint64_t{function.file} << 32 | function.name),
+                     base::hash_u64(function.first_line) | 1u);
+  const std::lock_guard lock(mutex_);
+  const auto is_same = [&](std::uint32_t id) { return functions_[id - 1] == function; };
+  if (function_index_.find(hash, is_same) != 0) return;
+  if (functions_.size() == limits_.functions) {
+    refuse();
+    return;
+  }
+  function_index_.reserve_one();
+  functions_.push_back(function);
+  function_index_.insert(hash, static_cast<std::uint32_t>(functions_.size()));
+} catch (...) {
+  refuse();
+}
+
+void Definitions::module(const format::Module& module) noexcept try {
+  const std::uint64_t hash = base::hash_u64(module.path);
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t known = module_index_.find(
+      hash, [&](std::uint32_t id) { return modules_[id - 1].fact.path == module.path; });
+  if (known != 0 && modules_[known - 1].fact == module) return;
+  if (known == 0 && modules_.size() == limits_.modules) {
+    refuse();
+    return;
+  }
+  if (known == 0) {
+    module_index_.reserve_one();
+    modules_.emplace_back();
+    module_index_.insert(hash, static_cast<std::uint32_t>(modules_.size()));
+  }
+  modules_[known == 0 ? modules_.size() - 1 : known - 1] = {module, ++facts_};
+  modules_changed_at_ = facts_;
+} catch (...) {
+  refuse();
+}
+
+void Definitions::forget_facts_of_recordings() noexcept {
   const std::lock_guard lock(mutex_);
   notices_.clear();
+  modules_.clear();
+  module_index_ = {};
 }
 
 void Definitions::write_new(DefinitionCursor& cursor, format::Encoder& encoder) noexcept {
@@ -286,11 +320,17 @@ void Definitions::write_new(DefinitionCursor& cursor, format::Encoder& encoder) 
   }
   for (; cursor.tensors < tensors_.size(); ++cursor.tensors)
     encoder.define_tensor(static_cast<std::uint32_t>(cursor.tensors + 1), tensors_[cursor.tensors]);
+  for (; cursor.functions < functions_.size(); ++cursor.functions)
+    encoder.function(functions_[cursor.functions]);
   for (const auto& [setting, at] : settings_) {
     if (at > cursor.facts) encoder.setting(setting);
   }
   for (const auto& [notice, at] : notices_) {
     if (at > cursor.facts) encoder.notice(notice);
+  }
+  const bool has_modules = modules_changed_at_ > cursor.facts;
+  for (std::size_t row = 0; has_modules && row < modules_.size(); ++row) {
+    if (modules_[row].at > cursor.facts) encoder.module(modules_[row].fact);
   }
   cursor.facts = facts_;
 }
@@ -307,6 +347,15 @@ std::size_t Definitions::copy_frames(std::uint32_t stack,
   const std::span<const format::Frame> all = frames_of(stack);
   std::copy_n(all.begin(), std::min(all.size(), frames.size()), frames.begin());
   return all.size();
+}
+
+std::size_t Definitions::copy_all_frames(std::size_t first,
+                                         std::span<format::Frame> frames) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (first >= frames_.size()) return 0;
+  const std::size_t count = std::min(frames.size(), frames_.size() - first);
+  std::copy_n(frames_.begin() + static_cast<std::ptrdiff_t>(first), count, frames.begin());
+  return count;
 }
 
 format::Device Definitions::device_of(std::uint8_t id) noexcept {

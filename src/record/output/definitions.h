@@ -30,6 +30,8 @@ struct DefinitionLimits {
   std::size_t tensors = 1u << 20;
   std::size_t settings = 1u << 10;
   std::size_t notices = 1u << 10;
+  std::size_t functions = 1u << 20;
+  std::size_t modules = 1u << 20;
 };
 
 // How far a file has received the definitions.
@@ -38,7 +40,8 @@ struct DefinitionCursor {
   std::size_t stacks = 0;
   std::size_t tensors = 0;
   std::size_t devices = 0;
-  std::uint64_t facts = 0;  // settings and notices
+  std::size_t functions = 0;
+  std::uint64_t facts = 0;  // settings, notices and modules
 };
 
 class Definitions {
@@ -55,7 +58,10 @@ class Definitions {
   std::uint8_t device(const format::Device& device) noexcept;
   void setting(const format::Setting& setting) noexcept;
   void notice(const format::Notice& notice) noexcept;
-  void forget_notices() noexcept;  // of a recording that has ended
+  void function(const format::Function& function) noexcept;
+  void module(const format::Module& module) noexcept;
+  // Notices and modules: the recordings have ended.
+  void forget_facts_of_recordings() noexcept;
 
   // The placeholders for names and stacks beyond the limits; 0 before any is needed.
   struct Beyond {
@@ -83,6 +89,8 @@ class Definitions {
   format::Device device_of(std::uint8_t id) noexcept;
   // Copies the first frames of a stack and returns its number of frames, 0 for an unknown id.
   std::size_t copy_frames(std::uint32_t stack, std::span<format::Frame> frames) noexcept;
+  // Copies frames of all stacks from number `first` on and returns how many.
+  std::size_t copy_all_frames(std::size_t first, std::span<format::Frame> frames) noexcept;
 
   // Called around fork().
   void lock() noexcept { mutex_.lock(); }
@@ -135,8 +143,14 @@ class Definitions {
 
   std::vector<format::Device> devices_;  // id
 
+  std::vector<format::Function> functions_;
+  IdIndex function_index_;
+
   std::vector<Reported<format::Setting>> settings_;  // by name
   std::vector<Reported<format::Notice>> notices_;    // by kind and device
+  std::vector<Reported<format::Module>> modules_;    // by path
+  IdIndex module_index_;
+  std::uint64_t modules_changed_at_ = 0;  // the last of their facts
   std::uint64_t facts_ = 0;
 };
 

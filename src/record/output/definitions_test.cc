@@ -67,17 +67,54 @@ TEST(Definitions, facts_are_written_when_new_and_when_changed) {
   EXPECT_TRUE(second.settings.empty());
   EXPECT_THAT(second.notices,
               ElementsAre(format::Notice{PLIMSOLL_NOTICE_SIZES_CORRECTED, 1, 4, 0}));
-  definitions.forget_notices();
+  definitions.forget_facts_of_recordings();
   DefinitionCursor anew;
   EXPECT_THAT(written(definitions, anew).settings, ElementsAre(format::Setting{one, 0, 1}));
   EXPECT_TRUE(written(definitions, cursor).notices.empty());
 }
 
+TEST(Definitions, functions_are_written_once_and_modules_when_changed) {
+  Definitions definitions;
+  DefinitionCursor cursor;
+  definitions.function({1, 2, 30});
+  definitions.function({1, 2, 30});
+  definitions.function({1, 2, 40});  // another one of this name
+  definitions.module({5, 6, 100});
+  definitions.module({7, 6, 200});
+  TraceReplay first = written(definitions, cursor);
+  EXPECT_THAT(first.functions, ElementsAre(format::Function{1, 2, 30}, format::Function{1, 2, 40}));
+  EXPECT_THAT(first.modules, ElementsAre(format::Module{5, 6, 100}, format::Module{7, 6, 200}));
+  definitions.module({7, 6, 200});
+  definitions.module({5, 6, 300});
+  TraceReplay second = written(definitions, cursor);
+  EXPECT_TRUE(second.functions.empty());
+  EXPECT_THAT(second.modules, ElementsAre(format::Module{5, 6, 300}));
+  definitions.forget_facts_of_recordings();
+  DefinitionCursor anew;
+  EXPECT_EQ(written(definitions, anew).functions.size(), 2u);
+  definitions.module({7, 6, 200});
+  EXPECT_THAT(written(definitions, anew).modules, ElementsAre(format::Module{7, 6, 200}));
+}
+
+TEST(Definitions, all_frames_are_copied_piece_by_piece) {
+  Definitions definitions;
+  const std::vector<Frame> frames = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
+  definitions.stack(frames);
+  std::vector<Frame> piece(2);
+  EXPECT_EQ(definitions.copy_all_frames(0, piece), 2u);
+  EXPECT_EQ(definitions.copy_all_frames(2, piece), 1u);
+  EXPECT_EQ(piece[0].line, 9u);
+  EXPECT_EQ(definitions.copy_all_frames(3, piece), 0u);
+}
+
 TEST(Definitions, facts_are_bounded) {
-  Definitions definitions({.settings = 2, .notices = 1});
+  Definitions definitions({.settings = 2, .notices = 1, .functions = 1, .modules = 1});
   for (std::uint32_t name = 1; name <= 3; ++name) definitions.setting({name, 1, name});
   for (std::uint8_t device = 1; device <= 3; ++device) definitions.notice({1, device, 1, 0});
   EXPECT_EQ(definitions.refused(), 3u);
+  for (std::uint32_t id = 1; id <= 3; ++id) definitions.function({id, id, 1});
+  for (std::uint32_t id = 1; id <= 3; ++id) definitions.module({id, id, 1});
+  EXPECT_EQ(definitions.refused(), 7u);
 }
 
 TEST(Definitions, the_same_frames_are_the_same_stack) {

@@ -186,7 +186,7 @@ def test_the_failure_and_the_peak_are_selected_exactly(open_page, page, rows_at,
     check("oom")
 
 
-def test_what_stays_at_its_point_says_so(open_page, page):
+def test_parts_that_keep_their_point_in_time_are_labeled(open_page, page):
     opened = open_page(page("llama").path)
     article = opened.page.locator("article").first
     opened.page.locator(".named button").first.wait_for()
