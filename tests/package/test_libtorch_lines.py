@@ -1,5 +1,6 @@
 """Dtypes and source lines of a C++ program's tensors."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 import plimsoll
 
+NO_LINE = 2**32 - 1
 SOURCE = Path(__file__).parent / "libtorch/lines_program.cc"
 
 # By size in bytes: the results of torch's factory functions, and of operators on them.
@@ -66,3 +68,84 @@ def test_what_operators_return_has_a_dtype(recorded):
     lasting = [dtype for action, kind, dtype in rows if action == "alloc" and kind != "temporary"]
     assert len(lasting) > 60
     assert None not in lasting
+
+
+def lines(trace: plimsoll.Trace) -> set[tuple]:
+    """The size, operator and frames of each allocation; a frame is a file, line and function."""
+    events, stacks = trace.events.to_pydict(), trace.stacks.to_pydict()
+    frames = trace.frames.to_pydict()
+    columns = (frames["file"], frames["line"], frames["function"])
+    rows = [
+        (Path(file).name, line if line < NO_LINE else None, name.split("(")[0])
+        for file, line, name in zip(*columns, strict=True)
+    ]
+    found = set()
+    for i, action in enumerate(events["action"]):
+        stack = events["stack"][i]
+        if action == "alloc" and stack is not None and events["size_bytes"][i] > 100:
+            of_stack = tuple(rows[frame] for frame in stacks["frames"][stack] or ())
+            found.add((events["size_bytes"][i], events["operator"][i], of_stack))
+    return found
+
+
+def line_of(mark: str) -> int:
+    """The number of the program's line that ends with this comment."""
+    found = [n for n, text in enumerate(SOURCE.read_text().split("\n"), 1) if text.endswith(mark)]
+    assert len(found) == 1
+    return found[0]
+
+
+def frame(mark: str, function: str) -> tuple:
+    return (SOURCE.name, line_of(f"// line: {mark}"), function)
+
+
+def test_an_allocation_has_the_lines_of_the_users_functions(recorded):
+    main = {
+        name: frame(name, "main") for name in ("calls zeros", "calls two", "lambda", "calls module")
+    }
+    expected = {
+        (8004, "aten::zeros", (frame("zeros", "in_function"), main["calls zeros"])),
+        (
+            8008,
+            "aten::relu",
+            (
+                frame("relu", "in_inlined_function"),
+                frame("caller of relu", "two_on_the_way"),
+                main["calls two"],
+            ),
+        ),
+        (8008, "aten::sigmoid", (frame("sigmoid", "two_on_the_way"), main["calls two"])),
+        (8008, "aten::sigmoid", (frame("sigmoid again", "two_on_the_way"), main["calls two"])),
+        (140, "AddmmBackward0", (frame("linear", "in_module"), main["calls module"])),
+    }
+    found = lines(recorded)
+    assert expected <= found
+    assert not any(stack == () for _, _, stack in found)
+    (by_lambda,) = [stack for size, op, stack in found if (size, op) == (8012, "aten::ones")]
+    assert [line for _, line, _ in by_lambda] == [
+        line_of("// line: lambda"),
+        line_of("// line: template"),
+        line_of("// line: lambda"),
+    ]
+
+
+def test_the_report_names_the_innermost_line(recorded):
+    names = {row["line"] for row in recorded.report["tables"]["by_line"]}
+    assert any(
+        name.endswith(f"{SOURCE.name}:{line_of('// line: zeros')} (in_function)") for name in names
+    )
+
+
+@pytest.mark.parametrize("is_stripped", [False, True])
+def test_without_debug_information_functions_or_offsets_are_named(
+    libtorch_programs, tmp_path, is_stripped
+):
+    program = tmp_path / "program"
+    shutil.copy(libtorch_programs / "lines_program_without_lines", program)
+    if is_stripped:
+        subprocess.run(["strip", program], check=True)
+    found = lines(record(program, tmp_path / "run.plim"))
+    (zeros,) = [stack for size, _, stack in found if size == 8004]
+    assert {(file, line) for file, line, _ in zeros} == {("program", None)}
+    names = [name for _, _, name in zeros]
+    assert names == ["in_function", "main"] if not is_stripped else names[0].startswith("+0x")

@@ -80,10 +80,10 @@ int main(int count, char** arguments) {
   torch::nn::Linear layer(5, 7);
   plimsoll::MemoryTracer tracer({.path = arguments[1]});
   for (int step = 0; step < 3; ++step) {
-    kept.push_back(in_function(2001));
-    two_on_the_way(2002);
+    kept.push_back(in_function(2001));                // line: calls zeros
+    two_on_the_way(2002);                             // line: calls two
     in_template([] { return torch::ones({2003}); });  // line: lambda
-    in_module(layer);
+    in_module(layer);                                 // line: calls module
   }
   keep_one_of_each_kind();
   tracer.stop();
