@@ -75,6 +75,8 @@ if(TARGET plimsoll_cuda_driver)
   install(TARGETS plimsoll_cuda_driver LIBRARY DESTINATION lib/plimsoll COMPONENT cpp)
 endif()
 
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT cpp)
+
 # ---- headers and the adapter's sources ----
 
 get_target_property(public_headers plimsoll_public HEADER_SET_HEADERS)
