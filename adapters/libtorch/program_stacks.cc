@@ -58,7 +58,8 @@ constexpr std::size_t kMostFrames = 96;
 constexpr std::size_t kMostKnown = 1u << 15;
 
 struct Unwound {
-  std::uintptr_t from;  // the frame address of capture(); lower frames are ours
+  std::uintptr_t from;       // the frame address of capture(); lower frames are ours
+  std::uintptr_t stack_end;  // of the thread
   std::array<std::uintptr_t, kMostFrames> addresses{};
   std::array<ReturnAddress, kMostFrames> places{};  // of the addresses
   std::size_t count = 0;
@@ -73,7 +74,8 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* to) {
   if (address == 0 || unwound.count == kMostFrames) return _URC_END_OF_STACK;
   if (frame <= unwound.from) return _URC_NO_REASON;
   const auto* const at = reinterpret_cast<const std::uintptr_t*>(frame) - 1;
-  unwound.is_cacheable = unwound.is_cacheable && is_interrupted == 0 && *at == address;
+  unwound.is_cacheable =
+      unwound.is_cacheable && is_interrupted == 0 && frame <= unwound.stack_end && *at == address;
   unwound.places[unwound.count] = {at, address};
   unwound.addresses[unwound.count++] = address - (is_interrupted == 0 ? 1 : 0);
   return _URC_NO_REASON;
@@ -143,7 +145,7 @@ void remember(StackCache& cache, const Place& place, const Unwound& unwound, std
       return cache.known[row].id;
     } while (row != newest->second);
   }
-  Unwound unwound{.from = frame};
+  Unwound unwound{.from = frame, .stack_end = cache.stack_end};
   _Unwind_Backtrace(take_frame, &unwound);
   if (unwound.count == 0) return 0;
   const std::uint32_t id = plimsoll_native_stack(unwound.addresses.data(), unwound.count);

@@ -7,17 +7,22 @@ namespace plimsoll::native_stacks {
 namespace {
 
 // Namespaces as they begin in a mangled name. St, Sa, Ss and so on are abbreviations for std.
-constexpr std::array<std::string_view, 12> kNamespaces = {
-    "2at",          "3c10", "5torch", "6caffe2", "8plimsoll", "9__gnu_cxx",
-    "10__cxxabiv1", "St",   "Sa",     "Ss",      "Sb",        "So"};
+constexpr std::array<std::string_view, 11> kNamespaces = {
+    "2at", "3c10", "5torch", "6caffe2", "9__gnu_cxx", "10__cxxabiv1", "St", "Sa", "Ss", "Sb", "So"};
 
-constexpr std::array<std::string_view, 5> kFolders = {
-    "/include/ATen/", "/include/c10/", "/include/caffe2/", "/include/torch/", "/include/c++/"};
+constexpr std::array<std::string_view, 6> kFolders = {"/include/ATen/",   "/include/c10/",
+                                                      "/include/caffe2/", "/include/torch/",
+                                                      "/include/c++/",    "/usr/include/"};
 
-constexpr std::array<std::string_view, 20> kObjects = {
-    "libtorch", "libc10",  "libcaffe2", "libshm",     "libstdc++", "libc++",     "libgcc_s",
-    "libc.so",  "libc-2",  "libm.so",   "libdl.",     "ld-linux",  "libpthread", "libgomp",
-    "libomp",   "libiomp", "libmkl",    "linux-vdso", "libcuda",   "libcudnn"};
+// As the file names begin. A user's library may be called libtorch_model.so.
+constexpr std::array<std::string_view, 33> kObjects = {
+    "libtorch.so",     "libtorch_cpu",     "libtorch_cuda",  "libtorch_hip",  "libtorch_xpu",
+    "libtorch_python", "libtorch_global_", "libtorchvision", "libtorchaudio", "libc10.so",
+    "libc10_",         "libcaffe2",        "libshm.so",      "libstdc++",     "libc++",
+    "libgcc_s",        "libc.so",          "libc-2",         "libm.so",       "libm-2",
+    "libdl.so",        "ld-linux",         "libpthread",     "libgomp",       "libomp.so",
+    "libiomp",         "libmkl_",          "libcuda.so",     "libcudart",     "libcudnn",
+    "libcublas",       "libnccl",          "linux-vdso"};
 
 bool starts_with_any(std::string_view text, const auto& beginnings) {
   return std::ranges::any_of(beginnings,
@@ -35,8 +40,16 @@ std::string_view qualified_part(std::string_view mangled) {
 
 }  // namespace
 
+bool is_library_object(std::string_view object) { return starts_with_any(object, kObjects); }
+
+bool is_plimsoll(const CodeFrame& frame) {
+  return qualified_part(frame.linker_name).starts_with("8plimsoll") ||
+         frame.linker_name.starts_with("plimsoll_libtorch_");
+}
+
 bool is_library_code(const CodeFrame& frame) {
-  if (starts_with_any(frame.object, kObjects) || frame.linker_name == "_start") return true;
+  if (is_library_object(frame.object) || is_plimsoll(frame)) return true;
+  if (frame.linker_name == "_start") return true;
   if (starts_with_any(qualified_part(frame.linker_name), kNamespaces)) return true;
   return std::ranges::any_of(kFolders, [&](std::string_view folder) {
     return frame.file.find(folder) != std::string::npos;

@@ -17,7 +17,8 @@ TEST(LibraryCode, is_recognized_by_its_namespace) {
   for (const char* name :
        {"_ZN2at5zerosEN3c108ArrayRefIlEE", "_ZNK2at6Tensor3addERKS0_", "_ZN5torch2nn6LinearD2Ev",
         "_ZNSt6vectorIN2at6TensorEE9push_backEv", "_ZSt4moveIiEv", "_ZN9__gnu_cxx3fooEv",
-        "_ZZN5torch2nn4testEvENKUlvE_clEv", "_ZN8plimsoll12MemoryTracer4stopEv", "_start"}) {
+        "_ZZN5torch2nn4testEvENKUlvE_clEv", "_ZN8plimsoll12MemoryTracer4stopEv",
+        "plimsoll_libtorch_describe_allocation", "_start"}) {
     EXPECT_TRUE(is_library_code(named(name))) << name;
   }
   for (const char* name :
@@ -30,14 +31,16 @@ TEST(LibraryCode, is_recognized_by_its_namespace) {
 TEST(LibraryCode, is_recognized_by_its_folder) {
   EXPECT_TRUE(is_library_code(named("zeros", "/v/site-packages/torch/include/ATen/ops/zeros.h")));
   EXPECT_TRUE(is_library_code(named("", "/usr/include/c++/12/bits/stl_vector.h")));
+  EXPECT_TRUE(is_library_code(named("dot", "/usr/include/eigen3/Eigen/src/Core/Dot.h")));
   EXPECT_FALSE(is_library_code(named("zeros", "/home/u/torch/include/zeros.h")));
 }
 
 TEST(LibraryCode, is_recognized_by_its_object) {
   for (const char* name : {"libtorch_cpu.so", "libc10.so", "libc.so.6", "libgomp-a34.so.1"}) {
+    EXPECT_TRUE(is_library_object(name)) << name;
     EXPECT_TRUE(is_library_code(in_object(name))) << name;
   }
-  for (const char* name : {"train", "libmodel.so", "libcustom_ops.so"}) {
+  for (const char* name : {"train", "libmodel.so", "libtorch_model.so", "libcudakernels.so"}) {
     EXPECT_FALSE(is_library_code(in_object(name))) << name;
   }
 }

@@ -41,7 +41,6 @@ class NativeStacks {
       Addresses key(addresses.begin(), addresses.end());
       if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
       if (ids_.size() >= kMostStacks) return 0;
-      waiting_.reserve(waiting_.size() + 1);
       const auto added = ids_.emplace(std::move(key), plimsoll_recorder()->reserve_stack()).first;
       waiting_.push_back(&*added);
       id = added->second;
@@ -89,23 +88,36 @@ class NativeStacks {
 
   void define(const Addresses& addresses, std::uint32_t stack) {
     std::vector<plimsoll_frame> frames;
+    bool is_in_adapter = true;
     for (const std::uintptr_t address : addresses) {
-      const std::vector<plimsoll_frame>& here = user_frames_at(address);
-      frames.insert(frames.end(), here.begin(), here.end());
+      const Code& code = code_at(address);
+      is_in_adapter = is_in_adapter && code.may_be_adapter;
+      if (is_in_adapter) continue;
+      frames.insert(frames.end(), code.user_frames.begin(), code.user_frames.end());
     }
     if (!frames.empty()) plimsoll_recorder()->define_stack(stack, frames.data(), frames.size());
   }
 
-  const std::vector<plimsoll_frame>& user_frames_at(std::uintptr_t address) {
+  // What is known of an address.
+  struct Code {
+    std::vector<plimsoll_frame> user_frames;  // innermost first
+    bool may_be_adapter = false;  // of Plimsoll, or without a name, in a stripped program
+  };
+
+  const Code& code_at(std::uintptr_t address) {
     const auto known = known_.find(address);
     if (known != known_.end()) return known->second;
-    std::vector<plimsoll_frame> frames;
-    for (const CodeFrame& frame : lines_.frames_at(address)) {
-      if (is_library_code(frame)) continue;
-      frames.push_back(
-          {.file = name_id(frame.file), .function = name_id(frame.function), .line = frame.line});
+    Code code;
+    if (!is_library_object(lines_.object_at(address))) {
+      const std::vector<CodeFrame> frames = lines_.frames_at(address);
+      code.may_be_adapter = frames.back().linker_name.empty() || is_plimsoll(frames.back());
+      for (const CodeFrame& frame : frames) {
+        if (is_library_code(frame)) continue;
+        code.user_frames.push_back(
+            {.file = name_id(frame.file), .function = name_id(frame.function), .line = frame.line});
+      }
     }
-    return known_.emplace(address, std::move(frames)).first->second;
+    return known_.emplace(address, std::move(code)).first->second;
   }
   static std::uint32_t name_id(std::string_view text) {
     return plimsoll_recorder()->name(text.data(), text.size());
@@ -122,7 +134,7 @@ class NativeStacks {
 
   // Used by the worker, and by settle() once the worker has stopped.
   SourceLines lines_;
-  std::unordered_map<std::uintptr_t, std::vector<plimsoll_frame>> known_;
+  std::unordered_map<std::uintptr_t, Code> known_;
 };
 
 }  // namespace

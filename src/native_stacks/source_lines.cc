@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <utility>
 
 #include "native_stacks/backtrace.h"
+#include "native_stacks/guarded_call.h"
 
 namespace plimsoll::native_stacks {
 
@@ -149,24 +151,72 @@ std::string demangled(const std::string& name) {
 // The object that the next new state reads.
 const Loaded* g_next_object = nullptr;
 
+struct ReportedFrame {
+  std::string_view file;
+  int line;
+  std::string_view function;
+};
+
+// A question to libbacktrace, and its answer. A damaged file makes it divide by zero, never end or
+// report texts without an end, so it is called guarded, and what it reports is copied there.
+struct Question {
+  const Loaded& object;
+  std::uintptr_t address;
+  backtrace_state* state;
+  std::array<ReportedFrame, 64> frames{};
+  std::size_t count = 0;
+  std::string_view symbol;
+  std::array<char, 1u << 16> texts;
+  std::size_t used = 0;
+
+  std::string_view copy(const char* text) {
+    if (text == nullptr) return {};
+    const std::size_t size = ::strnlen(text, texts.size() - used);
+    const std::string_view copied(texts.data() + used, size);
+    std::memcpy(texts.data() + used, text, size);
+    used += size;
+    return copied;
+  }
+};
+
 void ignore_error(void* /*data*/, const char* /*message*/, int /*error*/) {}
 
-int add_frame(void* to, std::uintptr_t /*pc*/, const char* file, int line, const char* function) {
-  CodeFrame frame;
-  if (file != nullptr && line > 0) {
-    frame.file = std::filesystem::path(file).lexically_normal().string();
-    frame.line = static_cast<std::uint32_t>(line);
-  }
-  if (function != nullptr) frame.linker_name = function;
-  if (file != nullptr || function != nullptr) {
-    static_cast<std::vector<CodeFrame>*>(to)->push_back(std::move(frame));
-  }
+int note_frame(void* to, std::uintptr_t /*pc*/, const char* file, int line, const char* function) {
+  Question& question = *static_cast<Question*>(to);
+  if (file == nullptr && function == nullptr) return 0;
+  if (question.count == question.frames.size()) return 1;
+  question.frames[question.count++] = {question.copy(file), line, question.copy(function)};
   return 0;
 }
 
-void take_symbol(void* to, std::uintptr_t /*pc*/, const char* symbol, std::uintptr_t /*value*/,
+void note_symbol(void* to, std::uintptr_t /*pc*/, const char* symbol, std::uintptr_t /*value*/,
                  std::uintptr_t /*size*/) {
-  if (symbol != nullptr) *static_cast<std::string*>(to) = symbol;
+  Question& question = *static_cast<Question*>(to);
+  question.symbol = question.copy(symbol);
+}
+
+void ask(void* to) noexcept {
+  Question& question = *static_cast<Question*>(to);
+  g_next_object = &question.object;
+  if (question.state == nullptr) {
+    question.state = backtrace_create_state(question.object.path.c_str(), 0, ignore_error, nullptr);
+  }
+  backtrace_pcinfo(question.state, question.address, note_frame, ignore_error, &question);
+  backtrace_syminfo(question.state, question.address, note_symbol, ignore_error, &question);
+}
+
+std::vector<CodeFrame> reported_frames(const Question& question) {
+  std::vector<CodeFrame> frames(std::max(question.count, std::size_t{1}));
+  for (std::size_t i = 0; i < question.count; ++i) {
+    const ReportedFrame& reported = question.frames[i];
+    frames[i].linker_name = reported.function;
+    if (reported.file.empty() || reported.line <= 0) continue;
+    frames[i].file = std::filesystem::path(reported.file).lexically_normal().string();
+    frames[i].line = static_cast<std::uint32_t>(reported.line);
+  }
+  // DWARF names functions of anonymous namespaces without their namespaces.
+  if (!question.symbol.empty()) frames.back().linker_name = question.symbol;
+  return frames;
 }
 
 }  // namespace
@@ -187,14 +237,24 @@ extern "C" int plimsoll_backtrace_objects(int (*callback)(dl_phdr_info*, std::si
 struct SourceLines::Object {
   Loaded loaded;
   std::string name;
-  backtrace_state* state = nullptr;  // null: the file is gone or damaged
+  backtrace_state* state = nullptr;
+  bool is_readable = true;  // as far as known: the file is there and undamaged
+
+  std::vector<CodeFrame> read(std::uintptr_t address) {
+    const auto question = std::make_unique<Question>(loaded, address, state);
+    if (state == nullptr) is_readable = is_readable && is_file_of(loaded);
+    if (is_readable) is_readable = call_guarded(ask, question.get()) && question->state != nullptr;
+    if (!is_readable) return std::vector<CodeFrame>(1);
+    state = question->state;
+    return reported_frames(*question);
+  }
 };
 
 SourceLines::SourceLines() noexcept = default;
 SourceLines::~SourceLines() = default;
 
 // Another library may have been loaded at the address of an unloaded one.
-SourceLines::Object* SourceLines::object_at(std::uintptr_t address) {
+SourceLines::Object* SourceLines::find_object(std::uintptr_t address) {
   LoadedAt place{.address = address, .found = {}};
   ::dl_iterate_phdr(find_loaded, &place);
   if (!place.is_found) return nullptr;
@@ -206,25 +266,19 @@ SourceLines::Object* SourceLines::object_at(std::uintptr_t address) {
   auto made = std::make_unique<Object>();
   made->name = name_of_object(place.found.path);
   made->loaded = std::move(place.found);
-  if (is_file_of(made->loaded)) {
-    made->state = backtrace_create_state(made->loaded.path.c_str(), 0, ignore_error, nullptr);
-  }
   return objects_.emplace_back(std::move(made)).get();
 }
 
+std::string SourceLines::object_at(std::uintptr_t address) {
+  const Object* const object = find_object(address);
+  return object != nullptr ? object->name : std::string();
+}
+
 std::vector<CodeFrame> SourceLines::frames_at(std::uintptr_t address) {
-  const Object* const object = object_at(address);
+  Object* const object = find_object(address);
   if (object == nullptr)
     return {{.file = "[unloaded code]", .function = "?", .object = "", .linker_name = ""}};
-  std::vector<CodeFrame> frames;
-  std::string symbol;
-  if (object->state != nullptr) {
-    g_next_object = &object->loaded;
-    backtrace_pcinfo(object->state, address, add_frame, ignore_error, &frames);
-    backtrace_syminfo(object->state, address, take_symbol, ignore_error, &symbol);
-  }
-  if (frames.empty()) frames.emplace_back();
-  if (frames.back().linker_name.empty()) frames.back().linker_name = symbol;
+  std::vector<CodeFrame> frames = object->read(address);
   for (CodeFrame& frame : frames) {
     frame.function = demangled(frame.linker_name);
     frame.object = object->name;

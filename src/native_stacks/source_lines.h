@@ -26,12 +26,15 @@ class SourceLines {
   SourceLines(const SourceLines&) = delete;
   SourceLines& operator=(const SourceLines&) = delete;
 
-  // Innermost first; never empty.
+  // The file name of the program or shared library, which is not read; empty if it was unloaded.
+  std::string object_at(std::uintptr_t address);
+
+  // Innermost first; never empty. The last one is the function that contains the inlined calls.
   std::vector<CodeFrame> frames_at(std::uintptr_t address);
 
  private:
   struct Object;
-  Object* object_at(std::uintptr_t address);
+  Object* find_object(std::uintptr_t address);
 
   std::vector<std::unique_ptr<Object>> objects_;
 };

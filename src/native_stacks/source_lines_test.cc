@@ -135,17 +135,20 @@ TEST(SourceLines, a_deleted_file_leaves_the_offset) {
   EXPECT_THAT(frames_of(object, "call_inlined"), ElementsAre(StartsWith(object.name() + ":0 +0x")));
 }
 
-// The library's file stays the loaded one, but its sections of debug information are garbage.
+// The library's file stays the loaded one, but its sections of debug information are garbage. A
+// zero makes libbacktrace divide by it.
 TEST(SourceLines, damaged_debug_information_does_no_harm) {
   const std::string whole = LoadedLibrary::original("debug");
-  for (std::size_t at = whole.size() / 4; at + 64 < whole.size() - 4096; at += 61) {
-    std::string damaged = whole;
-    std::memset(damaged.data() + at, 0xff, 24);
-    LoadedLibrary object("debug");
-    const std::uintptr_t address = object.call("call_inlined");
-    replace(object.path(), damaged);
-    SourceLines lines;
-    EXPECT_FALSE(lines.frames_at(address).empty());
+  for (const char garbage : {'\xff', '\0'}) {
+    for (std::size_t at = whole.size() / 4; at + 64 < whole.size() - 4096; at += 127) {
+      std::string damaged = whole;
+      std::memset(damaged.data() + at, garbage, 24);
+      LoadedLibrary object("debug");
+      const std::uintptr_t address = object.call("call_inlined");
+      replace(object.path(), damaged);
+      SourceLines lines;
+      EXPECT_FALSE(lines.frames_at(address).empty());
+    }
   }
 }
 

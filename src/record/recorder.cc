@@ -611,6 +611,7 @@ void Recorder::at_exit() noexcept {
 // ---- fork -------------------------------------------------------------------------------------
 
 void Recorder::before_fork() noexcept {
+  define_waiting_stacks();  // the child would not know their addresses
   state_.lock();
   threads.lock();
   definitions.lock();
