@@ -15,13 +15,13 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll)
 set(headers_folder ${CMAKE_INSTALL_INCLUDEDIR}/plimsoll)
 
-# plimsoll_library(<name> EXPORT <component> MODULES <modules…> USES <libraries of this file…> LIBS <targets…> REQUIRES <pkg-config names…>
+# plimsoll_library(<name> EXPORT <component> MODULES <modules…> OBJECTS <files…> USES <libraries of this file…> LIBS <targets…> REQUIRES <pkg-config names…>
 #                  LDLIBS <flags…>)
 function(plimsoll_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 library "" "EXPORT" "MODULES;USES;LIBS;REQUIRES;LDLIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 library "" "EXPORT" "MODULES;OBJECTS;USES;LIBS;REQUIRES;LDLIBS")
   set(target plimsoll_installed_${name})
   list(TRANSFORM library_MODULES REPLACE "(.+)" "$<TARGET_OBJECTS:plimsoll_\\1>")
-  add_library(${target} STATIC ${library_MODULES})
+  add_library(${target} STATIC ${library_MODULES} ${library_OBJECTS})
   set_target_properties(
     ${target}
     PROPERTIES OUTPUT_NAME plimsoll_${name} EXPORT_NAME ${name} LINKER_LANGUAGE CXX ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
@@ -48,7 +48,10 @@ function(plimsoll_library name)
   install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/plimsoll-${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT cpp)
 endfunction()
 
-plimsoll_library(record EXPORT record MODULES base format record page LIBS Threads::Threads LDLIBS -pthread)
+get_property(backtrace_object GLOBAL PROPERTY PLIMSOLL_BACKTRACE_OBJECT)
+plimsoll_library(
+  record EXPORT record MODULES base format record native_stacks page OBJECTS ${backtrace_object} LIBS Threads::Threads LDLIBS -pthread
+)
 plimsoll_library(
   monitor EXPORT record MODULES probes alerts text_log tensorboard live nvtx monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
 )
@@ -59,7 +62,7 @@ if(PLIMSOLL_ENGINE)
   get_property(all_modules GLOBAL PROPERTY PLIMSOLL_MODULES)
   foreach(module ${all_modules})
     get_target_property(type plimsoll_${module} TYPE)
-    if(type STREQUAL STATIC_LIBRARY AND NOT module MATCHES "^(base|format|record|page|probes|alerts|text_log|tensorboard|live|nvtx|monitor|config|budgets|logs|top|nsys|cli)$")
+    if(type STREQUAL STATIC_LIBRARY AND NOT module MATCHES "^(base|format|record|native_stacks|page|probes|alerts|text_log|tensorboard|live|nvtx|monitor|config|budgets|logs|top|nsys|cli)$")
       list(APPEND engine_modules ${module})
     endif()
   endforeach()
@@ -71,6 +74,8 @@ endif()
 if(TARGET plimsoll_cuda_driver)
   install(TARGETS plimsoll_cuda_driver LIBRARY DESTINATION lib/plimsoll COMPONENT cpp)
 endif()
+
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT cpp)
 
 # ---- headers and the adapter's sources ----
 

@@ -26,6 +26,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
         "plimsoll/last_failure_c.h", "plimsoll/peak_c.h", "plimsoll/quiet_writing_c.h",
     },
+    "native_stacks": {
+        "base", "record", "plimsoll/native_stacks_c.h", "plimsoll/recorder_c.h",
+    },
     "model": {"base"},
     "readers": {"base", "model"},
     "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h"},
@@ -91,7 +94,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     # recorder.h and tracer_results.h are C++; only memory_tracer.h includes them.
     "adapters/*": {
         "plimsoll/recorder_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",
-        "plimsoll/quiet_writing_c.h",
+        "plimsoll/quiet_writing_c.h", "plimsoll/native_stacks_c.h",
     },
     "python/bindings": {
         "include/plimsoll", "alerts", "base", "monitor", "sample", "tensorboard", "text_log",
@@ -112,6 +115,7 @@ PLANNED = {"simulator", "server"}
 # and public headers are part of users' builds: base, format, record and include/plimsoll must not
 # appear here.
 THIRD_PARTY: dict[str, set[str]] = {
+    "plimsoll_backtrace/": {"native_stacks"},
     "rapidjson/": {"readers/kineto", "comparison"},
     "zlib.h": {"readers", "exporters/html"},
     "tsl/": {"model", "readers/*", "analysis/sites"},

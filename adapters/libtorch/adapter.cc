@@ -7,4 +7,5 @@
 #endif
 
 #include "adapter_sources.cc"
+#include "program_stacks.cc"
 #include "program_start.cc"

@@ -17,7 +17,7 @@ inline constexpr std::uint8_t kCpu = 0;  // the recorder's device number of the 
 // ones that it has allocated.
 enum class Outputs : std::uint8_t { kIgnored, kNew, kAll };
 
-// Reads Python stacks, if the program runs Python.
+// Reads the stacks of Python code or, in a C++ program, of its functions.
 struct StackSource {
   // This thread's stack now, as an id; 0 if it has none. Needs no GIL.
   std::uint32_t (*capture)(ThreadState& thread) = nullptr;
@@ -59,7 +59,7 @@ struct Attachment {
   std::atomic<const StackSource*> stacks{&kNoStacks};  // a static object
 };
 
-inline Attachment g_attachment;
+inline constinit Attachment g_attachment;
 
 inline bool is_attached() { return g_attachment.is_on.load(std::memory_order_relaxed); }
 inline const plimsoll_recorder_api& recorder() {

@@ -6,11 +6,13 @@
 #include "attachment.h"
 #include "plimsoll/quiet_writing_c.h"
 #include "plimsoll_libtorch.h"
+#include "program_stacks.h"
 
 namespace plimsoll::libtorch {
 namespace {
 
 [[maybe_unused]] const bool kIsAttachedFromStart = [] {
+  g_attachment.stacks = &program_stacks();
   if (plimsoll_record_from_environment() == 0) return false;
   const char* const mode = std::getenv("PLIMSOLL_MODE");
   const bool is_lite = mode != nullptr && std::string_view(mode) == "lite";

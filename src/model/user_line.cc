@@ -45,6 +45,11 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
     is_autograd[row] = is_node || contains(function, "torch::autograd::Engine::") ||
                        contains(function, "torch::autograd::python::PythonEngine::thread_init");
   }
+  // Only a C++ program's recording has phases and no Python frame. It contains no frames of torch.
+  const bool is_cpp_program =
+      trace.has_phases() && std::ranges::all_of(origins, [](FrameOrigin origin) {
+        return origin == FrameOrigin::kNative;
+      });
   lines_.resize(stacks.stack_count());
   for (std::uint32_t row = 0; row < stacks.stack_count(); ++row) {
     Line& line = lines_[row];
@@ -66,7 +71,7 @@ UserLines::UserLines(const Trace& trace) : trace_(trace) {
       line = Line{id, NoLine::kHasLine, LineId{}, is_in_package};
       if (best == FrameOrigin::kUser) break;
     }
-    if (line.why != NoLine::kHasLine && trace.has_native_lines) {
+    if (line.why != NoLine::kHasLine && (trace.has_native_lines || is_cpp_program)) {
       const auto asks = [&](FrameId id) {
         return !is_cuda_itself(trace.strings[stacks.frame(id).file]);
       };

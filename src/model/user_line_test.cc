@@ -157,6 +157,23 @@ TEST(UserLines, native_frames_outside_cuda_are_charged_in_recordings_of_cuda_pro
   }
 }
 
+TEST(UserLines, the_innermost_frame_is_charged_in_recordings_of_cpp_programs) {
+  for (const bool has_python : {false, true}) {
+    TraceMaker maker;
+    maker.builder().attribution_known();
+    const StackId stack = maker.stack(
+        {{"/home/u/net.h", 7, "Net::forward(at::Tensor)"}, {"/home/u/train.cc", 5, "main"}});
+    const StackId plain = maker.stack({{"libnet.so", 0, "step()"}, {"train", 0, "main"}});
+    if (has_python) maker.stack({{"/home/u/train.py", 5, "main"}});
+    const Trace trace = maker.finish();
+    const UserLines lines(trace);
+    const std::string_view none = "[native code, no Python frame]";
+    EXPECT_EQ(lines.label(stack), has_python ? none : "/home/u/net.h:7 (Net::forward(at::Tensor))");
+    EXPECT_EQ(lines.label(plain), has_python ? none : "libnet.so:0 (step())");
+    EXPECT_EQ(lines.library(plain), "");
+  }
+}
+
 TEST(OperatorOf, the_outermost_operator_of_the_stack_is_named) {
   TraceMaker maker;
   const StackId stack = maker.stack({{"??", 0, "at::_ops::empty_memory_format::call(...)"},

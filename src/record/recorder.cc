@@ -350,7 +350,13 @@ void Recorder::fill_state(const Recording& recording, plimsoll_recording_state& 
   state.unrecorded_children = static_cast<std::uint32_t>(children_reported_);
 }
 
+void Recorder::define_waiting_stacks() noexcept {
+  // Pairs with the store in native_stacks/native_stacks.cc.
+  if (const auto define = define_stacks.load(std::memory_order_acquire)) define();
+}
+
 void Recorder::flush(Recording& recording) noexcept {
+  define_waiting_stacks();
   {
     const std::lock_guard lock(state_);
     if (!is_running(recording)) return;
@@ -386,6 +392,7 @@ void Recorder::get_state(Recording& recording, plimsoll_recording_state& state) 
 }
 
 void* Recorder::copy(Recording& recording, std::size_t& size_bytes) noexcept {
+  define_waiting_stacks();
   const std::lock_guard lock(state_);
   if (is_running(recording)) drain();
   return recording.copy(size_bytes, now_ns());
@@ -527,6 +534,7 @@ void Recorder::end_span(Recording& recording, std::uint64_t span) noexcept {
 }
 
 void Recorder::stop(Recording& recording, plimsoll_recording_state& state) noexcept {
+  define_waiting_stacks();
   const std::lock_guard control(control_);
   end(recording, state);
 }
@@ -570,6 +578,7 @@ void Recorder::install_handlers() noexcept {
 // callback may use destroyed objects, so it is not called any more, and a drain thread that is
 // blocked in one is abandoned.
 void Recorder::at_exit() noexcept {
+  define_waiting_stacks();
   constexpr timespec kPoint{0, 10'000'000};
   for (int tries = 0; !control_.try_lock(); ++tries) {
     if (tries == 100) return;  // another thread is stuck starting or stopping
@@ -602,6 +611,7 @@ void Recorder::at_exit() noexcept {
 // ---- fork -------------------------------------------------------------------------------------
 
 void Recorder::before_fork() noexcept {
+  define_waiting_stacks();  // the child would not know their addresses
   state_.lock();
   threads.lock();
   definitions.lock();

@@ -103,9 +103,14 @@ class Recorder {
   Hot hot;
   ThreadRegistry threads;
   Definitions definitions;
+  // Defines the reserved stacks that wait for their lines (native_stacks/); null: there are none.
+  // Called without locks.
+  std::atomic<void (*)() noexcept> define_stacks{nullptr};
 
  private:
   Recorder() noexcept;
+
+  void define_waiting_stacks() noexcept;
 
   using Recordings = std::vector<std::shared_ptr<Recording>>;
 

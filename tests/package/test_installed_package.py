@@ -39,6 +39,16 @@ def test_no_installed_file_has_the_path_where_it_was_built_or_installed(installe
         assert "/install" not in text.replace("/install(", ""), path
 
 
+def test_a_program_can_have_a_libbacktrace_of_its_own(installed_package):
+    defined = {}
+    for library in [*installed_package.rglob("*.a"), *installed_package.rglob("*.so")]:
+        symbols = run("nm", "--extern-only", "--defined-only", "--format=posix", library).stdout
+        defined[library.name] = {line.split(" ")[0] for line in symbols.splitlines()}
+    assert "plimsoll_backtrace_pcinfo" in defined["libplimsoll_record.a"]
+    for symbols in defined.values():
+        assert not [each for each in symbols if each.startswith(("backtrace_", "dl_iterate"))]
+
+
 CONSUMER = """
 cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES CXX)

@@ -1,17 +1,25 @@
 // Allocates in known lines with known dtypes, for the test of both.
 //
-//   lines_program PATH
+//   lines_program PATH [fork | delete]
+//
+// fork: a child of the program allocates and records too, from functions that its parent has called
+// and from others. delete: deletes its own executable first.
 //
 // Each tensor has a size of its own. A comment at the end of a line names it for the test.
+#include <sys/wait.h>
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/libtorch/memory_tracer.h"
+
+torch::Tensor in_library(std::int64_t count);  // lines_library.cc
 
 namespace {
 
@@ -75,17 +83,26 @@ void keep_one_of_each_kind() {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 2) return 2;
+  if (count < 2) return 2;
+  const std::string_view word = count > 2 ? arguments[2] : "";
+  const bool forks = word == "fork";
+  if (word == "delete") ::unlink(arguments[0]);
   torch::set_num_threads(1);
   torch::nn::Linear layer(5, 7);
-  plimsoll::MemoryTracer tracer({.path = arguments[1]});
+  using plimsoll::InChildren;
+  plimsoll::MemoryTracer tracer(
+      {.path = arguments[1],
+       .in_children = forks ? InChildren::kFileOfTheirOwn : InChildren::kNothing});
   for (int step = 0; step < 3; ++step) {
-    kept.push_back(in_function(2001));
-    two_on_the_way(2002);
+    kept.push_back(in_function(2001));  // line: calls zeros
+    if (forks && step == 1) ::fork();
+    two_on_the_way(2002);                             // line: calls two
     in_template([] { return torch::ones({2003}); });  // line: lambda
-    in_module(layer);
+    in_module(layer);                                 // line: calls module
+    kept.push_back(in_library(2005));                 // line: calls library
   }
   keep_one_of_each_kind();
   tracer.stop();
   if (!tracer.error().empty()) std::fprintf(stderr, "%s\n", tracer.error().c_str());
+  ::wait(nullptr);  // in the parent
 }

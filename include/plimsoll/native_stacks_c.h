@@ -1,0 +1,21 @@
+/* For adapters of C++ programs: stacks as addresses. The rules of recorder_c.h apply. */
+#ifndef PLIMSOLL_NATIVE_STACKS_C_H_
+#define PLIMSOLL_NATIVE_STACKS_C_H_
+
+#include "plimsoll/recorder_c.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns the stack id of these addresses, innermost first; each lies inside its call instruction.
+ * Not hot: takes a lock and may allocate. The same addresses have the same id. A thread of the
+ * recorder finds function names and source lines, at the latest when the recording is flushed or
+ * stopped, and drops the frames of torch and of the C++ library. Returns 0 if memory runs out. */
+PLIMSOLL_EXPORT uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
