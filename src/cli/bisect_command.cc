@@ -395,14 +395,12 @@ Command bisect_command() {
       color_option(),
   };
   command.sections = {
-    {"examples",
-     {{"plimsoll bisect --good v1.2 --bad HEAD -- train.py --steps 8", "which commit was it?"},
-      {"plimsoll bisect --good v1.2 --bad HEAD --budget train", "of plimsoll.budgets.yaml"},
-      {"plimsoll bisect --good v1.2 --bad HEAD --recording oom.pickle -- make", "snapshots"}}}
-  }
-};
-command.run = run_bisect;
-return command;
+      {"examples",
+       {{"plimsoll bisect --good v1.2 --bad HEAD -- train.py --steps 8", "which commit was it?"},
+        {"plimsoll bisect --good v1.2 --bad HEAD --budget train", "of plimsoll.budgets.yaml"},
+        {"plimsoll bisect --good v1.2 --bad HEAD --recording oom.pickle -- make", "snapshots"}}}};
+  command.run = run_bisect;
+  return command;
 }
 
 }  // namespace plimsoll::cli

@@ -14,7 +14,8 @@ using report::DigestKey;
 using Names = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::size_t kEnoughVotes = 3;
-constexpr double kMajority = 0.6;  // of the unpaired bytes below a name
+constexpr double kMajority = 0.6;       // of the unpaired bytes below a name
+constexpr std::size_t kMostNames = 64;  // at one place; more are no rename, but generated names
 
 // The parts of a key that a rule compares.
 enum Part : unsigned {
@@ -233,23 +234,27 @@ class Aligner {
     };
     std::map<std::pair<std::string, std::string>, Votes> votes;
     std::map<std::string, Votes> below;  // unpaired keys of the first digest, by name
-    std::map<std::string, std::vector<const Key*>> others;
-    constexpr unsigned kVoting = kOfCategory | kOfPhase | kOfOperator | kOfDtype;
-    for (const Key& key : after_) others[reduced(key.key, kVoting)].push_back(&key);
+    std::map<std::string, std::set<std::string>> others;  // names only in the second, by place
+    for (const Key& key : after_) {
+      for (auto& [place, name] : names_by_place(key, known_before_)) {
+        others[place].insert(std::move(name));
+      }
+    }
     for (const Key& key : before_) {
       std::set<std::string> names;
-      for (std::string& name : names_in(key.key.layer)) {
-        if (!known_after_.contains(name)) names.insert(std::move(name));
+      std::set<std::pair<std::string, std::string>> candidates;
+      for (auto& [place, name] : names_by_place(key, known_after_)) {
+        const auto found = others.find(place);
+        if (found != others.end() && found->second.size() <= kMostNames) {
+          for (const std::string& other : found->second) {
+            if (other != name) candidates.emplace(name, other);
+          }
+        }
+        names.insert(std::move(name));
       }
       for (const std::string& name : names) {
         ++below[name].keys;
         below[name].bytes += key.bytes;
-      }
-      std::set<std::pair<std::string, std::string>> candidates;
-      for (const Key* other : others[reduced(key.key, kVoting)]) {
-        if (auto change = changed_name(key.key.layer, other->key.layer)) {
-          candidates.insert(std::move(*change));
-        }
       }
       for (const auto& candidate : candidates) {
         ++votes[candidate].keys;
@@ -274,33 +279,40 @@ class Aligner {
   // Accepts renames, largest first. A tie between candidates for one name rejects all of them.
   void take_one_to_one(std::vector<std::tuple<std::int64_t, std::string, std::string>> accepted) {
     std::ranges::sort(accepted, std::ranges::greater{});
+    using Side = std::pair<std::int64_t, std::string>;
+    std::map<Side, std::size_t> same_from;
+    std::map<Side, std::size_t> same_to;
+    for (const auto& [bytes, from, to] : accepted) {
+      ++same_from[{bytes, from}];
+      ++same_to[{bytes, to}];
+    }
     std::set<std::string> taken;
     for (const auto& [bytes, from, to] : accepted) {
-      const bool is_tie = std::ranges::any_of(accepted, [&](const auto& other) {
-        const auto& [other_bytes, other_from, other_to] = other;
-        return other_bytes == bytes && (other_from == from) != (other_to == to);
-      });
+      const bool is_tie = same_from.at({bytes, from}) > 1 || same_to.at({bytes, to}) > 1;
       if (is_tie || alignment_.renames.contains(from) || taken.contains(to)) continue;
       alignment_.renames.emplace(from, to);
       taken.insert(to);
     }
   }
 
-  // The changed name, if the paths differ in exactly one name and each name is in one digest only.
-  std::optional<std::pair<std::string, std::string>> changed_name(std::string_view before,
-                                                                  std::string_view after) const {
-    const auto from = names_in(before);
-    const auto to = names_in(after);
-    if (from.size() != to.size()) return std::nullopt;
-    std::optional<std::pair<std::string, std::string>> change;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      if (from[i] == to[i]) continue;
-      if (change || known_after_.contains(from[i]) || known_before_.contains(to[i])) {
-        return std::nullopt;
+  // The names of a key's layer that are not in `known`. The first of each pair is what a renamed
+  // key has in common: the rest of the path, and what else a vote for a rename compares.
+  static std::vector<std::pair<std::string, std::string>> names_by_place(
+      const Key& key, const std::set<std::string, std::less<>>& known) {
+    constexpr unsigned kVoting = kOfCategory | kOfPhase | kOfOperator | kOfDtype;
+    const std::string voting = reduced(key.key, kVoting);
+    const std::vector<std::string> path = names_in(key.key.layer);
+    std::vector<std::pair<std::string, std::string>> found;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (known.contains(path[i])) continue;
+      std::string place = voting;
+      for (std::size_t other = 0; other < path.size(); ++other) {
+        place += '\0';
+        if (other != i) place += '.' + path[other];
       }
-      change = {from[i], to[i]};
+      found.emplace_back(std::move(place), path[i]);
     }
-    return change;
+    return found;
   }
 
   std::vector<Key> before_;  // those that are not paired yet

@@ -46,15 +46,18 @@ std::uint64_t index_of(const Digest& digest, const DigestPoint& point) {
   return index;
 }
 
-// The least and the most bytes of a key at a point in equal runs. Without a range, its bytes.
-std::pair<std::int64_t, std::int64_t> range_of(const Digest& digest, const DigestPoint& point,
-                                               std::optional<std::size_t> key, std::int64_t bytes) {
-  if (!key || !digest.repeats) return {bytes, bytes};
+// The least and the most bytes of equal runs at a point, by key, for keys that vary.
+std::map<std::size_t, std::pair<std::int64_t, std::int64_t>> ranges_at(const Digest& digest,
+                                                                       const DigestPoint& point) {
+  std::map<std::size_t, std::pair<std::int64_t, std::int64_t>> ranges;
+  if (!digest.repeats) return ranges;
   const std::uint64_t index = index_of(digest, point);
   for (const report::DigestRange& range : digest.repeats->ranges) {
-    if (range.point == index && range.key == *key) return {range.least_bytes, range.most_bytes};
+    if (range.point == index && range.key) {
+      ranges.emplace(*range.key, std::pair(range.least_bytes, range.most_bytes));
+    }
   }
-  return {bytes, bytes};
+  return ranges;
 }
 
 // The rows of one digest at one point, by key. A point that is not the digest's own has none.
@@ -235,6 +238,13 @@ class Comparer {
       const auto found = rows.find(key);
       return found == rows.end() ? nullptr : found->second;
     };
+    const auto ranges_before = ranges_at(before_, before);
+    const auto ranges_after = ranges_at(after_, after);
+    const auto range_in = [](const auto& ranges, std::optional<std::size_t> key,
+                             std::int64_t bytes) {
+      const auto found = key ? ranges.find(*key) : ranges.end();
+      return found == ranges.end() ? std::pair(bytes, bytes) : found->second;
+    };
     std::vector<PairAtPoint> pairs;
     for (const KeyPair& pair : alignment_.pairs) {
       PairAtPoint at;
@@ -248,8 +258,8 @@ class Comparer {
         at.after = row_in(rows_after, *pair.after);
       }
       if (at.before == nullptr && at.after == nullptr) continue;
-      const auto [least, most] = range_of(before_, before, pair.before, at.before_bytes());
-      const auto [low, high] = range_of(after_, after, pair.after, at.after_bytes());
+      const auto [least, most] = range_in(ranges_before, pair.before, at.before_bytes());
+      const auto [low, high] = range_in(ranges_after, pair.after, at.after_bytes());
       // As for a whole point: a difference exceeds the ranges by more than the wider one.
       const std::int64_t range = std::max(most - least, high - low);
       at.is_within_range = range > 0 && std::max(low - most, least - high) <= range;
