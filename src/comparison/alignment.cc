@@ -14,8 +14,8 @@ using report::DigestKey;
 using Names = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::size_t kEnoughVotes = 3;
-constexpr double kMajority = 0.6;       // of the unpaired bytes below a name
-constexpr std::size_t kMostNames = 64;  // at one place; more are no rename, but generated names
+constexpr double kMajority = 0.6;         // of the unpaired bytes below a name
+constexpr std::size_t kMostRenames = 64;  // at one place; more are no rename, but generated names
 
 // The parts of a key that a rule compares.
 enum Part : unsigned {
@@ -245,7 +245,7 @@ class Aligner {
       std::set<std::pair<std::string, std::string>> candidates;
       for (auto& [place, name] : names_by_place(key, known_after_)) {
         const auto found = others.find(place);
-        if (found != others.end() && found->second.size() <= kMostNames) {
+        if (found != others.end() && found->second.size() <= kMostRenames) {
           for (const std::string& other : found->second) {
             if (other != name) candidates.emplace(name, other);
           }
