@@ -43,8 +43,8 @@ ODD = [
     *("", " ", "²", "-1", str(2**70), "9" * 5000, "\udcff\udcfe", "\x1b[31mred", "a\nb", "'"),
     *("/dev/full", "FIFO", "FOLDER", "FOLDER/absent/x"),
 ]
-# On stderr, without a usable cache and compiler: the cache, the compilation, its failure, the log and
-# the recording.
+# On stderr, without a usable cache and compiler: the cache, the compilation, its failure, the log
+# and the recording.
 MOST_LINES = 5
 
 
