@@ -56,6 +56,9 @@ Findings churn(const Facts& facts);
 Findings one_device_dominates(const Facts& facts);
 // Whether categories are known or inferred.
 Findings what_fills_the_peak(const Facts& facts);
+// memory_growth of a model that grows in stages. Copies of a model grow as well; the rule before
+// names them.
+Findings model_growth(const Facts& facts);
 Findings unknown_memory(const Facts& facts);
 
 // For devices without a finding: the figures closest to one, closest first.
