@@ -353,6 +353,8 @@ Findings model_growth(const Facts& facts) {
     const GrowthRows stages = rows_to_report(facts, device).stages;
     if (!stages.empty()) findings.push_back(model_in_stages(device, stages));
   }
+  const auto is_of_copies = [](const report::Finding& each) { return each.id == "model_copies"; };
+  if (!findings.empty() && std::ranges::any_of(what_fills_the_peak(facts), is_of_copies)) return {};
   return findings;
 }
 
