@@ -17,6 +17,7 @@ import torch
 from tests.causes import (
     controls,
     cycles,
+    everyday,
     evidence,
     forward_only,
     forward_only_controls,
@@ -49,6 +50,7 @@ REGISTERED = (
     small_evaluations,
     cycles,
     evidence,
+    everyday,
 )
 CLEAN = {
     *controls.NAMES,
@@ -58,6 +60,7 @@ CLEAN = {
     *growing_models.NAMES,
     *small_evaluations.CLEAN,
     *cycles.CLEAN,
+    *everyday.CLEAN,
 }
 
 

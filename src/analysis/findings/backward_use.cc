@@ -47,6 +47,22 @@ bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
          !has(peak.flags(allocation), model::LifetimeFlags::kAdopted);
 }
 
+std::set<std::string_view> roots_without_parameters(const Peak& peak) {
+  const auto& strings = peak.trace().strings;
+  std::set<std::string_view> roots, with_parameters;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (const auto root = root_of(strings[peak.site(allocation).layer]); !root.empty()) {
+      roots.insert(root);
+    }
+    if (peak.category(allocation) != model::kParameter) return;
+    const std::string_view name = strings[peak.tensor(allocation).name];
+    if (!name.empty()) with_parameters.insert(root_of(name));
+  });
+  if (with_parameters.empty()) return {};
+  std::erase_if(roots, [&](std::string_view root) { return with_parameters.contains(root); });
+  return roots;
+}
+
 BackwardUse::BackwardUse(const Peak& peak)
     : peak_(peak), backwards_(outermost(peak.backward_begins(), peak.backward_ends())) {
   const model::Events& events = peak.device().trace.events;

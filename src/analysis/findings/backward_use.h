@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -18,6 +19,10 @@ std::string_view root_of(std::string_view layer);
 std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation);
 
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
+
+// The root modules without parameters, such as nn.CrossEntropyLoss. A graph that they are part of
+// comes from what they get. Empty if no parameter has a name.
+std::set<std::string_view> roots_without_parameters(const Peak& peak);
 
 class BackwardUse {
  public:

@@ -79,6 +79,24 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
   return runs;
 }
 
+// The fall of the peak if the graph of each forward pass that the caller starts is freed before the
+// next pass.
+std::uint64_t saving_of_rounds(const Peak& peak, Callers& callers, const std::string& caller) {
+  const Passes passes(peak);
+  const auto is_of_round = [&](const PeakAllocation& allocation) {
+    return is_forward_activation(peak, allocation) && callers.of(allocation) == caller;
+  };
+  std::unordered_map<std::size_t, std::uint32_t> begins;  // first birth, by pass
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (is_of_round(allocation)) begins.try_emplace(passes.of(allocation), allocation.born);
+  });
+  return peak.saving([&](const PeakAllocation& allocation) {
+    if (!is_of_round(allocation)) return allocation.died;
+    const auto next = begins.find(passes.of(allocation) + 1);
+    return next == begins.end() ? allocation.died : std::min(next->second, allocation.died);
+  });
+}
+
 // Whether backwards that have ended left their graphs behind: activations of several operators that
 // were live when such a backward began are still live at the peak.
 bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
@@ -117,6 +135,42 @@ std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation)
     if (has_ended && is_of_graph) bytes += allocation.size_bytes;
   }
   return bytes;
+}
+
+// The activations of graphs that a backward has run through without freeing them, as with
+// retain_graph=True, and the fall of the peak if that backward freed them.
+struct RetainedGraphs {
+  std::uint64_t bytes = 0;
+  std::uint64_t saving_bytes = 0;
+};
+
+// `rounds`: the forward passes that are live. A pass whose results alone are kept has fewer tensors
+// than a graph.
+RetainedGraphs retained_graphs(const Peak& peak, const Explanation& explanation,
+                               std::size_t rounds) {
+  constexpr std::size_t kFewestOfGraph = 4;
+  const auto& begins = peak.backward_begins();
+  const auto& ends = peak.backward_ends();
+  const BackwardUse use(peak);
+  const auto end_of_use = [&](const PeakAllocation& allocation) {
+    const bool is_used_later = use.is_freed_by_backward(allocation);
+    if (!is_forward_activation(peak, allocation) || is_used_later) return allocation.died;
+    const auto begin = std::ranges::upper_bound(begins, allocation.born);
+    if (begin == begins.end()) return allocation.died;
+    const auto end = std::ranges::lower_bound(ends, *begin);
+    return end == ends.end() ? allocation.died : std::min(*end, allocation.died);
+  };
+  RetainedGraphs retained;
+  std::size_t tensors = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (end_of_use(allocation) > peak.event()) continue;
+    ++tensors;
+    retained.bytes += allocation.size_bytes;
+  }
+  if (tensors < kFewestOfGraph * rounds) return {};
+  retained.saving_bytes = peak.saving(end_of_use);
+  return retained;
 }
 
 // A function of the program: file and name.
@@ -216,11 +270,26 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const std::uint64_t left = left_by_backward(peak, explanation);
   const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);
   if (is_repeated && !is_left && is_at_least(runs.freed, kShareOfFreed, runs.bytes)) {
+    finding.saving_bytes = saving_of_rounds(peak, callers, most->first);
     finding.next_step =
         "If the rounds at " + most->first +
         " are independent, call backward() after each: gradients add up, and one graph is live at "
-        "a time. If each needs the one before, detach between some of them. " +
-        finding.next_step;
+        "a time. The peak is then about " +
+        bytes_text(finding.saving_bytes) +
+        " lower. If each needs the one before, detach between some of them. " + finding.next_step;
+  }
+  const RetainedGraphs retained =
+      is_repeated && !is_left ? retained_graphs(peak, explanation, runs.most) : RetainedGraphs{};
+  if (retained.bytes > 0 && is_at_least(retained.bytes, kShareOfFreed, explanation.bytes)) {
+    finding.evidence.push_back(bytes_text(retained.bytes) +
+                               " of it are of rounds whose backward has ended: a later round's "
+                               "graph leads to theirs, and retain_graph=True keeps them.");
+    finding.saving_bytes = retained.saving_bytes;
+    finding.next_step =
+        "Detach what a round at " + most->first +
+        " gets from the round before (a hidden state: h = h.detach()), and call backward() "
+        "without retain_graph=True: each backward then frees its graph. The peak falls by " +
+        bytes_text(finding.saving_bytes) + ".";
   }
   if (!is_left) return;
   finding.evidence.push_back(bytes_text(left) +

@@ -266,9 +266,11 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
   std::map<std::string_view, RootAllocations> made_by;
   for (const auto& [root, parts] : unused) made_by[root];
   Turns turns;
+  const std::set<std::string_view> losses = roots_without_parameters(peak);
   std::string_view last_root;  // the root of the forward that allocates last
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::string_view layer_now = trace.strings[peak.site(allocation).layer];
+    if (losses.contains(root_of(layer_now))) return;
     const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
     last_root = is_forward ? root_of(layer_now) : std::string_view();
     const bool is_turn = is_forward && (turns.empty() || turns.back().root != last_root);

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/appending.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
-#include "analysis/joining.h"
 #include "analysis/replay.h"
 #include "model/categories.h"
 
@@ -112,27 +112,6 @@ const char* stage(const Peak& peak) {
   if (begins.front() > peak.event()) return "before the first backward";
   if (peak.point().phase == "forward") return "in a forward without backward";
   return begins.back() <= peak.event() ? "after the last backward" : "between training steps";
-}
-
-// How often the line of the peak's largest tensor has extended it, as torch.cat does with the
-// results of each batch; 0 if the line does not do that. The old tensor is live until the new one
-// is complete.
-std::size_t times_appended(const Peak& peak, const PeakAllocation& largest) {
-  constexpr std::size_t kFewest = 8;
-  const model::Trace& trace = peak.trace();
-  const model::DeviceTrace& device = peak.device().trace;
-  if (largest.born == model::kNone || !joins(trace, device, largest.lifetime)) return 0;
-  const model::StringId op = peak.site(largest).op;
-  const model::LineId line = peak.line(largest);
-  std::size_t times = 0;
-  std::uint64_t before = 0;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.born > peak.event() || allocation.size_bytes < kSmallTensorBytes) return;
-    if (peak.site(allocation).op != op || peak.line(allocation) != line) return;
-    times = allocation.size_bytes > before ? times + 1 : 0;
-    before = allocation.size_bytes;
-  });
-  return times >= kFewest ? times : 0;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // one_layer_dominates, one_line_dominates, one_tensor_dominates: a single place fills the peak.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -7,9 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/findings/appending.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/lbfgs.h"
+#include "base/units.h"
 #include "model/categories.h"
 #include "model/function_name.h"
 #include "model/user_line.h"
@@ -149,6 +153,78 @@ std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
          "one-hot tensor), or make it smaller.";
 }
 
+// For a line that makes one tensor longer at every call: both the old and the new one are live.
+void advise_appending(const Peak& peak, const PeakAllocation& largest, const std::string& line,
+                      Explanation& explanation) {
+  const std::size_t times = times_appended(peak, largest);
+  if (times == 0) return;
+  report::Finding& finding = explanation.finding;
+  finding.evidence.push_back("That line makes one tensor longer again and again, " +
+                             base::format_count(times) + " times up to " +
+                             bytes_text(largest.size_bytes) +
+                             "; each time, the old and the new tensor are live.");
+  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_other = allocation.lifetime != largest.lifetime;
+    const bool is_of_line = peak.line(allocation) == peak.line(largest) &&
+                            peak.site(allocation).op == peak.site(largest).op;
+    return is_other && is_of_line ? allocation.born : allocation.died;
+  });
+  finding.next_step =
+      "Allocate the tensor at " + line +
+      " once, in its final size, and write each part into a slice of it: that saves " +
+      bytes_text(finding.saving_bytes) +
+      " and the copies. A list with one torch.cat at its end saves only the copies. Or keep of "
+      "each part only what is needed.";
+}
+
+// Operators that broadcast their operands.
+bool is_elementwise(std::string_view op) {
+  constexpr std::array<std::string_view, 9> kElementwise = {
+      "aten::sub", "aten::rsub", "aten::add",     "aten::mul",    "aten::div",
+      "aten::eq",  "aten::ne",   "aten::minimum", "aten::maximum"};
+  return std::ranges::find(kElementwise, op) != kElementwise.end();
+}
+
+// How many tensors of a size are live at an event.
+std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t size_bytes) {
+  std::size_t count = 0;
+  peak.for_each([&](const PeakAllocation& each) {
+    const bool is_born = each.born == model::kNone || each.born < event;
+    if (is_born && each.died > event && each.size_bytes == size_bytes) ++count;
+  });
+  return count;
+}
+
+// For an operator whose result has N × N elements while two tensors of N elements are live:
+// [N] and [N, 1] broadcast to [N, N], often by mistake.
+void advise_broadcast(const Peak& peak, const std::string& line, Explanation& explanation) {
+  constexpr std::uint64_t kFewestElements = 256;
+  const PeakAllocation* made = nullptr;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& each = peak.live()[part];
+    const std::string_view op = peak.trace().strings[peak.site(each).op];
+    if (each.born != model::kNone && is_elementwise(op)) made = &each;
+  }
+  if (made == nullptr) return;
+  for (const std::uint64_t item : {std::uint64_t{4}, std::uint64_t{2}, std::uint64_t{8}}) {
+    const auto count = static_cast<std::uint64_t>(
+        std::llround(std::sqrt(static_cast<double>(made->size_bytes) / static_cast<double>(item))));
+    if (count < kFewestElements || count * count * item != made->size_bytes) continue;
+    if (live_of_size(peak, made->born, count * item) < 2) continue;
+    const std::string number = base::format_count(count);
+    const std::string size = std::to_string(count);  // in shapes, a comma separates dimensions
+    const std::string op(peak.trace().strings[peak.site(*made).op]);
+    explanation.finding.evidence.push_back(op + " makes " + number + " × " + number +
+                                           " elements there, while two tensors of " + number +
+                                           " elements are live.");
+    explanation.finding.next_step =
+        "If the result should have " + number + " elements, correct the shapes at " + line + ": [" +
+        size + "] and [" + size + ", 1] broadcast to [" + size + ", " + size +
+        "] (squeeze or view one of them). Otherwise: " + explanation.finding.next_step;
+    return;
+  }
+}
+
 Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_line) {
   report::Finding& finding = explanation.finding;
   const PeakAllocation& first = peak.live()[*std::ranges::max_element(
@@ -172,6 +248,8 @@ Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_l
                         ", or with a fused linear cross entropy: the logits of all positions are "
                         "then never stored together.";
   }
+  advise_appending(peak, first, line, explanation);
+  advise_broadcast(peak, line, explanation);
   return explanation;
 }
 
@@ -408,6 +486,16 @@ void explain_parameter(Peak& peak, Explanations& out) {
           "If a batch uses few rows of " + std::string(name) +
           ", make the embedding with sparse=True: its gradient is then as small as these rows";
       finding.next_step += state > 0 ? ", and torch.optim.SGD keeps no state for it." : ".";
+      finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+        const bool is_of_table = strings[peak.tensor(allocation).name].starts_with(name);
+        const std::string_view category = peak.category(allocation);
+        const bool is_dropped =
+            is_of_table && (category == model::kGradient || category == model::kOptimizerState);
+        return is_dropped ? allocation.born : allocation.died;
+      });
+      if (finding.saving_bytes > 0) {
+        finding.next_step += " The peak falls by up to " + bytes_text(finding.saving_bytes) + ".";
+      }
     } else if (state > 0) {
       finding.next_step +=
           " Its optimizer state is smaller in 8 bits (AdamW8bit of bitsandbytes or torchao).";

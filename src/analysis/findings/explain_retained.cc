@@ -316,6 +316,13 @@ void explain_copies(Peak& peak, Explanations& out) {
     finding.next_step =
         "Call requires_grad_(False) on a copy that is not trained. " + finding.next_step;
   }
+  if (belongings.optimizer_state > 0) {
+    finding.next_step =
+        "If these models are trained one after the other (folds, trials), keep the score or the "
+        "weights of each in a file, and delete the model and its optimizer before the next is "
+        "made. Otherwise: " +
+        finding.next_step;
+  }
   if (is_loaded) {
     finding.evidence.push_back(bytes_text(loaded.bytes) + " of them were loaded from a file at " +
                                loaded.line + ", and are still live.");

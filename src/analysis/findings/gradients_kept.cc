@@ -85,6 +85,8 @@ void explain_gradients(Peak& peak, Explanations& out) {
     if (unowned.contains(allocation.lifetime)) return allocation.died;
     return peak.death_after_step(allocation);
   });
+  // Gradients that a round of several backwards accumulates are needed at the peak.
+  if (peak.has_steps() && finding.saving_bytes == 0) return;
   // Without marked steps it is unknown how long the gradients are needed: this is an upper bound.
   if (!peak.has_steps()) finding.saving_bytes = bytes;
   finding.next_step =

@@ -160,6 +160,18 @@ std::string create_graph_text(const report::GrowthRow& first) {
          first.key + " collects, keep only .detach().";
 }
 
+// Whether backwards leave a tensor behind for each tensor that another line leaves: the .grad of a
+// leaf, which refers to its leaf if the backward ran with create_graph=True.
+bool is_of_gradients_of_leaves(const Facts& facts, const DeviceFacts& device) {
+  double backward = 0, leaves = 0;
+  for (const report::GrowthRow& row : facts.report.tables.growth_by_category) {
+    if (row.device != device.report.device || !row.is_certain) continue;
+    if (row.key == model::kActivation) return false;
+    (row.key == model::kActivationGradient ? backward : leaves) += row.bytes_per_step;
+  }
+  return backward > 0 && leaves >= backward / 2 && leaves <= backward * 2;
+}
+
 std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows) {
   const report::GrowthRow& first = rows.front();
   Retained retained = retained_in(growing_category(facts.report.tables, device.report.device));
@@ -177,6 +189,12 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
   }
   const bool is_of_backward =
       retained == Retained::kGraphs && rate_of_backward_graph(facts, device) > 0;
+  if (rows.size() > 1 && is_of_gradients_of_leaves(facts, device)) {
+    return "If backward(create_graph=True) makes the .grad of these tensors, call "
+           "torch.autograd.grad(…, create_graph=True) instead: a .grad with a graph refers to its "
+           "tensor, so neither is ever freed, unless the program sets .grad to None. Otherwise: " +
+           text;
+  }
   return is_of_backward ? create_graph_text(first) : text;
 }
 
@@ -246,8 +264,15 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
         "number of iterations and then stays. If that is too much, pass a smaller history_size.";
   }
   if (first.is_certain && first.is_of_calls) {
+    const bool is_of_graphs =
+        retained_in(growing_category(tables, device.report.device)) == Retained::kGraphs;
     finding.next_step =
         "If the program collects results on purpose, nothing is wrong. Otherwise: " +
+        std::string(is_of_graphs ? "No backward runs, so call the model under torch.no_grad() or "
+                                   "torch.inference_mode(): without them, each result retains the "
+                                   "graph that made it (a cache of keys and values, that of all "
+                                   "steps before). "
+                                 : "") +
         finding.next_step;
   }
   return finding;
@@ -294,21 +319,42 @@ GrowthRows take_stages(GrowthRows& rows) {
   return taken;
 }
 
+// The rows of a device to report. Categories stand in for lines that each grow too little.
+struct RowsToReport {
+  GrowthRows rows;
+  GrowthRows stages;  // of a model that grows in stages
+};
+
+RowsToReport rows_to_report(const Facts& facts, const DeviceFacts& device) {
+  const report::Tables& tables = facts.report.tables;
+  RowsToReport found;
+  for (const GrowthRows* table : {&tables.growth, &tables.growth_by_category}) {
+    found.rows = rows_of(*table, device.report.device);
+    found.stages = take_stages(found.rows);
+    if (!found.rows.empty() || !found.stages.empty()) break;
+  }
+  return found;
+}
+
 }  // namespace
 
 Findings memory_growth(const Facts& facts) {
   Findings findings;
-  const report::Tables& tables = facts.report.tables;
   for (const DeviceFacts& device : devices_of(facts)) {
-    GrowthRows rows = rows_of(tables.growth, device.report.device);
-    GrowthRows stages = take_stages(rows);
-    if (rows.empty() && stages.empty()) {
-      rows = rows_of(tables.growth_by_category, device.report.device);
-      stages = take_stages(rows);
-    }
+    const GrowthRows rows = rows_to_report(facts, device).rows;
     if (!rows.empty()) findings.push_back(make_finding(facts, device, rows));
+  }
+  return findings;
+}
+
+Findings model_growth(const Facts& facts) {
+  Findings findings;
+  for (const DeviceFacts& device : devices_of(facts)) {
+    const GrowthRows stages = rows_to_report(facts, device).stages;
     if (!stages.empty()) findings.push_back(model_in_stages(device, stages));
   }
+  const auto is_of_copies = [](const report::Finding& each) { return each.id == "model_copies"; };
+  if (!findings.empty() && std::ranges::any_of(what_fills_the_peak(facts), is_of_copies)) return {};
   return findings;
 }
 

@@ -26,6 +26,8 @@ constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfHistory = 0.5;
 constexpr double kShareOfScratch = 0.15;
+// State that no optimizer uses any more is a mistake. The parameter that has most of it is not.
+constexpr double kStaleWeight = 2.0;
 // An option avoids the scratch, so this finding ranks above Adam's state, which is twice as large.
 constexpr double kScratchWeight = 2.1;
 constexpr std::size_t kFewestScratch = 4;
@@ -228,6 +230,7 @@ void explain_state(const Peak& peak, Explanations& out) {
   } else {
     advise(peak, state, bytes, finding);
   }
+  if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) explanation.weight = kStaleWeight;
   out.push_back(std::move(explanation));
 }
 

@@ -54,6 +54,9 @@ Findings segment_churn(const Facts& facts);
 Findings repeated_large_allocation(const Facts& facts);
 Findings churn(const Facts& facts);
 Findings one_device_dominates(const Facts& facts);
+// memory_growth of a model that grows in stages, unless copies of a model fill the peak: they grow
+// as well.
+Findings model_growth(const Facts& facts);
 // Whether categories are known or inferred.
 Findings what_fills_the_peak(const Facts& facts);
 Findings unknown_memory(const Facts& facts);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -101,8 +102,10 @@ void end_wait(RootModule& root, std::uint32_t event) {
 }
 
 void split_by_forward(const Peak& peak, const BackwardUse& use, RootModules& roots) {
+  const std::set<std::string_view> losses = roots_without_parameters(peak);
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::string_view name = root_of(peak.trace().strings[peak.site(allocation).layer]);
+    if (losses.contains(name)) return;
     const bool is_forward = peak.phase(allocation) == model::Phase::kForward;
     for (auto& [other, root] : roots) {
       if (other == name) continue;

@@ -30,6 +30,10 @@ std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements
            (is_cpu ? ".detach()" : ".detach().cpu()") + " of any other tensor";
   }
   if (elements == Elements::kOne) return "Store .item() values instead";
+  if (is_cpu && retained == Retained::kUnknown) {
+    return "Of what a model makes, store .detach(). Of other tensors, keep fewer, or write them to "
+           "a file";
+  }
   if (!is_cpu) return "Store .detach().cpu() copies instead, or only the part that you need";
   // A copy on the CPU does not free CPU memory.
   if (retained == Retained::kOutputs) {
@@ -51,6 +55,7 @@ Retained retained_in(std::string_view category) {
   const bool is_of_model = category == model::kParameter || category == model::kBuffer ||
                            category == model::kOptimizerState;
   if (is_of_model) return Retained::kModel;
+  if (category.empty()) return Retained::kUnknown;
   // With create_graph=True, the graphs are those that a backward has built.
   const bool is_of_graph = category == model::kActivation || category == model::kActivationGradient;
   return is_of_graph ? Retained::kGraphs : Retained::kTensors;

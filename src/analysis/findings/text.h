@@ -26,6 +26,7 @@ bool is_every_step(const report::GrowthRow& row);
 
 // The kind of memory that a line, layer or category that grows at every step retains.
 enum class Retained : std::uint8_t {
+  kUnknown,
   kTensors,
   kOutputs,  // of forwards, without their graphs
   kGraphs,
