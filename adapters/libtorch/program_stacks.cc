@@ -55,7 +55,8 @@ struct StackCache {
 namespace {
 
 constexpr std::size_t kMostFrames = 96;
-constexpr std::size_t kMostKnown = 1u << 15;
+constexpr std::size_t kMostKnown = 1u << 12;
+constexpr int kMostTried = 64;  // costs less than unwinding
 
 struct Unwound {
   std::uintptr_t from;       // the frame address of capture(); lower frames are ours
@@ -138,12 +139,14 @@ void remember(StackCache& cache, const Place& place, const Unwound& unwound, std
   if (newest != cache.newest.end()) {
     // A loop meets its lines in the order in which it met them before.
     std::uint32_t row = newest->second;
-    do {
+    for (int tried = 0; tried < kMostTried; ++tried) {
       row = cache.known[row].next;
-      if (!is_still_there(cache, cache.known[row])) continue;
-      newest->second = row;
-      return cache.known[row].id;
-    } while (row != newest->second);
+      if (is_still_there(cache, cache.known[row])) {
+        newest->second = row;
+        return cache.known[row].id;
+      }
+      if (row == newest->second) break;
+    }
   }
   Unwound unwound{.from = frame, .stack_end = cache.stack_end};
   _Unwind_Backtrace(take_frame, &unwound);
