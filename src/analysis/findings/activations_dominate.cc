@@ -1,11 +1,8 @@
 // activations_dominate: most of the peak is saved for backward, and a few layers hold much of it.
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -66,52 +63,6 @@ std::string smaller_batch(const Peak& peak, const Explanation& explanation) {
                          !is_at_least(half, kMostOfHalf, explanation.bytes);
   return is_single ? "Use a smaller batch, or compute in bfloat16 (torch.autocast)."
                    : "Use a smaller batch.";
-}
-
-// Tensors of one line and operator that several layers or passes have made: a forward without
-// backward needs one of them at a time, so the program collects them.
-struct Collected {
-  std::string line;
-  std::size_t tensors = 0;
-  std::uint64_t saving_bytes = 0;  // if each is freed when the next is made
-};
-
-std::optional<Collected> collected_of(const Peak& peak, const Explanation& explanation) {
-  constexpr std::size_t kFewestCollected = 4;
-  constexpr double kShareOfCollected = 0.5;
-  const auto place_of = [&](const PeakAllocation& allocation) {
-    return std::pair{peak.line(allocation).value, peak.site(allocation).op.value};
-  };
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Explanation> places;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (peak.has_line(allocation)) places[place_of(allocation)].add(peak, part);
-  }
-  const auto most =
-      std::ranges::max_element(places, {}, [](const auto& place) { return place.second.bytes; });
-  if (most == places.end()) return std::nullopt;
-  if (!is_at_least(most->second.bytes, kShareOfCollected, explanation.bytes)) return std::nullopt;
-  std::set<std::pair<std::uint32_t, std::uint64_t>> layers;
-  for (const std::uint32_t part : most->second.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    layers.emplace(peak.site(allocation).layer.value, allocation.size_bytes);
-  }
-  if (layers.size() < kFewestCollected) return std::nullopt;
-  std::unordered_map<std::uint32_t, std::uint32_t> next;  // birth of the next one, by lifetime
-  std::uint32_t last = model::kNone;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.born == model::kNone || place_of(allocation) != most->first) return;
-    if (last != model::kNone) next[last] = allocation.born;
-    last = allocation.lifetime;
-  });
-  Collected collected;
-  collected.line = peak.line_label(peak.live()[most->second.parts.front()]);
-  collected.tensors = most->second.parts.size();
-  collected.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-    const auto found = next.find(allocation.lifetime);
-    return found == next.end() ? allocation.died : std::min(found->second, allocation.died);
-  });
-  return collected;
 }
 
 bool is_worth_it(const Peak& peak, std::uint64_t saving_bytes) {
@@ -280,17 +231,6 @@ void explain_activations(Peak& peak, Explanations& out) {
   finding.next_step = smaller_batch(peak, explanation);
   if (!peak.may_train()) {
     finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
-    if (const auto collected = collected_of(peak, explanation)) {
-      finding.evidence.push_back(counted(collected->tensors, "tensor") + " of " + collected->line +
-                                 " are live, made by several layers.");
-      finding.saving_bytes = collected->saving_bytes;
-      finding.next_step =
-          "Do not collect what each layer makes at " + collected->line +
-          " (output_attentions, output_hidden_states, a list in the forward), or reduce it to what "
-          "is needed, and run the model under torch.no_grad(). With one of them at a time the peak "
-          "is " +
-          bytes_text(collected->saving_bytes) + " lower.";
-    }
     out.push_back(std::move(explanation));
     return;
   }

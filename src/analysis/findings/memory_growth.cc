@@ -319,7 +319,7 @@ GrowthRows take_stages(GrowthRows& rows) {
   return taken;
 }
 
-// The rows of a device to report. Categories stand in for lines that each grow too little.
+// The rows of a device to report: lines, or categories if no line grows enough to be a row.
 struct RowsToReport {
   GrowthRows rows;
   GrowthRows stages;  // of a model that grows in stages
