@@ -238,7 +238,7 @@ class MemoryTracer:
         except (Error, OSError, MemoryError) as error:  # the training continues untraced
             leave_to_program(error)
             self._running = None
-            why = "memory is short" if isinstance(error, MemoryError) else str(error)
+            why = "not enough memory" if isinstance(error, MemoryError) else str(error)
             self._report_once("start", f"MemoryTracer cannot trace a block: {why}")
 
     def _leave(self, block: object) -> None:
@@ -261,7 +261,7 @@ class MemoryTracer:
             self._unread.append(recording)
             self._report_lost(recording.state)
         elif not recording.state:
-            self._report_once("memory", "MemoryTracer lost a block: memory is short")
+            self._report_once("memory", "MemoryTracer lost a block: not enough memory")
         self._running = None
 
     def _kept_events(self) -> int:
@@ -276,7 +276,7 @@ class MemoryTracer:
                 events = "event" if state[key] == 1 else "events"
                 message = (
                     f"MemoryTracer {how.format(state[key])} {events} of a block;"
-                    f" statistics of layers lack them: {advice}"
+                    f" layer statistics do not include them: {advice}"
                 )
                 self._report_once(key, message)
 
@@ -301,7 +301,7 @@ class MemoryTracer:
         self._is_device_checked = True
         problem = problem_of(self._device)
         if problem is not None:
-            print_notice(f"{problem}; MemoryTracer traces the CPU")
+            print_notice(f"{problem}; MemoryTracer traces the CPU instead")
             self._device = "cpu"
 
     # Results --------------------------------------------------------------------------------------

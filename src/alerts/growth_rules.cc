@@ -236,8 +236,8 @@ void Rules::add_time_left(MemoryAlert& alert, const DeviceHistory& history,
   const auto left = iterations_left(history.last, bytes_per_iteration);
   if (!left) return;
   const std::uint64_t free = *history.last.total_bytes - *history.last.used_bytes;
-  alert.evidence.push_back("At this rate the " + sample::bytes_text(free) +
-                           " that the device has left last for " +
+  alert.evidence.push_back("At this rate, the " + sample::bytes_text(free) +
+                           " left on the device will last for " +
                            sample::number_text(*left, "%.0f") + " " + options.step + "s");
 }
 

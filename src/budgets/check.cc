@@ -441,7 +441,7 @@ class Checker {
     finding.id = "baseline_differs";
     finding.severity = FindingSeverity::kWarning;
     finding.site = "baseline_differs/environment";
-    finding.title = "the baseline was recorded differently: " + diff_.notes.front();
+    finding.title = "the baseline was recorded under other conditions. " + diff_.notes.front();
     if (finding.title.ends_with('.')) finding.title.pop_back();
     finding.evidence.assign(diff_.notes.begin() + 1, diff_.notes.end());
     finding.next_step =
@@ -468,11 +468,11 @@ class Checker {
           base::format_count(count) + (count == 1 ? " forked child " : " forked children ") + what;
       out_.front().findings.push_back(std::move(finding));
     };
-    add_note(most.unrecorded, "allocated memory that is not recorded and in no limit");
+    add_note(most.unrecorded, "allocated memory that is not recorded and that no limit covers");
     const std::string peak = bytes_text(most.peak_bytes);
     add_note(most.recorded,
              (most.is_incomplete ? "used " + peak + " or more" : "used up to " + peak) +
-                 (most.recorded > 1 ? " each" : "") + ", which is in no limit");
+                 (most.recorded > 1 ? " each" : "") + ", which no limit covers");
   }
 
   CheckedLimit& add(const Limit& limit, const std::string& name) {

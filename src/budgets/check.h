@@ -32,7 +32,7 @@ constexpr const char* to_string(Verdict verdict) {
   return "unknown";
 }
 
-// The finding about forked children, whose memory is in no limit.
+// The finding about forked children, whose memory no limit covers.
 inline constexpr const char* kChildrenNotJudged = "children_not_judged";
 
 // The id is peak_grew or memory_grew (since the baseline), over_budget, baseline_differs,

@@ -256,8 +256,8 @@ class Bisection {
   Result<Finding> undecided() const {
     Finding finding = comparison::finding_of(cause_.point(), kBisectCausesShown);
     finding.evidence.insert(finding.evidence.begin(), finding.title + ".");
-    finding.title = "the first bad commit is one of " + std::to_string(found_.size()) +
-                    ", because the others cannot be measured";
+    finding.title = "the first bad commit is one of these " + std::to_string(found_.size()) +
+                    ": some of them cannot be measured";
     for (const std::string& commit : found_) {
       PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree_, commit));
       finding.evidence.push_back(short_hash(commit) + " " + subject);
@@ -270,7 +270,7 @@ class Bisection {
   Result<std::string> commits_table(const exporters::terminal::TextOptions& options) const {
     using Align = text::TextTable::Align;
     text::TextTable table({{"", Align::kWords},
-                           {"of it", Align::kNumber},
+                           {"cause", Align::kNumber},
                            {point_name(), Align::kNumber},
                            {"commit", Align::kWords}});
     for (const JudgedCommit& each : commits_) {
@@ -347,7 +347,7 @@ Result<int> bisect(const Arguments& arguments) {
   if (!cause) {
     const std::vector<std::string> ids = comparison::cause_ids(before, after);
     return make_error(ErrorCode::kInvalidArgument,
-                      ids.empty() ? "the two commits differ by nothing above 0.1 % at any point"
+                      ids.empty() ? "the two commits do not differ by more than 0.1% at any point"
                                   : "the two commits do not differ by a cause " + id +
                                         "; they differ by " + base::joined(ids));
   }
@@ -373,10 +373,11 @@ Command bisect_command() {
   command.summary = "Find the commit that made a program use more memory";
   command.description =
       "Records the program at a good and at a bad commit, takes the largest cause of the "
-      "difference, and lets git bisect find the first commit whose memory is nearer to the bad one "
-      "in what this cause explains. Other changes in between do not matter. Commits at which the "
-      "program does not run are skipped. Everything is checked out in a temporary working tree: "
-      "your files, with their uncommitted changes, stay as they are.";
+      "difference, and lets git bisect find the commit that introduced it. A commit is bad if the "
+      "bytes of this cause are closer to those of the bad commit than to those of the good one; "
+      "other changes do not matter. Commits at which the program does not run are skipped. "
+      "Everything is checked out in a temporary working tree: your files, with their uncommitted "
+      "changes, stay as they are.";
   command.positionals = {{"COMMAND",
                           "What to record, as after plimsoll run: a script and its arguments. It "
                           "runs in the folder that corresponds to the current one. Write -- first.",
@@ -397,8 +398,8 @@ Command bisect_command() {
   command.sections = {
       {"examples",
        {{"plimsoll bisect --good v1.2 --bad HEAD -- train.py --steps 8", "which commit was it?"},
-        {"plimsoll bisect --good v1.2 --bad HEAD --budget train", "of plimsoll.budgets.yaml"},
-        {"plimsoll bisect --good v1.2 --bad HEAD --recording oom.pickle -- make", "snapshots"}}}};
+        {"plimsoll bisect --good v1.2 --bad HEAD --budget train", "runs the budget's command"},
+        {"plimsoll bisect --good v1.2 --bad HEAD --recording oom.pickle -- make", "any program"}}}};
   command.run = run_bisect;
   return command;
 }

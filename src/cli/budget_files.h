@@ -26,9 +26,9 @@ Status check_not_named(const std::string& output, const budgets::BudgetFile& fil
 
 enum class BaselineUse : unsigned char { kRead, kWrite };
 
-// Returns an error if `path` cannot be the baseline of the budget: it does not exist, although it
-// is to be read; it is no regular file; it is the recording; or it has something else than a digest
-// and is to be replaced.
+// Returns an error if `path` cannot be the baseline of the budget: it must be read but does
+// not exist; it is not a regular file; it is the recording; or it is not a digest but would be
+// replaced.
 Status check_baseline(const budgets::BudgetFile& file, const budgets::Budget& budget,
                       const std::string& path, BaselineUse use);
 

@@ -210,7 +210,7 @@ Command check_command() {
       "with their limits and baselines. The first line names what exceeds a budget, and its cause. "
       "Exit status 1 means that a budget is exceeded; if a budget could not be checked, for "
       "example "
-      "because its run failed, the status is that error's.";
+      "because its run failed, the status is that of the error.";
   command.positionals = {{"FILE",
                           "The budget file (default plimsoll.budgets.yaml). Its paths are relative "
                           "to its folder.",
@@ -230,7 +230,7 @@ Command check_command() {
        "annotations of GitHub Actions; sarif.",
        {"text", "json", "markdown", "junit", "github", "sarif"}},
       {"--output", "-o", "PATH",
-       "Write the format to this file, which is replaced, and the text to standard output."},
+       "Write the chosen format to this file, replacing it, and the text to standard output."},
       color_option(),
   };
   command.sections = {

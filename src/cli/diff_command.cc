@@ -66,9 +66,10 @@ Command diff_command() {
   command.summary = "Compare two recordings, and name what changed";
   command.description =
       "Compares two recordings of the same program, before and after a change: at the peak, at the "
-      "highest point of each phase, and at the ends. Keys are layers, operators, functions and "
-      "categories, so moved lines and renamed layers are no difference. Each side may be a "
-      "recording, a snapshot, or a digest that plimsoll export --to digest wrote.";
+      "highest point of each phase, at the end of a step and of the recording, and at the last "
+      "failed allocation. Memory is compared by layer, operator, function and category, so moved "
+      "lines and renamed layers do not count as differences. Each side may be a recording, a "
+      "snapshot, or a digest that plimsoll export --to digest wrote.";
   command.positionals = {
       {"BEFORE", "Recording or digest before the change.", Count::kOne, Takes::kAnything},
       {"AFTER", "Recording or digest after the change.", Count::kOne, Takes::kAnything}};

@@ -6,7 +6,7 @@
 namespace plimsoll::cli {
 
 inline constexpr int kFine = 0;
-inline constexpr int kFindingToFailOn = 1;  // a finding selected by --fail-on, a budget exceeded
+inline constexpr int kFindingToFailOn = 1;  // --fail-on matched, or a budget is exceeded
 inline constexpr int kUsageError = 2;
 inline constexpr int kUnreadableInput = 3;
 inline constexpr int kInternalError = 4;  // a bug, out of memory, or failed output

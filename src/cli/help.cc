@@ -51,9 +51,9 @@ Rows option_rows(const Command& which) {
 const std::vector<std::pair<std::string, std::string>>& exit_codes() {
   static const std::vector<std::pair<std::string, std::string>> kExitCodes = {
       {"0", "success"},
-      {"1", "--fail-on matched a finding, or a budget is exceeded"},
+      {"1", "--fail-on or --fail-on-growth matched, or a budget is exceeded"},
       {"2", "usage error: no such command, option, value or --at; or nothing was recorded"},
-      {"3", "the input cannot be read: missing, no permission, unknown format or damaged"},
+      {"3", "the input cannot be read or judged: missing, unknown format, damaged, incomplete"},
       {"4", "internal error: a bug, out of memory, or the output could not be written"},
       {"130", "interrupted with Ctrl-C"},
   };
@@ -65,12 +65,13 @@ std::string usage(const Command& which) {
   for (const Option& option : which.options) {
     if (option.is_required) text += " " + option.name + " " + option.value;
   }
+  if (!which.options.empty()) text += " [OPTION...]";
   for (const Positional& positional : which.positionals) {
     const std::string dots = takes_several(positional.count) ? "..." : "";
     const bool may_miss = may_be_missing(positional.count);
     text += may_miss ? " [" + positional.name + "]" : " " + positional.name + dots;
   }
-  return which.options.empty() ? text : text + " [OPTION...]";
+  return text;
 }
 
 std::string option_help(const Option& option) {

@@ -25,9 +25,9 @@ int say(const Status& status) { return status ? kFine : complain(status.error())
 
 // Suggests the command for names that users of other tools expect.
 std::string instead_of(const std::string& word) {
-  if (word == "compare" || word == "diff") {
-    return "; plimsoll report A B reports several recordings, and plimsoll analyze A B compares "
-           "text logs";
+  if (word == "compare") {
+    return "; plimsoll diff BEFORE AFTER compares two recordings, and plimsoll analyze A B "
+           "compares text logs";
   }
   if (word == "record" || word == "profile") return "; plimsoll run SCRIPT records a program";
   if (word == "show" || word == "view" || word == "stats") {

@@ -24,7 +24,7 @@ Command prepare_command() {
   command.description =
       "The adapters that record PyTorch's tensors are compiled once for each version of torch and "
       "Plimsoll, at their first use, which takes about 20 seconds. This command does it "
-      "beforehand, for example when an image is built, so that no training waits. The compiled "
+      "beforehand, for example when an image is built, so that no run waits. The compiled "
       "files are in the folder PLIMSOLL_CACHE, or ~/.cache/plimsoll.";
   command.sections = {
       {"examples",

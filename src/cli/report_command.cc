@@ -235,9 +235,8 @@ Command report_command() {
        "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
       {"--ranks", "", "",
-       "The files are the ranks of one run, in this order. Without it, native recordings have "
-       "their "
-       "rank, and other files may have it in their names, as in rank3.pickle."},
+       "The files are the ranks of one run, in this order. By default, native recordings state "
+       "their rank, and that of other files is read from their names, such as rank3.pickle."},
       {"--no-chart", "", "",
        "Leave out the chart of memory over time, which is printed only on a terminal."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
@@ -245,7 +244,7 @@ Command report_command() {
        "Print one JSON object, described by `plimsoll schema`; for several files an array of "
        "them."},
       {"--html", "", "PATH",
-       "Write the report as one HTML page with charts, for any browser, also without a network; "
+       "Write the report as one HTML page with charts, for any browser, even without a network; "
        "several files become one page. - is standard output."},
       {"--against", "", "BEFORE",
        "With --html: compare with this earlier recording or digest; the page begins with what "

@@ -179,7 +179,7 @@ Command run_command() {
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},
       {"--no-source-text", "", "",
-       "Of the text of these lines, record only hashes, which plimsoll diff can compare."},
+       "Record only hashes of the Python lines' text; plimsoll diff can still match the lines."},
       {"--in-children", "", "", "Also record forked children, each into PATH.PID."},
       {"--adapter",
        "",

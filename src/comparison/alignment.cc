@@ -15,7 +15,7 @@ using Names = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::size_t kEnoughVotes = 3;
 constexpr double kMajority = 0.6;         // of the unpaired bytes below a name
-constexpr std::size_t kMostRenames = 64;  // at one place; more are no rename, but generated names
+constexpr std::size_t kMostRenames = 64;  // at one place; more are generated names
 
 // The parts of a key that a rule compares.
 enum Part : unsigned {

@@ -130,7 +130,7 @@ std::string rows_text(std::string_view id, const std::vector<PairAtPoint>& rows)
   std::string text = base::format_count(after > 0 ? after : before) + " × ";
   text += rows.front().key().category + " of " + operators_in(rows) + " in " + where_text(rows);
   if (before > 0 && after > 0 && before != after) {
-    text += ", before " + base::format_count(before) + " ×";
+    text += ", was " + base::format_count(before) + " ×";
   }
   if (id == "more_kept" && before == 0) text += ", kept after the step";
   return text + verb_of(id) + exceptions_text(rows.front());
@@ -163,8 +163,8 @@ std::string next_step_of(const DiffCause& cause) {
       {"graph_kept",
        "Find what keeps the graph after backward, such as retain_graph=True or a loss that is not "
        "detached: "},
-      {"more_kept", "Find what holds the results of this line, and clear it: "},
-      {"replaced", "Check whether the earlier operator still does: "},
+      {"more_kept", "Find what retains the results of this line, and clear it: "},
+      {"replaced", "Check whether the earlier operator would still work: "},
       {"new", "Check that the new line is needed: "},
       {"grew", "Check what became larger at this line: "},
   };

@@ -191,7 +191,7 @@ class Explainer {
       std::string text = names;
       text.append(is_more ? " is new: " : " is gone: ");
       text.append(std::to_string(module_count(*after))).append(" × ").append(path);
-      text.append(", before ").append(std::to_string(module_count(before))).append(" ×");
+      text.append(", was ").append(std::to_string(module_count(before))).append(" ×");
       claim(is_more ? "module_added" : "module_removed", text, names, rows);
     }
   }

@@ -351,7 +351,7 @@ class Comparer {
     differ("The rank", before.rank ? std::to_string(*before.rank) : "",
            after.rank ? std::to_string(*after.rank) : "");
     if (before_.modules.empty() || after_.modules.empty()) {
-      diff_.notes.emplace_back("A recording without layers: compared by function and line.");
+      diff_.notes.emplace_back("A recording has no layers: compared by function and line.");
     }
     for (const auto& [digest, other, which] :
          {std::tuple(&before_, &after_, "first"), std::tuple(&after_, &before_, "second")}) {

@@ -154,7 +154,7 @@ struct DiffOptions {
 Diff compare(const report::Digest& before, const report::Digest& after,
              const DiffOptions& options = {});
 
-// The id of the finding about a recording of which a part is missing.
+// The id of the finding about an incomplete recording.
 inline constexpr const char* kRecordingIncomplete = "recording_incomplete";
 
 // Returns the finding about a point, with at most `most_evidence` of its causes.

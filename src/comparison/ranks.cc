@@ -171,7 +171,7 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks,
   if (!difference.empty()) finding.evidence.push_back(difference);
   if (differing > 1) {
     finding.evidence.push_back(std::to_string(differing) + " of " + std::to_string(ranks.size()) +
-                               " ranks are more than 10 % from the median.");
+                               " ranks are more than 10% from the median.");
   }
   finding.next_step =
       is_above ? "Examine what only " + name_of(odd) +

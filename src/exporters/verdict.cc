@@ -46,7 +46,7 @@ std::string holders_text(const report::Report& report, const report::DeviceRepor
   return text;
 }
 
-// " Closest to a finding: activations are 31.9% of the peak (a finding from 50.0%)." for the two
+// " Closest to a finding: activations are 31.9% of the peak (a finding at 50.0%)." for the two
 // closest.
 std::string near_text(const report::Report& report, const report::DeviceReport& device) {
   std::string text;

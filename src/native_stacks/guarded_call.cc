@@ -32,7 +32,7 @@ void leave(int /*signal*/) { ::_exit(1); }
 // This process has its own signal handlers and mask; it shares memory and open files.
 int run_guarded(void* of) {
   GuardedCall& call = *static_cast<GuardedCall*>(of);
-  // A handler needs another stack after too deep a recursion.
+  // After a stack overflow, only an alternate stack has room for a handler.
   const stack_t stack{.ss_sp = call.signal_stack, .ss_flags = 0, .ss_size = kSignalStackBytes};
   ::sigaltstack(&stack, nullptr);
   struct sigaction action{};

@@ -6,7 +6,7 @@
 namespace plimsoll::native_stacks {
 namespace {
 
-// Namespaces as they begin in a mangled name. St, Sa, Ss and so on are abbreviations for std.
+// Prefixes of namespaces in mangled names. St, Sa, Ss and so on are abbreviations for std.
 constexpr std::array<std::string_view, 11> kNamespaces = {
     "2at", "3c10", "5torch", "6caffe2", "9__gnu_cxx", "10__cxxabiv1", "St", "Sa", "Ss", "Sb", "So"};
 
@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 6> kFolders = {"/include/ATen/",   "/incl
                                                       "/include/caffe2/", "/include/torch/",
                                                       "/include/c++/",    "/usr/include/"};
 
-// As the file names begin. A user's library may be called libtorch_model.so.
+// Prefixes of file names. A user's library may be called libtorch_model.so.
 constexpr std::array<std::string_view, 33> kObjects = {
     "libtorch.so",     "libtorch_cpu",     "libtorch_cuda",  "libtorch_hip",  "libtorch_xpu",
     "libtorch_python", "libtorch_global_", "libtorchvision", "libtorchaudio", "libc10.so",

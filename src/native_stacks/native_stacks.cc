@@ -61,7 +61,7 @@ class NativeStacks {
 
   void wake_worker() noexcept {
     const std::unique_lock lock(worker_mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return;  // settle() runs, which never keeps a hook waiting
+    if (!lock.owns_lock()) return;  // settle() is running: a hook never waits for it
     record::Recorder::made().define_stacks.store(&settle_all, std::memory_order_release);
     worker_.start(&run, this);
     worker_.waker().wake();

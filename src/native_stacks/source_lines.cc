@@ -157,8 +157,8 @@ struct ReportedFrame {
   std::string_view function;
 };
 
-// A question to libbacktrace, and its answer. A damaged file makes it divide by zero, never end or
-// report texts without an end, so it is called guarded, and what it reports is copied there.
+// A question to libbacktrace, and its answer. A damaged file can make it divide by zero, loop
+// forever or return unterminated strings, so it runs in call_guarded() and its answer is copied.
 struct Question {
   const Loaded& object;
   std::uintptr_t address;

@@ -37,6 +37,8 @@ def lend_fake_devices() -> None:
     import fake_history
     import fake_torch
 
+    from plimsoll._torch import adapter
+
     allocator, device = os.environ["HABITS_FAKES"].split(os.pathsep)
     fake = ctypes.CDLL(allocator, mode=ctypes.RTLD_GLOBAL)
     for name in ("fake_allocated", "fake_reserved", "fake_total"):
@@ -47,6 +49,10 @@ def lend_fake_devices() -> None:
     ctypes.CDLL(device, mode=ctypes.RTLD_GLOBAL)
     fake_history.History(fake)
     torch.cuda.init()
+    # Both adapters, for the version that torch now claims to be: a monitor that begins without them
+    # counts tensors instead of blocks.
+    for each in (adapter.CPU, cuda_adapter.CUDA):
+        adapter.compiled(each, print)
 
 
 if DEVICE == "cuda":

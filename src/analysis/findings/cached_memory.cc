@@ -113,7 +113,7 @@ std::string advice(const Facts& facts, bool is_by_shape) {
   if (!facts.conf.expandable_segments) {
     text +=
         "garbage_collection_threshold:0.8 in the same variable releases blocks that have been "
-        "idle for long; expandable_segments ignores it.";
+        "idle for a long time; expandable_segments ignores it.";
   }
   while (text.ends_with(' ')) text.pop_back();
   return text;

@@ -272,22 +272,22 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   if (is_repeated && !is_left && is_at_least(runs.freed, kShareOfFreed, runs.bytes)) {
     finding.saving_bytes = saving_of_rounds(peak, callers, most->first);
     finding.next_step =
-        "If the rounds at " + most->first +
+        "If the calls at " + most->first +
         " are independent, call backward() after each: gradients add up, and one graph is live at "
         "a time. The peak is then about " +
         bytes_text(finding.saving_bytes) +
-        " lower. If each needs the one before, detach between some of them. " + finding.next_step;
+        " lower. If each needs the previous one, detach between some of them. " + finding.next_step;
   }
   const RetainedGraphs retained =
       is_repeated && !is_left ? retained_graphs(peak, explanation, runs.most) : RetainedGraphs{};
   if (retained.bytes > 0 && is_at_least(retained.bytes, kShareOfFreed, explanation.bytes)) {
     finding.evidence.push_back(bytes_text(retained.bytes) +
-                               " of it are of rounds whose backward has ended: a later round's "
-                               "graph leads to theirs, and retain_graph=True keeps them.");
+                               " of it belong to calls whose backward has ended: the graph of a "
+                               "later call leads to theirs, and retain_graph=True keeps them.");
     finding.saving_bytes = retained.saving_bytes;
     finding.next_step =
-        "Detach what a round at " + most->first +
-        " gets from the round before (a hidden state: h = h.detach()), and call backward() "
+        "Detach what a call at " + most->first +
+        " gets from the previous one (a hidden state: h = h.detach()), and call backward() "
         "without retain_graph=True: each backward then frees its graph. The peak falls by " +
         bytes_text(finding.saving_bytes) + ".";
   }
@@ -297,7 +297,7 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
                              "keeps them, and the graph behind them, for another backward.");
   finding.next_step =
       "Pass create_graph=True only if you differentiate through the gradient" +
-      (is_repeated ? ", and detach between the rounds at " + most->first : std::string()) + ". " +
+      (is_repeated ? ", and detach between the calls at " + most->first : std::string()) + ". " +
       finding.next_step;
 }
 

@@ -218,7 +218,7 @@ void explain_garbage(Peak& peak, Explanations& out) {
       "Reference cycles retain it until Python's garbage collector runs: " +
       counted(totals.collections.size(), "run") + " of the collector freed " +
       bytes_text(totals.collected_bytes) + ", up to " + counted(totals.most_steps, "step") +
-      " after they were made" +
+      " after it was allocated" +
       (totals.left_bytes == 0
            ? "."
            : ", and " + bytes_text(totals.left_bytes) + " are still live at the end."));

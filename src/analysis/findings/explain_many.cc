@@ -113,7 +113,7 @@ void explain_many(Peak& peak, Explanations& out) {
         (are_buffers ? "share one among the modules, make it when it is needed, or keep it in a "
                        "smaller dtype (torch.bool for a mask)."
          : are_outputs
-             ? "reduce each to what is needed of it (a loss, the best of the classes), write it to "
+             ? "reduce each to what you need (a loss, the index of the best class), write it to "
                "a file, or keep it in a smaller dtype."
              : "use each when it is made and drop it, make it again when it is needed "
                "(random numbers from their seed), or keep them in a smaller dtype.");

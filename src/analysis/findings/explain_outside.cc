@@ -159,9 +159,9 @@ void explain_outside(Peak& peak, Explanations& out) {
                                base::format_count(times) + " times up to " +
                                bytes_text(largest->size_bytes) +
                                "; each time, the old and the new tensor are live.");
-    finding.next_step = "Keep at " + line +
-                        " what is needed of each batch only, such as the number of right answers. "
-                        "Or append the results to a list";
+    finding.next_step = "At " + line +
+                        ", keep only what you need of each batch, such as the number of correct "
+                        "answers. Or append the results to a list";
     finding.next_step += peak.device().report.device >= 0 ? " after .cpu()" : "";
     finding.next_step +=
         ", and call torch.cat once at the end. A smaller batch changes nothing: the same samples "

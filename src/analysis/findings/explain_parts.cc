@@ -173,8 +173,8 @@ void advise_appending(const Peak& peak, const PeakAllocation& largest, const std
       "Allocate the tensor at " + line +
       " once, in its final size, and write each part into a slice of it: that saves " +
       bytes_text(finding.saving_bytes) +
-      " and the copies. A list with one torch.cat at its end saves only the copies. Or keep of "
-      "each part only what is needed.";
+      " and the copies. A list with one torch.cat at its end saves only the copies. Or keep "
+      "only what you need of each part.";
 }
 
 // Operators that broadcast their operands.
@@ -213,14 +213,17 @@ void advise_broadcast(const Peak& peak, const std::string& line, Explanation& ex
     if (live_of_size(peak, made->born, count * item) < 2) continue;
     const std::string number = base::format_count(count);
     const std::string size = std::to_string(count);  // in shapes, a comma separates dimensions
-    const std::string op(peak.trace().strings[peak.site(*made).op]);
-    explanation.finding.evidence.push_back(op + " makes " + number + " × " + number +
-                                           " elements there, while two tensors of " + number +
-                                           " elements are live.");
-    explanation.finding.next_step =
-        "If the result should have " + number + " elements, correct the shapes at " + line + ": [" +
-        size + "] and [" + size + ", 1] broadcast to [" + size + ", " + size +
-        "] (squeeze or view one of them). Otherwise: " + explanation.finding.next_step;
+    std::string evidence(peak.trace().strings[peak.site(*made).op]);
+    evidence.append(" makes ").append(number).append(" × ").append(number);
+    evidence.append(" elements there, while two tensors of ").append(number);
+    evidence.append(" elements are live.");
+    explanation.finding.evidence.push_back(std::move(evidence));
+    std::string advice = "If the result should have ";
+    advice.append(number).append(" elements, correct the shapes at ").append(line);
+    advice.append(": [").append(size).append("] and [").append(size).append(", 1] broadcast to [");
+    advice.append(size).append(", ").append(size).append("] (squeeze or view one of them). ");
+    advice.append("Otherwise: ").append(explanation.finding.next_step);
+    explanation.finding.next_step = std::move(advice);
     return;
   }
 }
@@ -240,8 +243,8 @@ Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_l
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
   finding.next_step = advice_for_line(peak, first, line);
   if (const std::string logits = layer_of_logits(peak, first); !logits.empty()) {
-    finding.evidence.push_back("These are for the loss, of the size of the logits that " + logits +
-                               " makes.");
+    finding.evidence.push_back("These belong to the loss and are as large as the logits that " +
+                               logits + " makes.");
     finding.next_step = "Compute " + logits + " and the loss at " + line +
                         " in chunks of the positions" +
                         (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
@@ -338,8 +341,7 @@ void explain_line(Peak& peak, Explanations& out) {
     const std::uint64_t all = all_of_line[place.line];
     if (is_line && all > bytes) {
       reported.finding.evidence.push_back(
-          "With its smaller tensors and those of the model the line "
-          "holds " +
+          "Including its smaller tensors and those of the model, the line holds " +
           share_text(peak, all) + ".");
     }
     out.push_back(std::move(reported));

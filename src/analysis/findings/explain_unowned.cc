@@ -103,10 +103,11 @@ void explain_unowned(Peak& peak, Explanations& out) {
   finding.evidence.push_back(bytes_text(owner.bytes) + " of them belong to " +
                              counted(owner.tensors, "parameter") +
                              (owner.path.empty() ? "" : " of " + owner.path) + ".");
-  finding.evidence.push_back(
-      "Each is made once and lives through " + counted(unowned.fewest_backwards, "later backward") +
-      " or more, while the gradients of " + counted(unowned.cleared, "other parameter") +
-      " are freed and made again. No optimizer has state for them.");
+  finding.evidence.push_back("Each is made once and survives at least " +
+                             counted(unowned.fewest_backwards, "later backward") +
+                             ", while the gradients of " +
+                             counted(unowned.cleared, "other parameter") +
+                             " are freed and made again. No optimizer has state for them.");
   std::set<std::uint32_t> rows;
   for (const std::uint32_t part : explanation.parts) rows.insert(peak.live()[part].lifetime);
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
@@ -114,9 +115,9 @@ void explain_unowned(Peak& peak, Explanations& out) {
   });
   finding.next_step =
       "If " + what +
-      " should not be trained, call requires_grad_(False) on it: it then has no gradients, and "
-      "backward does not run through it. If it is, pass its parameters to the optimizer, whose "
-      "zero_grad() clears them.";
+      " should not be trained, call requires_grad_(False): autograd then computes no gradients "
+      "there. Otherwise pass the parameters to the optimizer, whose zero_grad() clears their "
+      "gradients.";
   if (finding.saving_bytes > 0) {
     finding.next_step +=
         " Without these gradients the peak is " + bytes_text(finding.saving_bytes) + " lower.";

@@ -77,8 +77,8 @@ void explain_gradients(Peak& peak, Explanations& out) {
                   peak.device().name + ": " + bytes_text(bytes) + " of the peak";
   finding.evidence.push_back(
       kept >= kLeastHabitBytes
-          ? "Each of " + counted(begins.size(), "backward") + " but the first began with " +
-                bytes_text(kept) + " of gradients or more."
+          ? "All " + counted(begins.size(), "backward") + " except the first began with at least " +
+                bytes_text(kept) + " of gradients."
           : "They are live at the peak, in forward, after the optimizer step that used them.");
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
     if (peak.category(allocation) != model::kGradient) return allocation.died;

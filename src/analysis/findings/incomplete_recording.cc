@@ -52,7 +52,7 @@ report::Finding contradictory(const DeviceFacts& device) {
   finding.severity = report::FindingSeverity::kWarning;
   finding.title = "The peak on " + device.name + " is unknown: events are missing from the file";
   const std::uint64_t above = device.report.active_above_reserved_bytes;
-  finding.evidence.push_back(above > 0 ? "By its events, up to " + bytes_text(above) +
+  finding.evidence.push_back(above > 0 ? "According to its events, up to " + bytes_text(above) +
                                              " more would have been live than was reserved."
                                        : "At the end, its events leave up to " +
                                              bytes_text(device.report.disagreement_bytes()) +

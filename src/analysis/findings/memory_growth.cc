@@ -21,7 +21,7 @@ namespace {
 // If growth accounts for this share of the live memory at the end, the run will run out of memory.
 constexpr double kCriticalShareOfLive = 0.25;
 constexpr std::size_t kGrowthLinesNamed = 4;
-// Of the graphs that grow: tensors of backward. Those of a plain backward are freed with its graph.
+// Share of the growing graphs that backward allocated; a plain backward frees its own.
 constexpr double kShareOfBackwardGraph = 0.1;
 
 using GrowthRows = std::vector<report::GrowthRow>;
@@ -46,7 +46,7 @@ std::string rate_with_interval(const report::GrowthRow& row) {
   const std::string low = bytes_text(static_cast<std::uint64_t>(row.low_bytes_per_step));
   const std::string high = bytes_text(static_cast<std::uint64_t>(row.high_bytes_per_step));
   const std::string rate = rate_text(row.bytes_per_step);
-  return low == high ? rate : rate + " (95 %: " + low + " to " + high + ")";
+  return low == high ? rate : rate + " (95% interval: " + low + " to " + high + ")";
 }
 
 // "The category that grows most: activation, by 1.5 MiB a step."
@@ -156,8 +156,8 @@ double rate_of_backward_graph(const Facts& facts, const DeviceFacts& device) {
 std::string create_graph_text(const report::GrowthRow& first) {
   return "Pass create_graph=True only if you differentiate through the gradient. A .grad with a "
          "graph is never freed with its parameter: set it to None after use (zero_grad(), also for "
-         "copies of the model), or call torch.autograd.grad instead of backward. Of what " +
-         first.key + " collects, keep only .detach().";
+         "copies of the model), or call torch.autograd.grad instead of backward. Store " +
+         std::string("only .detach() of what ") + first.key + " collects.";
 }
 
 // Whether backwards leave a tensor behind for each tensor that another line leaves: the .grad of a
@@ -270,8 +270,8 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
         "If the program collects results on purpose, nothing is wrong. Otherwise: " +
         std::string(is_of_graphs ? "No backward runs, so call the model under torch.no_grad() or "
                                    "torch.inference_mode(): without them, each result retains the "
-                                   "graph that made it (a cache of keys and values, that of all "
-                                   "steps before). "
+                                   "graph that made it (a key-value cache retains those of all "
+                                   "earlier steps). "
                                  : "") +
         finding.next_step;
   }

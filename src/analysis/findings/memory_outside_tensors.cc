@@ -50,7 +50,7 @@ Findings memory_outside_tensors(const Facts& facts) {
                                " when it ended. Tensors on " + device.name + " used " +
                                bytes_text(tensors) + " at their peak.");
     finding.evidence.emplace_back(
-        "The rest is outside tensors: Python objects, numpy arrays, imported modules, compiled "
+        "The rest is outside tensors: Python objects, NumPy arrays, imported modules, compiled "
         "code "
         "(torch.compile), caches of oneDNN (for each new input shape), or memory of extensions.");
     finding.next_step =

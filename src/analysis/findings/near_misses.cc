@@ -25,7 +25,7 @@ void add(const DeviceFacts& device, const char* id, std::string figure, double v
          double threshold, const std::string& threshold_text, std::vector<NearMiss>& out) {
   if (value <= 0 || value >= threshold) return;
   out.push_back(NearMiss{device.report.device, id,
-                         std::move(figure) + " (a finding from " + threshold_text + ")",
+                         std::move(figure) + " (a finding at " + threshold_text + ")",
                          value / threshold});
 }
 

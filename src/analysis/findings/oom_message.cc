@@ -71,10 +71,10 @@ void set_verdict(const OomMessage& message, const Derived& derived, const std::s
                      ", and requested " + requested + " more";
     finding.next_step =
         is_mps(message)
-            ? "Use less. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk that the "
-              "system runs out of memory."
+            ? "Use less memory. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk "
+              "that the system runs out of memory."
             : "Raise the limit that the program sets (torch.cuda.set_per_process_memory_fraction), "
-              "or use less.";
+              "or use less memory.";
   } else if (derived.cached_bytes && *derived.cached_bytes >= message.requested_bytes) {
     finding.title += bytes_text(*derived.cached_bytes) +
                      " were reserved and unused, but no piece could serve " + requested;
@@ -86,7 +86,7 @@ void set_verdict(const OomMessage& message, const Derived& derived, const std::s
     finding.title += "other processes use " + bytes_text(*derived.other_process_bytes) +
                      " of the " + bytes_text(*message.total_bytes);
     finding.next_step =
-        "End them, or choose another device: nvidia-smi lists processes and devices, and "
+        "Stop them, or choose another device: nvidia-smi lists processes and devices, and "
         "CUDA_VISIBLE_DEVICES selects one.";
     finding.saving_bytes = *derived.other_process_bytes;
   } else if (is_much(derived.outside_bytes, message)) {
@@ -160,8 +160,8 @@ report::Finding explain_message(const OomMessage& message, const std::string& li
     }
     if (derived.cached_bytes) {
       sentence += ", and " + bytes_text(*derived.cached_bytes) +
-                  " reserved but unused: cached for later requests, or too small a piece for this "
-                  "one";
+                  " reserved but unused: cached for later requests, or in pieces too small for "
+                  "this one";
     }
     say(sentence + ".");
   }

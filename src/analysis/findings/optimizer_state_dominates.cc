@@ -124,13 +124,13 @@ void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::F
     finding.evidence.push_back(
         bytes_text(state.stale_bytes) + " of it are older state of parameters that have newer " +
         "state of the same kind, up to " + counted(state.most_of_one, "tensor") +
-        " each: of optimizers that the program has replaced and still retains.");
+        " each. Optimizers that the program has replaced but still retains hold it.");
     finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
       return state.stale.contains(allocation.lifetime) ? allocation.born : allocation.died;
     });
     finding.next_step =
         "Drop each optimizer when its part of the training is over (a list or attribute retains "
-        "them), or go on with one. Without the older state the peak is " +
+        "them), or keep using one. Without the older state the peak is " +
         bytes_text(finding.saving_bytes) + " lower.";
     return;
   }

@@ -247,7 +247,7 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
   }
   if (finding.next_step.empty()) finding.next_step = step_of_kind(live);
   if (finding.next_step.empty())
-    finding.next_step = "Begin with " + top_line(oom) + ", which uses most.";
+    finding.next_step = "Begin with " + top_line(oom) + ", which uses the most.";
 }
 
 void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -272,10 +272,9 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
     finding.next_step = "It needs at least " + bytes_text(missing) + " more. ";
   }
   finding.next_step +=
-      has_kinds
-          ? step_of_kind(live)
-          : "Begin with " + top_line(oom) +
-                ", which uses most. Its purpose is unknown: a recording by plimsoll run shows it.";
+      has_kinds ? step_of_kind(live)
+                : "Begin with " + top_line(oom) +
+                      ", which uses the most. Its purpose is unknown; plimsoll run records it.";
 }
 
 void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -323,8 +322,8 @@ void report_others(const OomDetails& oom, report::Finding& finding) {
   }
   if (reserved == 0 || all >= kSmallestDeviceBytes) return;
   finding.evidence.push_back(
-      "Reserved and free are only " + bytes_text(all) +
-      " together. If the device is larger, other processes use the rest: see nvidia-smi.");
+      "Reserved and free memory add up to only " + bytes_text(all) +
+      ". If the device is larger, other processes use the rest: see nvidia-smi.");
 }
 
 void report_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
@@ -411,7 +410,7 @@ Findings out_of_memory(const Facts& facts) {
     }
     if (bursts.size() > reported) {
       findings.back().evidence.push_back(
-          "It happened at " + counted(bursts.size() - reported, "more place") + " before that.");
+          "It also happened at " + counted(bursts.size() - reported, "other place") + " before.");
     }
   }
   return findings;

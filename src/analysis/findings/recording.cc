@@ -68,8 +68,8 @@ report::Finding limited(const Facts& facts, const DeviceFacts& device) {
   }
   finding.evidence.push_back(
       until +
-      "Peaks, steps, growth and numbers of allocations before are unknown. What was live "
-      "then is known, with its stacks, and figures since then are exact.");
+      "Peaks, steps, growth and allocation counts before that are unknown. What was live at that "
+      "point is known, with its stacks, and later figures are exact.");
   finding.next_step = "Record without max_events, or with a larger number, to see all of it.";
   return finding;
 }

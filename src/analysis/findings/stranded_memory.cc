@@ -50,7 +50,7 @@ std::optional<report::NearMiss> near_stranded(const DeviceFacts& device) {
   if (cost == 0 || cost >= threshold) return std::nullopt;
   return report::NearMiss{device.report.device, "stranded_memory",
                           bytes_text(cost) + " of " + bytes_text(reserved) +
-                              " reserved were stranded (a finding from " + bytes_text(threshold) +
+                              " reserved were stranded (a finding at " + bytes_text(threshold) +
                               ")",
                           static_cast<double>(cost) / static_cast<double>(threshold)};
 }

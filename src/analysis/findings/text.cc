@@ -31,8 +31,8 @@ std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements
   }
   if (elements == Elements::kOne) return "Store .item() values instead";
   if (is_cpu && retained == Retained::kUnknown) {
-    return "Of what a model makes, store .detach(). Of other tensors, keep fewer, or write them to "
-           "a file";
+    return "Store .detach() of what a model makes. Keep fewer of the other tensors, or write them "
+           "to a file";
   }
   if (!is_cpu) return "Store .detach().cpu() copies instead, or only the part that you need";
   // A copy on the CPU does not free CPU memory.

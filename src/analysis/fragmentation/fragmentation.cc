@@ -112,7 +112,7 @@ class FragmentationPass final : public Pass {
   std::span<const char* const> depends_on() const override { return kDependsOn; }
   std::string why_not(const Trace& trace) const override {
     if (trace.has_final_state) return {};
-    return "needs the allocator's segments: this file has none";
+    return "this file does not contain the allocator's segments";
   }
   OptionSet uses() const override { return OptionSet::kDevice; }
   void clear(report::Report& report) const override {

@@ -196,8 +196,8 @@ Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
   found = borrowed(trace, device, find_rhythm);
   if (!found.events.empty()) return found;
   found.why_none =
-      "no steps are marked in the recording, and memory does not rise and fall in a regular way: "
-      "record several optimizer steps";
+      "no steps are marked in the recording, and memory does not rise and fall regularly; record "
+      "several optimizer steps";
   return found;
 }
 

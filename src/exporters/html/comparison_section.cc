@@ -160,7 +160,7 @@ void write_verdict_of_diff(Markup& html, const comparison::Diff& diff) {
   }
   html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}}).open("div");
   html.element("p", {{"class", "severity none"}}, "no finding");
-  html.element("h1", {}, "No difference above 0.1 % at any point.");
+  html.element("h1", {}, "No difference above 0.1% at any point.");
   html.close().close();
 }
 

@@ -39,7 +39,7 @@ std::string to_text(const comparison::Diff& diff, const TextOptions& options) {
     return finding.id == comparison::kRecordingIncomplete;
   });
   if (is_equal) {
-    out += (out.empty() ? "" : "\n") + text::styled("No difference above 0.1 % at any point.",
+    out += (out.empty() ? "" : "\n") + text::styled("No difference above 0.1% at any point.",
                                                     text::Style::kGood, options.color);
     out += "\n";
   }
