@@ -88,7 +88,7 @@ TEST(Detection, finds_retained_activations_with_their_rate_and_place) {
   EXPECT_THAT(finding.evidence, Contains(HasSubstr("The layer that grew most is unet.up, by ")));
   EXPECT_THAT(
       finding.evidence,
-      Contains("At this rate the 3.9 GiB that the device has left last for 800 iterations"));
+      Contains("At this rate, the 3.9 GiB left on the device will last for 800 iterations"));
   EXPECT_THAT(finding.next_step, HasSubstr("loss.item()"));
   EXPECT_GE(finding.saving_bytes, 3000 * kMb);
 }

@@ -104,7 +104,7 @@ TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
               ElementsAre("13 allocations made in these iterations are still live at iteration 190",
                           "Code outside of layers leaves most: 20.0 MiB per iteration, in 13 "
                           "allocations",
-                          "At this rate the 3.9 GiB that the device has left last for 200 "
+                          "At this rate, the 3.9 GiB left on the device will last for 200 "
                           "iterations"));
   EXPECT_EQ(alerts[0].saving_bytes, kMb * 13 * 200);
 }

@@ -216,7 +216,7 @@ TEST(Diff, results_that_are_kept_each_step_are_named_as_growth) {
   const Diff diff = compare(digest(0, 0), digest(4, 8));
   const DiffCause cause = first_cause(diff);
   EXPECT_EQ(cause.id, "kept_each_step");
-  EXPECT_THAT(cause.title, HasSubstr("9 × activation of linear in Net.head, before 1 ×"));
+  EXPECT_THAT(cause.title, HasSubstr("9 × activation of linear in Net.head, was 1 ×"));
   EXPECT_THAT(cause.title, HasSubstr("one more each step"));
   EXPECT_THAT(diff.findings[0].next_step, HasSubstr("memory_growth"));
   EXPECT_EQ(diff.points[2].causes[0].id, "kept_each_step");

@@ -120,7 +120,7 @@ def test_commits_that_do_not_run_are_skipped(repository):
     assert outcome.status == 0, outcome
     assert f"{commits[4][:10]} is skipped: the run failed with exit status 7" in outcome.err
     first = " ".join(outcome.out.splitlines()[:2])
-    assert first.startswith("WARNING the first bad commit is one of 2, because the others cannot")
+    assert first.startswith("WARNING the first bad commit is one of these 2: some of them cannot")
     for commit in commits[4:6]:
         assert f"{commit[:10]} Change" in outcome.out
 
@@ -161,7 +161,7 @@ def test_usage_errors(repository, tmp_path):
     complains(repository.bisect_digests(bad=commits[0]), 2, "are the same commit")
     outcome = repository.bisect_digests(bad=commits[1])
     assert outcome.status == 2
-    wanted = "plimsoll: the two commits differ by nothing above 0.1 % at any point"
+    wanted = "plimsoll: the two commits do not differ by more than 0.1% at any point"
     assert outcome.err.splitlines()[-1] == wanted
     outcome = repository.bisect_digests(good=commits[2], bad=commits[0])
     complains(outcome, 2, "the good commit is not an ancestor of the bad one")

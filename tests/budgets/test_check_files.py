@@ -175,7 +175,9 @@ def test_forked_children_are_named_because_no_limit_includes_them(project):
     outcome = project.check(**how)
     assert outcome.status == 0, outcome
     assert outcome.out.startswith("OK: 1 limit of 1 budget is met.\n")
-    wanted = "INFO net: 2 forked children allocated memory that is not recorded and in no limit"
+    wanted = (
+        "INFO net: 2 forked children allocated memory that is not recorded and that no limit covers"
+    )
     assert wanted in outcome.out
     said = outcome.err.splitlines()
     assert said.index("plimsoll: recording net: train.py") < said.index("the program's own line")
@@ -184,7 +186,7 @@ def test_forked_children_are_named_because_no_limit_includes_them(project):
     outcome = project.check(**how)
     assert outcome.status == 1, outcome
     assert outcome.out.startswith("FAILED net: peak on cpu is 3.9 KiB, 1 B over the limit")
-    wanted = "INFO net: 2 forked children used up to 3.8 MiB each, which is in no limit"
+    wanted = "INFO net: 2 forked children used up to 3.8 MiB each, which no limit covers"
     assert wanted in outcome.out
 
     script.write_text(FORKS.replace("END", "os._exit(0)"))  # without the end of its recording

@@ -24,7 +24,7 @@ def digest(plimsoll_command, generated, tmp_path_factory):
 def test_a_recording_and_its_digest_are_equal(plimsoll_command, generated, digest):
     out = run(plimsoll_command, "diff", digest, generated["healthy"], "--fail-on-growth", "0")
     assert out.returncode == 0, out.stderr
-    assert out.stdout.startswith("No difference above 0.1 % at any point.")
+    assert out.stdout.startswith("No difference above 0.1% at any point.")
 
 
 def test_growth_fails_only_above_the_limit(plimsoll_command, generated, digest):

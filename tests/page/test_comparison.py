@@ -90,7 +90,7 @@ def test_a_digest_has_no_chart(plimsoll_command, files, page, tmp_path):
 
 def test_equal_recordings_have_no_difference(plimsoll_command, files, tmp_path):
     page = page_against(plimsoll_command, files[1], files[1], tmp_path / "diff.html")
-    assert next(iter(page.all("h1"))).text() == "No difference above 0.1 % at any point."
+    assert next(iter(page.all("h1"))).text() == "No difference above 0.1% at any point."
     assert not list(comparison(page).all("table", data_table="differences"))
 
 

@@ -72,9 +72,10 @@ TEST(ExplainGarbage, what_the_collector_frees_after_its_step_is_garbage) {
   EXPECT_EQ(found[0].title,
             "Garbage in reference cycles is 75.0% of the peak on cuda:0: 36.0 MiB of 48.0 MiB");
   EXPECT_EQ(found[0].evidence[0], "It is 9 tensors of 4.0 MiB, made at train.py:9 (step).");
-  EXPECT_THAT(found[0].evidence[1], HasSubstr("2 runs of the collector freed 80.0 MiB, up to 10 "
-                                              "steps after they were made, and 16.0 MiB are still "
-                                              "live at the end."));
+  EXPECT_THAT(found[0].evidence[1],
+              HasSubstr("2 runs of the collector freed 80.0 MiB, up to 10 "
+                        "steps after it was allocated, and 16.0 MiB are still "
+                        "live at the end."));
   EXPECT_EQ(found[0].saving_bytes, 36 * kMib);
   EXPECT_THAT(found[0].next_step, HasSubstr("gc.collect()"));
 }

@@ -132,9 +132,9 @@ TEST(OwnRules, gradients_live_at_every_backward_but_the_first_are_reported) {
   const auto found = c.run(explain_gradients);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
-  EXPECT_THAT(found[0].evidence,
-              Contains("Each of 5 backwards but the first began with 20.0 MiB of gradients or "
-                       "more."));
+  EXPECT_THAT(
+      found[0].evidence,
+      Contains("All 5 backwards except the first began with at least 20.0 MiB of gradients."));
   auto few = steps(20, 80, 3);
   EXPECT_THAT(few.run(explain_gradients), IsEmpty());
   auto small = steps(15, 80, 5);

@@ -53,7 +53,7 @@ TEST(Rounds, are_several_forward_passes_before_one_backward) {
     const Findings found = found_with(rounds);
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_THAT(found[0].next_step,
-                HasSubstr("If the rounds at train.py:9 (main) are independent, call backward()"));
+                HasSubstr("If the calls at train.py:9 (main) are independent, call backward()"));
     EXPECT_THAT(found[0].evidence, Contains(HasSubstr("tensors of 6 forward passes are live")));
   }
 }

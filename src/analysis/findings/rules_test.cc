@@ -185,7 +185,7 @@ TEST(OutOfMemory, counts_the_rest_beyond_three_lines) {
   const Findings found = c.run(out_of_memory);
   ASSERT_THAT(found, SizeIs(3));
   EXPECT_THAT(found[0].title + found[0].evidence[0], HasSubstr("9 requested"));
-  EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 more places before that")));
+  EXPECT_THAT(found[2].evidence, Contains(HasSubstr("7 other places before")));
 }
 
 TEST(OutOfMemory, points_a_process_with_little_memory_to_the_others) {
@@ -195,7 +195,7 @@ TEST(OutOfMemory, points_a_process_with_little_memory_to_the_others) {
   c.device().oom_details[1].reserved_bytes = static_cast<std::int64_t>(20 * kGib);
   const Findings found = c.run(out_of_memory);
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("together"))));
-  EXPECT_THAT(found[1].evidence, Contains(HasSubstr("only 3.0 GiB together")));
+  EXPECT_THAT(found[1].evidence, Contains(HasSubstr("only 3.0 GiB")));
 }
 
 TEST(OutOfMemory, is_less_severe_if_the_program_continued) {
@@ -330,7 +330,7 @@ TEST(MemoryGrowth, the_rate_has_an_interval_if_steps_differ) {
   c.report.tables.growth[0].low_bytes_per_step = 1.5 * kMib;
   c.report.tables.growth[0].high_bytes_per_step = 2.5 * kMib;
   EXPECT_THAT(c.run(memory_growth)[0].evidence[0],
-              HasSubstr("2.0 MiB a step (95 %: 1.5 MiB to 2.5 MiB)"));
+              HasSubstr("2.0 MiB a step (95% interval: 1.5 MiB to 2.5 MiB)"));
 }
 
 TEST(MemoryGrowth, many_lines_that_grow_little_are_reported_by_their_category) {

@@ -192,7 +192,7 @@ TEST(NearMisses, list_the_figures_below_a_threshold_closest_first) {
   });
   ASSERT_THAT(near, SizeIs(1)) << "activations are above";
   EXPECT_EQ(near[0].id, "optimizer_state_dominates");
-  EXPECT_EQ(near[0].text, "optimizer state is 20.0% of the peak (a finding from 33.3%)");
+  EXPECT_EQ(near[0].text, "optimizer state is 20.0% of the peak (a finding at 33.3%)");
   EXPECT_NEAR(near[0].closeness, 0.6, 1e-9);
 }
 

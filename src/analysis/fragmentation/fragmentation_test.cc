@@ -113,7 +113,7 @@ TEST(Fragmentation, is_skipped_with_its_reason_without_segments) {
       trace, tests::passes(std::unique_ptr<Pass>(std::make_unique<FakeTimeline>()), make()));
   ASSERT_EQ(report.passes.size(), 2u);
   EXPECT_EQ(report.passes[1].state, report::PassState::kSkipped);
-  EXPECT_EQ(report.passes[1].reason, "needs the allocator's segments: this file has none");
+  EXPECT_EQ(report.passes[1].reason, "this file does not contain the allocator's segments");
 }
 
 }  // namespace
