@@ -191,7 +191,7 @@ def test_forked_children_are_named_because_no_limit_includes_them(project):
 
     script.write_text(FORKS.replace("END", "os._exit(0)"))  # without the end of its recording
     outcome = project.check(**how)
-    assert "INFO net: 2 forked children used 3.9 KiB or more each, which is in no" in outcome.out
+    assert "INFO net: 2 forked children used 3.9 KiB or more each, which no" in outcome.out
 
 
 @pytest.mark.slow
