@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sqlite3
 import struct
 import zipfile
@@ -41,6 +42,38 @@ def test_the_limit_of_mps_is_not_called_the_programs(plimsoll):
     assert out.startswith("CRITICAL mps:0 ran out of memory: this process may hold 18.0 GiB")
     assert "PYTORCH_MPS_HIGH_WATERMARK_RATIO" in out
     assert "the program has set" not in out
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_logs_of_powershell_are_read(encoding, plimsoll):
+    text = "epoch 1 \N{CHECK MARK}\r\n" + message()
+    ran = plimsoll("report", "-", input=text.encode(encoding))
+    assert ran.status == 0, ran.err
+    assert "tensors held 76.5 GiB" in " ".join(ran.out.split())
+
+
+def test_colors_inside_a_message_are_ignored(plimsoll):
+    text = re.sub(r"(\d+\.\d+)", "\x1b[1;36m\\1\x1b[0m", message())
+    ran = plimsoll("report", "-", input=text.encode())
+    assert ran.status == 0, ran.err
+    assert "Device: 80.0 GiB in all, of which the driver had 1.0 GiB free." in ran.out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("RuntimeError: CUDA error: out of memory\n", ["no numbers", "outside of PyTorch"]),
+        ("torch.AcceleratorError: HIP error: out of memory\n", ["no numbers", "rocm-smi"]),
+        ("alloc.h:178 NCCL WARN Cuda failure 2 'out of memory'\n", ["NCCL", "no numbers"]),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling\n", ["cuBLAS", "no numbers"]),
+        ("Out of memory: Killed process 42 (python) anon-rss:9kB\n", ["the kernel", "plimsoll"]),
+        ("bfc.cc:482] Allocator (GPU_0_bfc) ran out of memory trying\n", ["XLA or TensorFlow"]),
+        ("| PyTorch CUDA memory summary, device ID 0 |\n", ["memory_summary()", "plimsoll run"]),
+    ],
+)
+def test_an_error_without_numbers_is_named(text, words, plimsoll):
+    log = "epoch 1\n" * 20_000 + text
+    complains(plimsoll("report", "-", input=log.encode()), 3, *words)
 
 
 def test_each_number_of_a_message_is_named(plimsoll, tmp_path):

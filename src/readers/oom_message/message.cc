@@ -48,7 +48,7 @@ std::optional<std::uint64_t> size_before(std::string_view text, std::string_view
   skip([](char c) { return c == ' '; });
   skip([](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
   skip([](char c) { return c == ' '; });
-  skip([](char c) { return is_digit(c) || c == '.'; });
+  skip([](char c) { return is_digit(c) || c == '.' || c == ','; });  // "1,05" is no number
   return size_at_start(text.substr(begin));
 }
 

@@ -147,6 +147,15 @@ TEST(OomMessage, text_without_a_size_is_not_a_message) {
   EXPECT_THAT(find_messages("CUDA out of memory. Tried to allocate"), IsEmpty());
 }
 
+TEST(OomMessage, a_decimal_comma_makes_a_number_unknown_not_wrong) {
+  const model::OomMessage message = only(
+      "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8,00 GiB total capacity; 6,25 GiB "
+      "already allocated; 1,50 GiB free)");
+  EXPECT_FALSE(message.total_bytes.has_value());
+  EXPECT_FALSE(message.allocated_bytes.has_value());
+  EXPECT_FALSE(message.free_bytes.has_value());
+}
+
 TEST(OomMessage, sizes_have_a_number_and_a_unit) {
   EXPECT_EQ(size_at_start("512 bytes"), 512u);
   EXPECT_EQ(size_at_start("1.50 KiB."), 1536u);
