@@ -193,6 +193,7 @@ def event_file(path):
         ),
         (lambda p: p.write_text("import torch\n"), "train.py", ["plimsoll run FILE"]),
         (lambda p: p.write_text("[[1, 2], [[3], [4]]]"), "timeline.json", ["export_chrome_trace"]),
+        (lambda p: p.write_text("[" * 200_000), "brackets.json", ["list of lists"]),
         (lambda p: p.write_text("epoch 1\n"), "train.log", ["no out-of-memory message"]),
         (lambda p: p.write_bytes(b"\xfe\xff\0\1"), "odd.bin", ["unknown file format"]),
     ],
