@@ -1,6 +1,6 @@
-// Splits any log into lines. The log arrives in pieces of any size, in UTF-8 or in UTF-16 with a
-// byte order mark (as PowerShell's `>` writes it). Lines end in \n, \r\n or \r; the last line may
-// lack an end. Stores at most one line, and at most kLongestLine of it.
+// Splits any log into lines of UTF-8. The log arrives in pieces of any size, in an encoding that
+// base::TextDecoder reads. Lines end in \n, \r\n or \r; the last line may lack an end. Stores the
+// text of one piece and one line, and at most kLongestLine of the line.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "base/text_decoder.h"
 
 namespace plimsoll::logs {
 
@@ -25,24 +28,17 @@ class LogLines {
   std::uint64_t long_lines() const { return long_lines_; }  // truncated lines
 
  private:
-  enum class Encoding : std::uint8_t { kUnknown, kUtf8, kUtf16Little, kUtf16Big };
-
-  void decide();
-  void take(std::string_view bytes);
-  void take_unit(std::uint32_t unit);  // of UTF-16
-  void take_code_point(std::uint32_t point);
+  void take_text();
   void take_byte(char byte);
   void end_line();
 
   Sink sink_;
-  Encoding encoding_ = Encoding::kUnknown;
-  std::string head_;  // while the encoding is unknown
+  base::TextDecoder decoder_;
+  std::string text_;  // decoded, not yet split
   std::string line_;
   bool is_long_ = false;
   bool after_return_ = false;
   std::uint64_t long_lines_ = 0;
-  std::uint32_t half_unit_ = 0;  // the first byte of a unit, plus kHasHalf
-  std::uint32_t high_surrogate_ = 0;
 };
 
 }  // namespace plimsoll::logs

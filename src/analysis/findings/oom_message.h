@@ -11,7 +11,7 @@ namespace plimsoll::analysis::findings {
 
 // `line` requested the memory; empty if the text has no traceback. `count`: messages about the
 // device, of which this is the last.
-report::Finding explain_message(const model::OomMessage& message, const std::string& line,
+report::Finding explain_message(model::OomMessage message, const std::string& line,
                                 std::uint64_t count);
 
 }  // namespace plimsoll::analysis::findings

@@ -182,9 +182,10 @@ Boundaries borrowed(const Trace& trace, const DeviceTrace& device, Find&& find) 
 }  // namespace
 
 Boundaries find_boundaries(const Trace& trace, const DeviceTrace& device) {
-  if (device.events.size() == 0) {
+  if (device.events.size() == 0 || !trace.oom_messages.empty()) {
     Boundaries none;
-    none.why_none = "needs events: this file has only the final state";
+    none.why_none = trace.oom_messages.empty() ? "needs events: this file has only the final state"
+                                               : "needs a recording: this text has only messages";
     return none;
   }
   Boundaries found = find_steps(trace, device);

@@ -9,6 +9,8 @@ namespace plimsoll::readers::kineto {
 namespace {
 
 constexpr std::uint32_t kDeepest = 1000;
+// The output of export_memory_timeline is a list of numbers in lists, or in lists of lists.
+constexpr std::uint32_t kDeepestTimeline = 3;
 
 }  // namespace
 
@@ -56,6 +58,7 @@ bool EventParser::value(std::string_view text) {
     return fail(make_error(ErrorCode::kUnsupported,
                            "this is JSON, but not a torch.profiler trace: it is a single value"));
   }
+  if (depth_ > 1 && root_is_array_ && !seen_events_) return fail_list_of_lists(text);
   if (field_ != Field::kOther) keep(text);
   field_ = Field::kOther;  // members of an array have no key
   return true;
@@ -129,11 +132,8 @@ bool EventParser::open(Container container) {
   if (depth_ == 1) {
     root_is_array_ = is_array;
     if (is_array) events_depth_ = 1;
-  } else if (depth_ == 2 && is_array && root_is_array_ && !seen_events_) {
-    return fail(make_error(ErrorCode::kUnsupported,
-                           "this is the raw output of torch.profiler's export_memory_timeline: it "
-                           "has totals by category and no allocations; save the same profile with "
-                           "export_chrome_trace and open that"));
+  } else if (root_is_array_ && !seen_events_ && (is_array || depth_ > 2)) {
+    if (!is_array || depth_ > kDeepestTimeline) return fail_list_of_lists({});
   } else if (depth_ == 2 && is_array && field_ == Field::kTraceEvents) {
     events_depth_ = 2;
   } else if (events_depth_ != 0 && depth_ == events_depth_ + 1 && !is_array) {
@@ -149,6 +149,7 @@ bool EventParser::open(Container container) {
 bool EventParser::close() {
   stream_.mark_token();
   field_ = Field::kOther;
+  if (depth_ > 1 && root_is_array_ && !seen_events_) return fail_list_of_lists({});
   --depth_;
   if (events_depth_ == 0) return true;
   if (depth_ < events_depth_) {
@@ -161,6 +162,19 @@ bool EventParser::close() {
     in_args_ = false;
   }
   return true;
+}
+
+// `value` is the first in the inner lists; empty if there is none.
+bool EventParser::fail_list_of_lists(std::string_view value) {
+  const bool is_number =
+      !value.empty() && (value[0] == '-' || (value[0] >= '0' && value[0] <= '9'));
+  return fail(make_error(ErrorCode::kUnsupported,
+                         is_number ? "this is the raw output of torch.profiler's "
+                                     "export_memory_timeline: it has totals by category and no "
+                                     "allocations; save the same profile with export_chrome_trace "
+                                     "and open that"
+                                   : "this is JSON, but not a torch.profiler trace: it is a list "
+                                     "of lists"));
 }
 
 bool EventParser::fail(Error error) {

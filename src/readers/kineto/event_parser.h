@@ -68,6 +68,7 @@ class EventParser {
   void keep(std::string_view text);
   bool open(Container container);
   bool close();
+  bool fail_list_of_lists(std::string_view value);
   bool fail(Error error);
 
   WindowStream& stream_;

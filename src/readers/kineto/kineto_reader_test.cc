@@ -1,5 +1,6 @@
 #include "readers/kineto/kineto_reader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -386,8 +387,13 @@ TEST(KinetoReader, json_that_is_not_a_trace_is_rejected_with_a_message) {
     ASSERT_FALSE(outcome.trace.ok()) << json;
     EXPECT_EQ(outcome.trace.error().code, ErrorCode::kUnsupported) << json;
   }
-  EXPECT_NE(read("[[-1, 1, 37888, 7]]").trace.error().message.find("export_memory_timeline"),
-            std::string::npos);
+  for (const char* timeline : {"[[-1, 1, 37888, 7]]", "[[0, 5], [[1], [2]]]", "[[[1]]]"}) {
+    EXPECT_THAT(read(timeline).trace.error().message, testing::HasSubstr("export_memory_timeline"));
+  }
+  for (const char* lists : {"[[]]", "[[[[1]]]]", R"([["a"]])", R"([[{"ph": "i"}]])"}) {
+    EXPECT_THAT(read(lists).trace.error().message, testing::HasSubstr("it is a list of lists"))
+        << lists;
+  }
 }
 
 TEST(KinetoReader, nesting_strings_and_memory_are_limited) {

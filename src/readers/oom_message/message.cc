@@ -12,9 +12,10 @@ namespace plimsoll::readers::oom_message {
 namespace {
 
 // Every message contains one of these: "CUDA out of memory. Tried to allocate 2.00 GiB", or for the
-// CPU "can't allocate memory: you tried to allocate 4096 bytes".
+// CPU "can't allocate memory: you tried to allocate 4096 bytes" (on Windows "not enough memory:
+// …").
 constexpr std::string_view kGpuStart = "out of memory";
-constexpr std::string_view kCpuStart = "can't allocate memory: you ";
+constexpr std::string_view kCpuStart = "memory: you tried to allocate ";
 // The longest message lists every process of the GPU.
 constexpr std::size_t kMostMessageBytes = 16 << 10;
 constexpr std::size_t kMostTracebackBytes = 64 << 10;
@@ -47,7 +48,7 @@ std::optional<std::uint64_t> size_before(std::string_view text, std::string_view
   skip([](char c) { return c == ' '; });
   skip([](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
   skip([](char c) { return c == ' '; });
-  skip([](char c) { return is_digit(c) || c == '.'; });
+  skip([](char c) { return is_digit(c) || c == '.' || c == ','; });  // "1,05" is no number
   return size_at_start(text.substr(begin));
 }
 
@@ -114,21 +115,28 @@ std::optional<model::OomMessage> parse(std::string_view before, std::string_view
   message.requested_bytes = *requested;
   message.device = text.starts_with(kCpuStart) ? model::Device{model::DeviceType::kCpu, -1}
                                                : model::Device{type_of(before), ordinal_of(text)};
+  // PyTorch 2.0 and 2.1 spell it "capacty".
   message.total_bytes =
-      first_of(size_after(text, "total capacity of "), size_before(text, " total capacity"));
+      first_of(size_after(text, "total capacity of "), size_after(text, "total capacty of "),
+               size_before(text, " total capacity"));
   message.free_bytes = first_of(size_after(text, " of which "), size_before(text, " free;"));
   message.limit_bytes = first_of(size_before(text, " allowed;"), size_after(text, "max allowed: "));
   message.process_bytes = size_after(text, "this process has ");
   message.processes = processes_in(text);
   message.private_pool_bytes = size_before(text, " allocated in private pools");
-  message.allocated_bytes =
-      first_of(size_after(text, "Of the allocated memory "),
-               size_before(text, " already allocated"), size_after(text, "MPS allocated: "));
+  message.allocated_bytes = first_of(size_after(text, "Of the allocated memory "),
+                                     size_before(text, " already allocated"));
+  // For MPS, "allocated" are the heaps of PyTorch's allocator, whether tensors use them or not.
   message.reserved_bytes =
-      first_of(size_before(text, " reserved in total by"), size_before(text, " cached)"));
-  const auto unused = size_before(text, " is reserved by PyTorch but unallocated");
+      first_of(size_before(text, " reserved in total by"), size_after(text, "MPS allocated: "));
+  // PyTorch 1.3 and earlier print as cached only what no tensor uses, as newer versions do in
+  // words.
+  const auto unused = first_of(size_before(text, " is reserved by PyTorch but unallocated"),
+                               size_before(text, " cached)"));
   if (unused && message.allocated_bytes)
     message.reserved_bytes = *message.allocated_bytes + *unused;
+  const auto other = size_after(text, "other allocations: ");
+  if (other && message.reserved_bytes) message.process_bytes = *message.reserved_bytes + *other;
   return message;
 }
 
@@ -192,8 +200,7 @@ std::optional<std::uint64_t> size_at_start(std::string_view text) {
   const auto parsed = std::from_chars(begin, end, value, std::chars_format::fixed);
   if (parsed.ec != std::errc{}) return std::nullopt;
   std::string_view unit(parsed.ptr, end);
-  if (!unit.starts_with(' ')) return std::nullopt;
-  unit.remove_prefix(1);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);  // some versions print "8.38GiB"
   if (unit.starts_with("bytes")) return static_cast<std::uint64_t>(std::min(value, 0x1p60));
   constexpr std::string_view kPrefixes = "KMGTP";
   const std::size_t prefix = unit.empty() ? kPrefixes.npos : kPrefixes.find(unit.front());

@@ -1,6 +1,6 @@
 // Finds PyTorch's out-of-memory messages in text, such as the log of a failed run, and the lines of
 // the program that led to them. The forms are those of CUDACachingAllocator.cpp (in torch/csrc or
-// c10) of PyTorch 1.4 to 2.13, XPUCachingAllocator.cpp, torch_npu, and MPSAllocator.mm.
+// c10) of PyTorch 0.4 to 2.13, XPUCachingAllocator.cpp, torch_npu, and MPSAllocator.mm.
 #pragma once
 
 #include <cstdint>

@@ -62,6 +62,23 @@ TEST(OomMessage, all_numbers_of_torch_1) {
   EXPECT_FALSE(message.limit_bytes.has_value());
 }
 
+TEST(OomMessage, what_torch_1_3_calls_cached_is_not_allocated) {
+  const model::OomMessage message = only(
+      "CUDA out of memory. Tried to allocate 3.25GiB (GPU 0; 12.00 GiB total capacity; 9.00 GiB "
+      "already allocated; 1.25GiB free;512.00 MiB cached)");
+  EXPECT_EQ(message.requested_bytes, 3 * kGiB + kGiB / 4);
+  EXPECT_EQ(message.free_bytes, kGiB + kGiB / 4);
+  EXPECT_EQ(message.reserved_bytes, 9 * kGiB + kGiB / 2);
+}
+
+TEST(OomMessage, the_spelling_of_torch_2_0_is_read) {
+  const model::OomMessage message = only(
+      "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacty of 24.00 GiB of "
+      "which 8.00 MiB is free.");
+  EXPECT_EQ(message.total_bytes, 24 * kGiB);
+  EXPECT_EQ(message.free_bytes, 8 * kMiB);
+}
+
 TEST(OomMessage, messages_of_other_devices) {
   EXPECT_EQ(only("HIP out of memory. Tried to allocate 1.00 GiB. GPU 1 has a total capacity of "
                  "64.00 GiB of which 0 bytes is free.")
@@ -82,11 +99,19 @@ TEST(OomMessage, messages_of_other_devices) {
   EXPECT_EQ(mps.device.type, DeviceType::kMps);
   EXPECT_EQ(mps.requested_bytes, kGiB);
   EXPECT_EQ(mps.limit_bytes, 18 * kGiB);
+  EXPECT_EQ(mps.reserved_bytes, 17 * kGiB + kGiB / 2);
+  EXPECT_EQ(mps.process_bytes, 17 * kGiB + kGiB / 2 + 384 * 1024);
+  EXPECT_FALSE(mps.allocated_bytes.has_value());
   const model::OomMessage cpu = only(
       "[enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate memory: "
       "you tried to allocate 4294967296 bytes. Error code 12 (Cannot allocate memory)");
   EXPECT_EQ(cpu.device, (Device{DeviceType::kCpu, -1}));
   EXPECT_EQ(cpu.requested_bytes, 4 * kGiB);
+  const model::OomMessage windows = only(
+      "[enforce fail at C:\\c10\\core\\impl\\alloc_cpu.cpp:81] data. DefaultCPUAllocator: not "
+      "enough memory: you tried to allocate 1048576 bytes.");
+  EXPECT_EQ(windows.device, (Device{DeviceType::kCpu, -1}));
+  EXPECT_EQ(windows.requested_bytes, kMiB);
 }
 
 TEST(OomMessage, the_traceback_before_it_names_the_lines) {
@@ -122,10 +147,20 @@ TEST(OomMessage, text_without_a_size_is_not_a_message) {
   EXPECT_THAT(find_messages("CUDA out of memory. Tried to allocate"), IsEmpty());
 }
 
+TEST(OomMessage, a_decimal_comma_makes_a_number_unknown_not_wrong) {
+  const model::OomMessage message = only(
+      "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8,00 GiB total capacity; 6,25 GiB "
+      "already allocated; 1,50 GiB free)");
+  EXPECT_FALSE(message.total_bytes.has_value());
+  EXPECT_FALSE(message.allocated_bytes.has_value());
+  EXPECT_FALSE(message.free_bytes.has_value());
+}
+
 TEST(OomMessage, sizes_have_a_number_and_a_unit) {
   EXPECT_EQ(size_at_start("512 bytes"), 512u);
   EXPECT_EQ(size_at_start("1.50 KiB."), 1536u);
   EXPECT_EQ(size_at_start("1 GB"), kGiB);
+  EXPECT_EQ(size_at_start("1.50GiB free"), kGiB + kGiB / 2);
   EXPECT_FALSE(size_at_start("1.5").has_value());
   EXPECT_FALSE(size_at_start("nan GiB").has_value());
   EXPECT_FALSE(size_at_start("3 apples").has_value());

@@ -1,6 +1,7 @@
 #include "readers/oom_message/oom_message_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_decoder.h"
 #include "readers/foreign_file.h"
 #include "readers/oom_message/message.h"
 
@@ -18,7 +20,80 @@ namespace {
 constexpr std::size_t kMostLogBytes = std::size_t{1} << 30;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 
-// Logs may have any encoding, but most of each is ASCII.
+// What a text may contain instead of a message, and what to do then.
+struct OtherText {
+  std::string_view phrase;
+  std::string_view answer;
+};
+
+constexpr std::string_view kOfCuda =
+    "this out-of-memory error has no numbers: the CUDA driver raised it outside of PyTorch's "
+    "allocator, for its context, for pinned memory or for a library. See whether other processes "
+    "use the device (nvidia-smi), and record the driver's allocations: plimsoll run --cuda-driver "
+    "-- python SCRIPT";
+constexpr std::string_view kOfHip =
+    "this out-of-memory error has no numbers: the HIP runtime raised it outside of PyTorch's "
+    "allocator, for its context, for pinned memory or for a library. See whether other processes "
+    "use the device (rocm-smi)";
+constexpr std::string_view kOfNccl =
+    "this out-of-memory error of NCCL has no numbers: the driver had no memory for its buffers, "
+    "which are outside of PyTorch's allocator. Leave some free "
+    "(torch.cuda.set_per_process_memory_fraction), and let each rank use its own device "
+    "(torch.cuda.set_device)";
+constexpr std::string_view kOfCublas =
+    "this out-of-memory error of cuBLAS has no numbers: the driver had no memory for its handle, "
+    "which is outside of PyTorch's allocator. Leave some free: use a smaller batch, or stop other "
+    "processes on the device (nvidia-smi)";
+constexpr std::string_view kOfKernel =
+    "the kernel killed a process because the host memory of the machine or of its container ran "
+    "out. Record what uses it, up to the kill: plimsoll run SCRIPT";
+constexpr std::string_view kOfXla =
+    "this is an out-of-memory error of XLA or TensorFlow. Plimsoll reads those of PyTorch";
+constexpr std::string_view kSummary =
+    "this is the table of torch.cuda.memory_summary(), which has totals only. Record what "
+    "allocates "
+    "them: plimsoll run SCRIPT";
+
+constexpr auto kOtherTexts = std::to_array<OtherText>({
+    {"Cuda failure 'out of memory'", kOfNccl},
+    {"Cuda failure 2 'out of memory'", kOfNccl},
+    {"CUBLAS_STATUS_ALLOC_FAILED", kOfCublas},
+    {"RESOURCE_EXHAUSTED", kOfXla},
+    {"ResourceExhaustedError", kOfXla},
+    {"_bfc) ran out of memory", kOfXla},
+    {"CUDA error: out of memory", kOfCuda},
+    {"HIP error: out of memory", kOfHip},
+    {"CUDA_ERROR_OUT_OF_MEMORY", kOfCuda},
+    {"Out of memory: Killed process", kOfKernel},
+    {"oom_kill event", kOfKernel},
+    {"PyTorch CUDA memory summary", kSummary},
+});
+
+std::string_view answer_for(std::string_view text) {
+  for (const OtherText& other : kOtherTexts) {
+    if (text.find(other.phrase) != text.npos) return other.answer;
+  }
+  return {};
+}
+
+// Removes escape sequences of terminals, such as colors around numbers ("\x1b[1;36m20.00\x1b[0m").
+void remove_escape_sequences(std::string& text) {
+  constexpr std::string_view kStart = "\x1b[";
+  std::size_t end = text.find(kStart);
+  if (end == text.npos) return;
+  for (std::size_t at = end; at < text.size();) {
+    if (!std::string_view(text).substr(at).starts_with(kStart)) {
+      text[end++] = text[at++];
+      continue;
+    }
+    at += kStart.size();
+    while (at < text.size() && text[at] >= ' ' && text[at] < '@') ++at;  // parameters
+    if (at < text.size()) ++at;                                          // the final letter
+  }
+  text.resize(end);
+}
+
+// Most of each text is ASCII.
 bool is_text(std::string_view head) {
   const auto is_control = [](char c) {
     return (c >= '\0' && c < '\t') || (c > '\r' && c < '\x1b');
@@ -31,19 +106,24 @@ bool is_text(std::string_view head) {
 Result<std::string> read_text(ByteSource& source, const ReadContext& context) {
   const std::size_t most = std::min<std::size_t>(kMostLogBytes, context.limits.memory_bytes / 2);
   std::string text;
+  base::TextDecoder decoder;
   std::vector<std::byte> piece(kPieceBytes);
   for (;;) {
     if (context.progress.interrupted()) {
       return make_error(ErrorCode::kInterrupted, "stopped while reading");
     }
     PLIMSOLL_TRY_ASSIGN(const std::size_t got, source.read(piece));
-    if (got == 0) return text;
+    if (got == 0) {
+      decoder.finish(text);
+      remove_escape_sequences(text);
+      return text;
+    }
     if (text.size() + got > most) {
       return make_error(ErrorCode::kLimit, "this text is larger than " + std::to_string(most) +
                                                " bytes: pass only the part with the out-of-memory "
                                                "message");
     }
-    text.append(reinterpret_cast<const char*>(piece.data()), got);
+    decoder.feed({reinterpret_cast<const char*>(piece.data()), got}, text);
   }
 }
 
@@ -81,7 +161,11 @@ class OomMessageReader final : public Reader {
   const char* name() const override { return "oom_message"; }
 
   Confidence sniff(std::span<const std::byte> head) const override {
-    const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+    std::string text;
+    base::TextDecoder decoder;
+    decoder.feed({reinterpret_cast<const char*>(head.data()), head.size()}, text);
+    decoder.finish(text);
+    remove_escape_sequences(text);
     if (!is_text(text)) return Confidence::kNo;
     return find_messages(text).empty() ? Confidence::kMaybe : Confidence::kCertain;
   }
@@ -90,7 +174,8 @@ class OomMessageReader final : public Reader {
     PLIMSOLL_TRY_ASSIGN(const std::string text, read_text(source, context));
     std::vector<Found> found = find_messages(text);
     if (found.empty()) {
-      const std::string what = foreign_file(std::as_bytes(std::span(text)));
+      std::string what(answer_for(text));
+      if (what.empty()) what = foreign_file(std::as_bytes(std::span(text)));
       return make_error(ErrorCode::kUnsupported,
                         what.empty() ? "this text has no out-of-memory message of PyTorch. A text "
                                        "log of Plimsoll's monitor: plimsoll analyze FILE"

@@ -53,6 +53,24 @@ TEST(OomMessageReader, text_is_certain_only_with_a_message) {
   EXPECT_EQ(make()->sniff(bytes_of("")), Confidence::kNo);
 }
 
+TEST(OomMessageReader, escape_sequences_are_no_part_of_the_text) {
+  const auto trace = read(
+      "\x1b[31mCUDA out of memory. Tried to allocate \x1b[1;36m2.00\x1b[0m GiB. GPU "
+      "\x1b[1m1\x1b[0m has a total capacity of 8\x1b[0m0.00 GiB\x1b[");
+  ASSERT_TRUE(trace.ok()) << trace.error().message;
+  ASSERT_EQ(trace->oom_messages.size(), 1u);
+  EXPECT_EQ(to_string(trace->oom_messages[0].device), "cuda:1");
+  EXPECT_EQ(trace->oom_messages[0].requested_bytes, std::uint64_t{2} << 30);
+  EXPECT_EQ(trace->oom_messages[0].total_bytes, std::uint64_t{80} << 30);
+}
+
+TEST(OomMessageReader, other_failures_of_nccl_are_not_about_memory) {
+  EXPECT_THAT(read("NCCL WARN Cuda failure 2 'out of memory'\n").error().message,
+              HasSubstr("of NCCL"));
+  EXPECT_THAT(read("NCCL WARN Cuda failure 1 'invalid argument'\nout of memory?\n").error().message,
+              HasSubstr("plimsoll analyze FILE"));
+}
+
 TEST(OomMessageReader, other_text_is_refused_with_a_next_step) {
   EXPECT_THAT(read("hello\n").error().message, HasSubstr("plimsoll analyze FILE"));
   EXPECT_THAT(read("import torch\n").error().message, HasSubstr("plimsoll run FILE"));

@@ -1,0 +1,269 @@
+#include "analysis/findings/oom_message_verdict.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "analysis/findings/text.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::OomMessage;
+
+// Memory that PyTorch's tensors do not use is the reason only if it is this share of the device.
+constexpr double kMuchOfMessage = 0.10;
+// A request of this share of the device is itself a possible reason.
+constexpr double kLargeRequestShare = 0.50;
+// Figures are rounded, and the limit is compared with a sum of them.
+constexpr double kNearLimit = 0.99;
+
+// Would have been enough for the request, and is a large part of the device.
+bool is_much(std::optional<std::uint64_t> bytes, const OomMessage& message,
+             const MessageFigures& derived) {
+  const std::uint64_t whole =
+      message.total_bytes.value_or(is_mps(message) ? message.limit_bytes.value_or(0) : 0);
+  return bytes && *bytes > 0 && *bytes >= derived.missing_bytes &&
+         is_at_least(*bytes, kMuchOfMessage, whole);
+}
+
+// Largest first; of equal ones, the first in the order of this list.
+enum class Reason : std::uint8_t { kOthers, kOutside, kUnshared, kCached, kRequest, kNone };
+
+Reason largest_reason(const OomMessage& message, const MessageFigures& derived) {
+  Reason largest = Reason::kNone;
+  std::uint64_t most = 0;
+  const auto consider = [&](Reason reason, std::uint64_t bytes) {
+    if (bytes <= most) return;
+    largest = reason;
+    most = bytes;
+  };
+  if (is_much(derived.other_process_bytes, message, derived)) {
+    consider(Reason::kOthers, *derived.other_process_bytes);
+  }
+  if (is_much(derived.outside_bytes, message, derived)) {
+    consider(Reason::kOutside, *derived.outside_bytes);
+  }
+  if (is_much(derived.unshared_bytes, message, derived)) {
+    consider(Reason::kUnshared, *derived.unshared_bytes);
+  }
+  // The allocator has already returned what it could, so its free pieces are useful only together.
+  if (derived.cached_bytes && *derived.cached_bytes >= message.requested_bytes) {
+    consider(Reason::kCached, *derived.cached_bytes);
+  }
+  if (is_at_least(message.requested_bytes, kLargeRequestShare,
+                  message.total_bytes.value_or(UINT64_MAX))) {
+    consider(Reason::kRequest, message.requested_bytes);
+  }
+  return largest;
+}
+
+bool is_at_limit(const OomMessage& message) {
+  if (!message.limit_bytes) return false;
+  // The driver may have free memory that is not available to this process.
+  if (message.free_bytes.value_or(UINT64_MAX) < message.requested_bytes) return false;
+  const auto held = is_mps(message) ? message.process_bytes : message.reserved_bytes;
+  return !held || is_at_least(*held + message.requested_bytes, kNearLimit, *message.limit_bytes);
+}
+
+// " of the 80.0 GiB"
+std::string of_the_device(const OomMessage& message) {
+  return message.total_bytes ? " of the " + bytes_text(*message.total_bytes) : std::string();
+}
+
+// The processes that have about as much memory as the largest.
+std::size_t similar_processes(const OomMessage& message) {
+  constexpr double kSimilarShare = 0.8;
+  std::uint64_t most = 0;
+  for (const base::DeviceProcess& process : message.processes) {
+    most = std::max(most, process.used_bytes.value_or(0));
+  }
+  return static_cast<std::size_t>(
+      std::ranges::count_if(message.processes, [&](const base::DeviceProcess& process) {
+        return is_at_least(process.used_bytes.value_or(0), kSimilarShare, most);
+      }));
+}
+
+MessageVerdict request_too_large(const OomMessage& message) {
+  MessageVerdict verdict{
+      "one tensor of " + bytes_text(message.requested_bytes) + " was requested",
+      "Make that line request less at a time: a smaller batch or chunk, or a fused "
+      "operator that never stores the whole tensor."};
+  if (message.total_bytes && message.requested_bytes > *message.total_bytes) {
+    verdict.title += ", more than the whole device has (" + bytes_text(*message.total_bytes) + ")";
+  } else if (message.limit_bytes && message.requested_bytes > *message.limit_bytes) {
+    verdict.title += ", more than this process may hold (" + bytes_text(*message.limit_bytes) + ")";
+  }
+  return verdict;
+}
+
+MessageVerdict at_limit(const OomMessage& message) {
+  return {"this process may hold " + bytes_text(*message.limit_bytes) + ", and requested " +
+              bytes_text(message.requested_bytes) + " more",
+          is_mps(message)
+              ? "Use less memory. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk "
+                "that the system runs out of memory."
+              : "Raise the limit that the program sets "
+                "(torch.cuda.set_per_process_memory_fraction), or use less memory."};
+}
+
+MessageVerdict refused_while_free(const OomMessage& message) {
+  return {
+      bytes_text(message.requested_bytes) + " were requested while " +
+          bytes_text(*message.free_bytes) + " were free",
+      "This is not fragmentation. Look for a limit: set_per_process_memory_fraction, ulimit -v, "
+      "the container, a partition of the device (MIG), or a service that shares it (CUDA MPS). "
+      "Or the free memory changed: another process may have used it when the request failed. "
+      "Compare with nvidia-smi."};
+}
+
+// The CPU's messages have no number but the request.
+MessageVerdict refused_by_system(const OomMessage& message) {
+  return {
+      "the system refused " + bytes_text(message.requested_bytes),
+      "Compare it with free -h and with ulimit -v. Linux refuses a request that alone exceeds "
+      "memory and swap, or a limit; Windows refuses one that exceeds what is left of memory and "
+      "page file. If one tensor is too large, make that line request less at a time."};
+}
+
+MessageVerdict others_use(const OomMessage& message, const MessageFigures& derived) {
+  const std::size_t similar = similar_processes(message);
+  MessageVerdict verdict;
+  if (similar > 1) verdict.title = base::format_count(message.processes.size()) + " ";
+  verdict.title +=
+      "other processes use " + bytes_text(*derived.other_process_bytes) + of_the_device(message);
+  if (similar > 1) {
+    verdict.next_step =
+        "Processes of about the same size are often the ranks of one job that all use this device: "
+        "call torch.cuda.set_device(local_rank), or set CUDA_VISIBLE_DEVICES, before the first "
+        "CUDA call of each. If they are not: stop them, or choose another device.";
+  } else {
+    verdict.next_step =
+        "Stop them, or choose another device: nvidia-smi lists processes and devices, and "
+        "CUDA_VISIBLE_DEVICES selects one.";
+  }
+  verdict.saving_bytes = *derived.other_process_bytes;
+  return verdict;
+}
+
+MessageVerdict used_outside(const OomMessage& message, const MessageFigures& derived) {
+  return {
+      bytes_text(*derived.outside_bytes) + " of this process are outside of PyTorch's allocator",
+      is_mps(message)
+          ? "Metal allocated them for compiled graphs (one for each shape of the inputs) or for "
+            "another library, such as MLX: use fewer shapes, or limit the library."
+          : "Look for other libraries that allocate on the device (CuPy, NCCL, RAPIDS, "
+            "TensorRT), and limit their pools."};
+}
+
+MessageVerdict used_by_whom(const OomMessage& message, const MessageFigures& derived) {
+  return {bytes_text(*derived.unshared_bytes) + of_the_device(message) +
+              " were used outside of PyTorch's allocator",
+          "nvidia-smi lists the processes of the device: stop others, or choose another device "
+          "(CUDA_VISIBLE_DEVICES). If it is this process, look for other libraries that allocate "
+          "on the device (CuPy, NCCL, RAPIDS, TensorRT)."};
+}
+
+MessageVerdict in_pieces(const OomMessage& message, const MessageFigures& derived) {
+  return {bytes_text(*derived.cached_bytes) +
+              " were reserved and unused, but no piece could serve " +
+              bytes_text(message.requested_bytes),
+          "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
+          "pieces can then be used together. If the unused memory is in private pools (CUDA "
+          "graphs), capture fewer graphs. Whether the rest of the step fits then is unknown."};
+}
+
+// The message does not state what the driver had free, but PyTorch used little of the device.
+bool is_refused_early(const OomMessage& message) {
+  return message.total_bytes && !message.free_bytes && message.reserved_bytes &&
+         is_at_least(
+             minus_or_zero(*message.total_bytes, *message.reserved_bytes + message.requested_bytes),
+             kLargeRequestShare, *message.total_bytes);
+}
+
+MessageVerdict refused_early(const OomMessage& message) {
+  return {"the driver refused " + bytes_text(message.requested_bytes) +
+              ", although PyTorch held only " + bytes_text(*message.reserved_bytes) +
+              of_the_device(message),
+          "Compare with nvidia-smi. If other processes use the rest, stop them, or choose another "
+          "device. If it is free, the driver limits the process or the size of one allocation."};
+}
+
+MessageVerdict too_much(const OomMessage& message) {
+  MessageVerdict verdict{
+      bytes_text(message.requested_bytes) + " were requested",
+      "If the first step fails, use a smaller batch or activation checkpointing. If "
+      "later steps fail, something grows."};
+  if (message.free_bytes) verdict.title += ", " + bytes_text(*message.free_bytes) + " were free";
+  if (message.allocated_bytes) {
+    verdict.title += ", and tensors held " + bytes_text(*message.allocated_bytes);
+  }
+  return verdict;
+}
+
+}  // namespace
+
+bool is_mps(const OomMessage& message) { return message.device.type == model::DeviceType::kMps; }
+
+std::uint64_t listed_bytes(const OomMessage& message) {
+  std::uint64_t listed = 0;
+  for (const base::DeviceProcess& process : message.processes) {
+    listed += process.used_bytes.value_or(0);
+  }
+  return listed;
+}
+
+MessageFigures figures_of(const OomMessage& message) {
+  MessageFigures derived;
+  derived.missing_bytes = minus_or_zero(message.requested_bytes, message.free_bytes.value_or(0));
+  if (message.reserved_bytes && message.allocated_bytes) {
+    derived.cached_bytes = minus_or_zero(*message.reserved_bytes, *message.allocated_bytes);
+  }
+  if (message.process_bytes && message.reserved_bytes) {
+    derived.outside_bytes = minus_or_zero(*message.process_bytes, *message.reserved_bytes);
+  }
+  const std::uint64_t listed = listed_bytes(message);
+  if (listed > 0) derived.other_process_bytes = listed;
+  if (!message.total_bytes || !message.free_bytes) return derived;
+  const std::uint64_t used = minus_or_zero(*message.total_bytes, *message.free_bytes);
+  if (message.process_bytes) {
+    const std::uint64_t unlisted = minus_or_zero(used, *message.process_bytes + listed);
+    if (listed == 0 || is_at_least(unlisted, kMuchOfMessage, *message.total_bytes)) {
+      derived.unlisted_bytes = unlisted;
+      derived.other_process_bytes = listed + unlisted;
+    }
+  } else if (message.reserved_bytes) {
+    derived.unshared_bytes = minus_or_zero(used, *message.reserved_bytes + listed);
+  }
+  return derived;
+}
+
+MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& derived) {
+  const std::uint64_t most =
+      std::min(message.total_bytes.value_or(UINT64_MAX), message.limit_bytes.value_or(UINT64_MAX));
+  if (message.requested_bytes > most) return request_too_large(message);
+  if (message.device.type == model::DeviceType::kCpu) return refused_by_system(message);
+  const Reason reason = largest_reason(message, derived);
+  if (is_at_limit(message)) {
+    return is_mps(message) && reason == Reason::kOutside ? used_outside(message, derived)
+                                                         : at_limit(message);
+  }
+  if (message.free_bytes && derived.missing_bytes == 0) return refused_while_free(message);
+  switch (reason) {
+    case Reason::kOthers:
+      return others_use(message, derived);
+    case Reason::kOutside:
+      return used_outside(message, derived);
+    case Reason::kUnshared:
+      return used_by_whom(message, derived);
+    case Reason::kCached:
+      return in_pieces(message, derived);
+    case Reason::kRequest:
+      return request_too_large(message);
+    case Reason::kNone:
+      break;
+  }
+  return is_refused_early(message) ? refused_early(message) : too_much(message);
+}
+
+}  // namespace plimsoll::analysis::findings
