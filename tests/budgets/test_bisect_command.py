@@ -169,6 +169,57 @@ def test_usage_errors(repository, tmp_path):
     complains(outside, 2, "not a git repository")
 
 
+@pytest.mark.parametrize(
+    "path", ["{file}", "../../../{file}", "{name}", "link/{name}", "file.json"]
+)
+def test_no_file_outside_the_working_tree_is_removed(repository, tmp_path, path):
+    mine = tmp_path / "mine.json"
+    mine.write_text("mine")
+    (repository.folder / "link").symlink_to(tmp_path)  # both are committed
+    (repository.folder / "file.json").symlink_to(mine)
+    repository.commits(memory(1000, 1), memory(3000, 1))
+    given = {"{file}": mine, "{name}": tmp_path / "project" / ".." / "mine.json"}.get(
+        path, path.format(file=str(mine).lstrip("/"), name=mine.name)
+    )
+    outcome = repository.bisect(f"--recording={given}", "--", sys.executable, "program.py")
+    complains(outcome, 2, f"--recording {given} leads outside the temporary working tree")
+    assert mine.read_text() == "mine"
+    assert repository.git("worktree", "list").count("\n") == 0
+
+
+def test_a_commit_at_which_the_recording_leads_outside_is_skipped(repository, tmp_path):
+    mine = tmp_path / "run.json"
+    mine.write_text("mine")
+    texts = [memory(100, 100)] * 3
+    writer = WRITER.replace('"run.json"', '"out/run.json"')
+    repository.commit("Write into a folder", **{"program.py": writer, "out/kept": ""})
+    repository.commits(*texts)
+    folder = repository.folder / "out"
+    (folder / "kept").unlink()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    linked = repository.commit("Link the folder", **{"memory.txt": memory(900, 100)})
+    folder.unlink()
+    repository.commit("Unlink it", **{"out/kept": ""})
+    repository.commit("Same")
+    program = ["--recording", "out/run.json", "--", sys.executable, "program.py"]
+    outcome = repository.bisect(*program, good=repository.git("rev-parse", "HEAD~3"))
+    assert outcome.status == 0, outcome
+    assert f"{linked[:10]} is skipped: --recording out/run.json leads outside" in outcome.err
+    assert mine.read_text() == "mine"
+
+
+def test_a_recording_may_be_above_the_current_folder(repository):
+    writer = WRITER.replace('"run.json"', '"../run.json"')
+    for text in (memory(100, 1), memory(300, 1)):
+        repository.commit("Change", **{"inner/memory.txt": text, "inner/program.py": writer})
+    first = repository.git("rev-parse", "HEAD~1")
+    program = ["--recording", "../run.json", "--", sys.executable, "program.py"]
+    outcome = repository.bisect(*program, folder="inner", good=first)
+    assert outcome.status == 0, outcome
+    assert "is the first bad commit" in outcome.out
+
+
 def test_an_end_that_cannot_be_measured_is_named(repository):
     commits = repository.commits(memory(1, 1), "fail")
     outcome = repository.bisect_digests()
