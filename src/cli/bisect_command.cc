@@ -414,7 +414,8 @@ Command bisect_command() {
        "each commit)."},
       {"--cause", "", "ID",
        "Track the largest cause of this kind, such as size_changed, instead of the largest of all "
-       "(plimsoll diff --json lists them)."},
+       "(plimsoll diff --json lists them).",
+       comparison::known_cause_ids()},
       {"--recording", "", "PATH",
        "COMMAND is any program, and writes this recording, snapshot or digest itself, inside the "
        "temporary working tree. The path is relative to the current folder."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +219,21 @@ def test_a_recording_may_be_above_the_current_folder(repository):
     outcome = repository.bisect(*program, folder="inner", good=first)
     assert outcome.status == 0, outcome
     assert "is the first bad commit" in outcome.out
+
+
+def test_an_unknown_cause_is_refused_before_the_first_run(repository):
+    repository.commits(memory(1000, 1), memory(3000, 1))
+    outcome = repository.bisect_digests("--cause", "nonsense")
+    complains(outcome, 2, "--cause nonsense is not one of kept_each_step, graph_kept, ")
+
+
+def test_every_documented_cause_can_be_tracked(repository):
+    table = (ROOT / "docs/diff.md").read_text().partition("## Causes")[2].partition("##")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    documented = [each.strip("` ") for row in rows for each in row.split(",")]
+    err = repository.plimsoll("bisect", "--good=a", "--bad=b", "--cause=?", "--", "x").err
+    known = err.partition("is not one of ")[2].partition(" (")[0].split(", ")
+    assert sorted(known) == sorted(documented)
 
 
 def test_an_end_that_cannot_be_measured_is_named(repository):
