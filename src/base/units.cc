@@ -88,7 +88,14 @@ std::string format_utc(std::int64_t time_ns) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
-std::optional<std::int64_t> parse_bytes(std::string_view text) {
+namespace {
+
+struct ParsedSize {
+  std::optional<std::int64_t> bytes;
+  bool is_too_large = false;
+};
+
+ParsedSize parsed_size(std::string_view text) {
   constexpr std::size_t kMostDecimals = 6;  // 10^6 * 2^40 fits into 64 bits
   constexpr std::array kUnits = {std::pair("KiB", 10), std::pair("KB", 10),  std::pair("MiB", 20),
                                  std::pair("MB", 20),  std::pair("GiB", 30), std::pair("GB", 30),
@@ -100,25 +107,37 @@ std::optional<std::int64_t> parse_bytes(std::string_view text) {
   const char* const last = begin + text.size();
   std::int64_t whole = 0;
   auto [at, error] = std::from_chars(begin, last, whole);
-  if (text.starts_with('.')) error = {};  // ".5 MiB"
-  if (error != std::errc{} || text.starts_with('-')) return std::nullopt;
+  const bool is_out_of_range = error == std::errc::result_out_of_range;
+  if (text.starts_with('.') || is_out_of_range) error = {};  // ".5 MiB"
+  if (error != std::errc{} || text.starts_with('-')) return {};
   std::int64_t decimals = 0;
   std::int64_t scale = 1;
   if (at != last && *at == '.') {
     const auto [end, bad] = std::from_chars(at + 1, last, decimals);
     const auto digits = static_cast<std::size_t>(end - at - 1);
-    if (bad != std::errc{} || at[1] == '-' || digits > kMostDecimals) return std::nullopt;
+    if (bad != std::errc{} || at[1] == '-' || digits > kMostDecimals) return {};
     for (std::size_t i = 0; i < digits; ++i) scale *= 10;
     at = end;
   }
   while (at != last && *at == ' ') ++at;
   for (const auto& [name, shift] : kUnits) {
     if (!is_same_word(std::string_view(at, last), name)) continue;
-    if (whole > (std::numeric_limits<std::int64_t>::max() >> shift) - 1) return std::nullopt;
-    if (scale > 1 && shift == 0) return std::nullopt;  // a fraction of a byte
-    return (whole << shift) + ((decimals << shift) / scale);
+    if (scale > 1 && shift == 0) return {};  // a fraction of a byte
+    const std::int64_t most = (std::numeric_limits<std::int64_t>::max() >> shift) - 1;
+    if (is_out_of_range || whole > most) return {.bytes = {}, .is_too_large = true};
+    return {.bytes = (whole << shift) + ((decimals << shift) / scale)};
   }
-  return std::nullopt;
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_bytes(std::string_view text) { return parsed_size(text).bytes; }
+
+std::string size_error(std::string_view text) {
+  return parsed_size(text).is_too_large
+             ? "is too large; the largest size is 8388606 TiB"
+             : "is not a size; write bytes, or a number with KiB, MiB, GiB or TiB";
 }
 
 }  // namespace plimsoll::base

@@ -79,6 +79,16 @@ TEST(Units, parse_bytes_reads_numbers_with_and_without_units) {
   EXPECT_EQ(parse_bytes("1 mb"), 1 << 20);
 }
 
+TEST(Units, a_size_that_is_too_large_is_called_that) {
+  EXPECT_EQ(parse_bytes("8388606 TiB"), std::int64_t{8388606} << 40);
+  for (const char* const text : {"8388607 TiB", "9223372036854775807", "99999999999999999999 B"}) {
+    EXPECT_EQ(size_error(text), "is too large; the largest size is 8388606 TiB") << text;
+  }
+  EXPECT_EQ(size_error("48 XB"),
+            "is not a size; write bytes, or a number with KiB, MiB, GiB or TiB");
+  EXPECT_EQ(size_error("99999999999999999999 XB"), size_error("48 XB"));
+}
+
 TEST(Units, parse_bytes_rejects_anything_else) {
   for (const char* const text : {"",
                                  " ",

@@ -100,6 +100,9 @@ class BudgetReader {
   Status read_budget(const YamlValue& name, const YamlValue& value) {
     Budget& budget = file_.budgets.emplace_back();
     budget.name = name.text;
+    if (budget.name.find(',') != budget.name.npos) {
+      return at(name, "a name without a comma is needed: plimsoll check --only takes names as a,b");
+    }
     budget.line = name.line;
     PLIMSOLL_TRY_ASSIGN(
         const Entries entries,
@@ -186,7 +189,8 @@ class BudgetReader {
     }
     const std::string given =
         value.kind == Kind::kText ? "\"" + value.text + "\"" : std::string("this");
-    return at(value, given + " is not a size; write " + base::kSizeForms);
+    return at(value, given + " " +
+                         base::size_error(value.kind == Kind::kText ? value.text : std::string()));
   }
 
   Status read_allowance(const YamlValue& value, Allowance& allowance) const {

@@ -65,6 +65,20 @@ Result<std::string> subject_of(const GitWorktree& tree, const std::string& commi
   return tree.git({"show", "--no-patch", "--format=%s", commit});
 }
 
+std::string recording_path(const GitWorktree& tree, const BisectedProgram& program) {
+  return (std::filesystem::path(tree.folder()) / program.recording).string();
+}
+
+// The recording is removed before each run, so it must be in the working tree. A commit may contain
+// symbolic links, so this is checked at each commit.
+Status check_recording(const GitWorktree& tree, const BisectedProgram& program) {
+  if (program.recording.empty() || tree.contains(recording_path(tree, program))) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--recording " + program.recording +
+                        " leads outside the temporary working tree; give a path in the repository, "
+                        "relative to the current folder");
+}
+
 // Runs the program at the commit that is checked out. A run that fails has no digest.
 Result<JudgedCommit> run_commit(const GitWorktree& tree, const BisectedProgram& program,
                                 const std::string& commit) {
@@ -74,13 +88,20 @@ Result<JudgedCommit> run_commit(const GitWorktree& tree, const BisectedProgram& 
     out.why_skipped = "the folder does not exist there";
     return out;
   }
+  if (!tree.contains(tree.folder())) {
+    out.why_skipped = "the folder is a link that leads outside the working tree there";
+    return out;
+  }
+  if (const Status status = check_recording(tree, program); !status) {
+    out.why_skipped = status.error().message;
+    return out;
+  }
   PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree, commit));
   complain("recording " + short_hash(commit) + " " + subject);
   PLIMSOLL_TRY_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   const bool records_itself = !program.recording.empty();
-  const std::string file = records_itself
-                               ? (std::filesystem::path(tree.folder()) / program.recording).string()
-                               : scratch.path() + "/run.plim";
+  const std::string file =
+      records_itself ? recording_path(tree, program) : scratch.path() + "/run.plim";
   std::filesystem::remove(file, error);
   PLIMSOLL_TRY_ASSIGN(const int status,
                       records_itself ? run_with_output_on_stderr(program.words, tree.folder())
@@ -337,7 +358,10 @@ Result<int> bisect(const Arguments& arguments) {
                       "the good commit is not an ancestor of the bad one: " +
                           short_hash(good_commit) + ", " + short_hash(bad_commit));
   }
-  PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<GitWorktree> tree, GitWorktree::add(good_commit));
+  PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<GitWorktree> tree, GitWorktree::add(bad_commit));
+  PLIMSOLL_TRY(check_recording(*tree, program));
+  PLIMSOLL_TRY(tree->check_out(good_commit));
+  PLIMSOLL_TRY(check_recording(*tree, program));
   PLIMSOLL_TRY_ASSIGN(JudgedCommit good, run_end(*tree, program, good_commit, "good"));
   PLIMSOLL_TRY_ASSIGN(JudgedCommit bad, run_end(*tree, program, bad_commit, "bad"));
   const std::string id = arguments.value("--cause");
@@ -390,9 +414,11 @@ Command bisect_command() {
        "each commit)."},
       {"--cause", "", "ID",
        "Track the largest cause of this kind, such as size_changed, instead of the largest of all "
-       "(plimsoll diff --json lists them)."},
+       "(plimsoll diff --json lists them).",
+       comparison::known_cause_ids()},
       {"--recording", "", "PATH",
-       "COMMAND is any program, and writes this recording, snapshot or digest itself."},
+       "COMMAND is any program, and writes this recording, snapshot or digest itself, inside the "
+       "temporary working tree. The path is relative to the current folder."},
       color_option(),
   };
   command.sections = {

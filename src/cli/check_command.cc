@@ -91,7 +91,10 @@ Status update_baseline(const std::string& path, const report::Digest& digest,
   } else if (*before) {
     const std::string old =
         base::json_text([&](base::JsonWriter& json) { base::write_json(json, **before); });
-    if (old == text) return {};
+    if (old == text) {
+      complain(path + " is unchanged");
+      return {};
+    }
     facts = budgets::describe_update(**before, digest);
     facts.insert(facts.begin(),
                  path + (facts.empty() ? ": nothing that a check compares differs" : ""));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/suggestion.h"
+#include "cli/other_tools.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -21,11 +22,18 @@ Status check_choices(const Command& command, const auto& which,
   if (which.choices.empty()) return {};
   for (const std::string& value : given) {
     if (std::ranges::find(which.choices, value) != which.choices.end()) continue;
-    return usage_error(command, which.name + " " + value + " is not one of " +
-                                    base::joined(which.choices) +
-                                    base::did_you_mean(value, which.choices));
+    const std::string instead = value_instead_of(which.name, value);
+    return usage_error(command,
+                       which.name + " " + value + " is not one of " + base::joined(which.choices) +
+                           (instead.empty() ? base::did_you_mean(value, which.choices) : instead));
   }
   return {};
+}
+
+// "a FILE", "an AFTER"
+std::string with_article(const std::string& name) {
+  constexpr std::string_view kVowels = "AEIOU";
+  return (kVowels.find(name.front()) == kVowels.npos ? "a " : "an ") + name;
 }
 
 // "a,b" -> "a", "b". Empty parts are dropped.
@@ -87,8 +95,9 @@ class Parser {
   Status unknown(const std::string& name) const {
     std::vector<std::string> known = {"--help"};
     for (const Option& option : command_.options) known.push_back(option.name);
+    const std::string instead = option_instead_of(command_, name);
     return usage_error(command_, "plimsoll " + command_.name + " has no option " + name +
-                                     base::did_you_mean(name, known));
+                                     (instead.empty() ? base::did_you_mean(name, known) : instead));
   }
 
   Status take(const Option& option, std::optional<std::string> value) {
@@ -105,7 +114,8 @@ class Parser {
     if (!option.is_list) {
       if (!values.empty()) return usage_error(command_, option.name + " is given more than once");
       if (value->empty()) {
-        return usage_error(command_, option.name + " \"\" is empty: it takes a " + option.value);
+        return usage_error(command_,
+                           option.name + " \"\" is empty: it takes " + with_article(option.value));
       }
       arguments_.set(option.name, {*std::move(value)});
       return {};
@@ -129,7 +139,8 @@ class Parser {
       const auto begin = positionals_.begin() + offset(taken);
       const std::vector<std::string> given(begin, begin + offset(count));
       if (given.empty() && !may_be_missing(positional.count)) {
-        return usage_error(command_, "plimsoll " + command_.name + " needs a " + positional.name);
+        return usage_error(command_,
+                           "plimsoll " + command_.name + " needs " + with_article(positional.name));
       }
       PLIMSOLL_TRY(check_choices(command_, positional, given));
       if (!given.empty()) arguments_.set(positional.name, given);

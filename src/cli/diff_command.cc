@@ -21,7 +21,7 @@ constexpr std::size_t kCausesShown = 10;
 Result<std::int64_t> parsed_growth(const std::string& text) {
   if (const auto bytes = base::parse_bytes(text)) return *bytes;
   return make_error(ErrorCode::kInvalidArgument,
-                    "--fail-on-growth " + text + " is not a size; write " + base::kSizeForms);
+                    "--fail-on-growth " + text + " " + base::size_error(text));
 }
 
 Result<int> compare_files(const Arguments& arguments) {

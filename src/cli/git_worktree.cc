@@ -1,5 +1,8 @@
 #include "cli/git_worktree.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "cli/child_process.h"
@@ -71,6 +74,15 @@ Result<std::unique_ptr<GitWorktree>> GitWorktree::add(const std::string& commit)
 
 GitWorktree::~GitWorktree() {
   static_cast<void>(run_git(".", {"worktree", "remove", "--force", path_}));
+}
+
+bool GitWorktree::contains(const std::string& path) const {
+  std::error_code error;
+  const std::filesystem::path tree = std::filesystem::canonical(path_, error);
+  if (error) return false;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
+  if (error) return false;
+  return std::ranges::mismatch(tree, real).in1 == tree.end();
 }
 
 Result<std::string> GitWorktree::git(const std::vector<std::string>& words) const {

@@ -27,6 +27,10 @@ class GitWorktree {
   // The folder in it that corresponds to the current one.
   const std::string& folder() const { return folder_; }
 
+  // Whether the path, with all symbolic links followed, is inside the working tree. The end of the
+  // path need not exist.
+  bool contains(const std::string& path) const;
+
   // Runs git in the working tree; returns what it prints. A failure is an error with git's
   // sentence.
   Result<std::string> git(const std::vector<std::string>& words) const;

@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include "base/suggestion.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
 #include "cli/man_page.h"
+#include "cli/other_tools.h"
 #include "cli/terminal.h"
 
 namespace plimsoll::cli {
@@ -19,11 +19,7 @@ Result<std::string> text_for(const Arguments& arguments) {
   if (name.empty()) return overview();
   const Command* command = find_command(name);
   if (command != nullptr) return help_of(*command);
-  std::vector<std::string> known;
-  for (const Command& each : commands()) known.push_back(each.name);
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "there is no command " + name + base::did_you_mean(name, known) + " (plimsoll --help)");
+  return make_error(ErrorCode::kInvalidArgument, no_such_command(name));
 }
 
 int run_help(const Arguments& arguments) {

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/suggestion.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
 #include "cli/interruption.h"
 #include "cli/latest_recording.h"
+#include "cli/other_tools.h"
 #include "cli/terminal.h"
 #include "plimsoll/version.h"
 
@@ -23,27 +23,8 @@ namespace {
 
 int say(const Status& status) { return status ? kFine : complain(status.error()); }
 
-// Suggests the command for names that users of other tools expect.
-std::string instead_of(const std::string& word) {
-  if (word == "compare") {
-    return "; plimsoll diff BEFORE AFTER compares two recordings, and plimsoll analyze A B "
-           "compares text logs";
-  }
-  if (word == "record" || word == "profile") return "; plimsoll run SCRIPT records a program";
-  if (word == "show" || word == "view" || word == "stats") {
-    return "; plimsoll report FILE explains a recording";
-  }
-  if (word == "flamegraph") return "; plimsoll export FILE --to speedscope writes a flame graph";
-  return {};
-}
-
 int unknown_command(const std::string& word) {
-  std::vector<std::string> known = {"--version", "--help"};
-  for (const Command& command : commands()) known.push_back(command.name);
-  const char* what = word.starts_with("-") ? "option " : "command ";
-  const std::string instead = instead_of(word);
-  complain("there is no " + (what + word) +
-           (instead.empty() ? base::did_you_mean(word, known) : instead) + " (plimsoll --help)");
+  complain(no_such_command(word));
   return kUsageError;
 }
 

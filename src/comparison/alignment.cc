@@ -44,6 +44,7 @@ struct Key {
   DigestKey key;  // its names replaced, if it is one of the first digest
   std::size_t row = 0;
   std::int64_t bytes = 0;  // the most at any point
+  std::uint64_t largest_bytes = 0;
   // Bytes and counts at each point, by the point's name.
   std::map<std::string, std::pair<std::int64_t, std::uint64_t>> profile;
 };
@@ -57,6 +58,7 @@ std::vector<Key> keys_of(const Digest& digest) {
   for (const report::DigestRow& row : digest.rows) {
     Key& key = keys[row.key];
     key.bytes = std::max(key.bytes, row.bytes);
+    key.largest_bytes = std::max(key.largest_bytes, row.largest_bytes);
     key.profile[digest.points[row.point].name] = {row.bytes, row.count};
   }
   return keys;
@@ -127,6 +129,7 @@ class Aligner {
     }
     pair(kEverything & ~kOfFunction, Pairing::kFunction);
     pair_alike(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
+    pair_joined();
     pair(kEverything & ~kOfPhase, Pairing::kPhase);
     pair(kEverything & ~kOfOperator, Pairing::kOperator);
     pair_owned(kOfCategory | kOfLayer | kOfDtype, Pairing::kOwner);
@@ -223,6 +226,42 @@ class Aligner {
       return profile_text(key, is_edited ? kEverything & ~kOfText : kEverything);
     };
     pair_by(text_of, Pairing::kText);
+  }
+
+  // Pairs lines that were moved into a helper which replaces several of them, or out of one. Such
+  // lines have the same bytes and counts at every point only when they are added up.
+  void pair_joined() {
+    struct Side {
+      std::map<std::string, std::pair<std::int64_t, std::uint64_t>> profile;
+      std::uint64_t largest_bytes = 0;
+      bool operator==(const Side&) const = default;
+    };
+    constexpr unsigned kParts = kEverything & ~kOfFunction & ~kOfText;
+    std::map<std::string, std::array<Side, 2>> groups;
+    for (const auto& [keys, side] : {std::pair(&before_, 0), std::pair(&after_, 1)}) {
+      for (const Key& key : *keys) {
+        Side& sum = groups[reduced(key.key, kParts)][static_cast<std::size_t>(side)];
+        sum.largest_bytes = std::max(sum.largest_bytes, key.largest_bytes);
+        for (const auto& [point, held] : key.profile) {
+          sum.profile[point].first += held.first;
+          sum.profile[point].second += held.second;
+        }
+      }
+    }
+    const auto is_joined = [&](const Key& key) {
+      const auto& [one, other] = groups.at(reduced(key.key, kParts));
+      return one == other;
+    };
+    pair_by([&](const Key& key) { return reduced(key.key, is_joined(key) ? kParts : kEverything); },
+            Pairing::kMoved);
+    for (const Key& key : before_) {
+      if (is_joined(key)) alignment_.pairs.push_back({key.row, std::nullopt, Pairing::kMoved});
+    }
+    for (const Key& key : after_) {
+      if (is_joined(key)) alignment_.pairs.push_back({std::nullopt, key.row, Pairing::kMoved});
+    }
+    std::erase_if(before_, is_joined);
+    std::erase_if(after_, is_joined);
   }
 
   // Finds renamed layers: a name that only the first digest has maps to a name that only the second

@@ -21,7 +21,8 @@ enum class Pairing : std::uint8_t {
   kText,      // the text of the line
   kRenamed,   // a name in the layer's path, and perhaps the text
   kFunction,  // the function, the text being equal
-  kMoved,     // the function and the text; bytes and counts are equal at every point
+  kMoved,     // the function and the text; bytes and counts are equal at every point, perhaps only
+              // as a sum over several keys, some of which have no partner
   kPhase,
   kOperator,
   kOwner,  // the line: the parameters of a layer, which another line has made

@@ -147,8 +147,41 @@ std::string replaced_text(const std::vector<PairAtPoint>& gone,
          " (" + bytes_of(gone) + ") in " + where_text(added.front().key());
 }
 
+namespace {
+
+// More or larger allocations of a category that nothing retains, or that is to be retained.
+std::string_view step_for_category(std::string_view category) {
+  static constexpr std::pair<std::string_view, std::string_view> kSteps[] = {
+      {"parameter", "Check that the additional parameters are needed: "},
+      {"buffer", "Check that the additional buffers are needed: "},
+      {"gradient", "Check that these gradients are needed here, and where zero_grad() is called: "},
+      {"optimizer_state", "Check the type and the options of the optimizer: "},
+      {"optimizer_scratch", "Check the options of the optimizer, such as foreach: "},
+      {"activation_gradient", "Check which operators of backward run here: "},
+      {"temporary", "Check which operators need more scratch memory here: "},
+      {"workspace", "Check which library needs a larger workspace: "},
+      {"communication", "Check the bucket sizes of DDP or the units of FSDP: "},
+  };
+  for (const auto& [name, step] : kSteps) {
+    if (name == category) return step;
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string next_step_of(const DiffCause& cause) {
   if (cause.difference_bytes <= 0) return {};
+  if (cause.is_foreach && cause.category == "optimizer_scratch") {
+    return "The optimizer now updates all parameters together: foreach=False saves these "
+           "bytes: " +
+           cause.place + ".";
+  }
+  if (cause.id == "more_kept" && cause.subject == "activation") {
+    return "Find what retains the results of these layers, such as a hook that stores them, and "
+           "clear it: " +
+           cause.place + ".";
+  }
   static constexpr std::pair<std::string_view, std::string_view> kSteps[] = {
       {"module_added", "Check that the new module is needed: "},
       {"scaled", "Check what became larger (batch, sequence, image, width or optimizer): "},
@@ -161,8 +194,8 @@ std::string next_step_of(const DiffCause& cause) {
        "Find what keeps more of it each step, such as a list to which losses are appended without "
        ".item() or .detach(); plimsoll report lists it under memory_growth: "},
       {"graph_kept",
-       "Find what keeps the graph after backward, such as retain_graph=True or a loss that is not "
-       "detached: "},
+       "Find what keeps the graph after backward, such as retain_graph=True, a loss that is not "
+       "detached, or a hook that stores outputs: "},
       {"more_kept", "Find what retains the results of this line, and clear it: "},
       {"replaced", "Check whether the earlier operator would still work: "},
       {"new", "Check that the new line is needed: "},
@@ -173,7 +206,11 @@ std::string next_step_of(const DiffCause& cause) {
     const bool is_of_layer = id == "module_added" || id == "scaled" || id == "size_changed" ||
                              id == "dtype_changed" || cause.place.empty();
     if (!is_of_layer && cause.place.starts_with('[')) return {};  // no line: [library workspace]
-    return std::string(step) + (is_of_layer ? cause.subject : cause.place) + ".";
+    const bool is_of_results = id == "more_kept" || id == "longer_lived" || id == "grew";
+    const std::string_view of_category =
+        is_of_results ? step_for_category(cause.category) : std::string_view();
+    return std::string(of_category.empty() ? step : of_category) +
+           (is_of_layer ? cause.subject : cause.place) + ".";
   }
   return {};
 }

@@ -27,6 +27,7 @@ constexpr double kMostOfAll = 0.7;      // of all bytes
 constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
 constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
 constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
+constexpr std::size_t kSeveralLayers = 3;
 constexpr std::size_t kMostIndices = 10'000;
 
 // Whether the path is the module itself or below it.
@@ -98,7 +99,7 @@ class Explainer {
  public:
   Explainer(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
             const Alignment& alignment)
-      : rows_(rows), of_row_(rows.size(), -1), retention_(before, after) {
+      : rows_(rows), of_row_(rows.size(), -1), retention_(before, after, alignment) {
     for (const DigestModule& module : before.modules) {
       before_modules_.emplace(renamed(module.path, alignment.renames), &module);
     }
@@ -117,6 +118,8 @@ class Explainer {
       scaled_counts(category);
     }
     sizes_of_parameters();
+    foreach_scratch();
+    kept_results();
     kept();
     unpaired();
     consequences();
@@ -147,7 +150,10 @@ class Explainer {
     cause.title = std::move(title);
     cause.subject = std::move(subject);
     cause.rows = rows.size();
-    cause.place = largest(rows).key().place;
+    const PairAtPoint& example = largest(rows);
+    cause.place = example.key().place;
+    cause.category = example.key().category;
+    cause.is_foreach = is_now_foreach(example);
     for (const std::size_t row : rows) {
       of_row_[row] = static_cast<std::int64_t>(causes_.size());
       cause.difference_bytes += rows_[row].difference();
@@ -156,9 +162,17 @@ class Explainer {
     causes_.push_back(std::move(cause));
   }
 
+  static bool is_foreach(const report::DigestKey* key) {
+    return key != nullptr && key->op.find("_foreach_") != std::string::npos;
+  }
+
   const PairAtPoint& largest(const Rows& rows) const {
     return rows_[*std::ranges::max_element(
         rows, {}, [&](std::size_t row) { return std::abs(rows_[row].difference()); })];
+  }
+
+  static bool is_now_foreach(const PairAtPoint& row) {
+    return is_foreach(row.after_key) && !is_foreach(row.before_key);
   }
 
   // Modules that only one side has, without those nested in another such module.
@@ -418,6 +432,29 @@ class Explainer {
     });
     claim("graph_kept", "activations that backward does not free, and gradients on top of them",
           "activation", rows);
+  }
+
+  // The scratch memory of an optimizer that now updates all parameters together.
+  void foreach_scratch() {
+    const Rows rows =
+        open_rows([](const PairAtPoint& row) { return row.key().category == "optimizer_scratch"; });
+    if (rows.empty() || !is_now_foreach(largest(rows))) return;
+    claim("replaced",
+          rows_text({}, {largest(rows)}) + ": the optimizer updates all parameters together",
+          "optimizer_scratch", rows);
+    causes_.back().is_assumed = false;
+  }
+
+  // Results of several layers that something keeps after their step, such as a hook.
+  void kept_results() {
+    std::set<std::string> layers;
+    const Rows rows = open_rows([&](const PairAtPoint& row) {
+      return row.difference() > 0 && row.key().category == "activation" && retention_.is_kept(row);
+    });
+    for (const std::size_t row : rows) layers.insert(rows_[row].key().layer);
+    if (layers.size() < kSeveralLayers) return;
+    const std::string text = rows_text({}, rows_of(rows));
+    claim("more_kept", text + ", kept after the step", "activation", rows);
   }
 
   void claim_groups(const std::map<Group, Rows>& groups) {

@@ -125,7 +125,7 @@ Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause
       "Sum: " + base::format_count(static_cast<std::uint64_t>(std::abs(difference))) + " B " +
       (difference < 0 ? "less." : "more."));
   if (!causes.empty()) finding.next_step = next_step_of(*causes.front());
-  if (!finding.next_step.empty()) {
+  if (!finding.next_step.empty() && difference > 0) {
     finding.saving_bytes = static_cast<std::uint64_t>(causes.front()->difference_bytes);
   }
   return finding;
@@ -269,7 +269,8 @@ class Comparer {
   }
 
   // Removes the rows of functions that allocate as much as before, but on other lines, because a
-  // line was split or joined. The differences of the removed rows sum to 0.
+  // line was split or joined; and those of lines that were moved to another function. The
+  // differences of the removed rows sum to 0.
   static std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) {
     using Group =
         std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
@@ -277,24 +278,29 @@ class Comparer {
       std::int64_t bytes = 0;
       std::int64_t count = 0;
     };
-    const auto group_of = [](const report::DigestKey& key) {
-      return Group(key.category, key.phase, key.layer, key.op, key.function, key.dtype);
+    const auto group_of_key = [](const report::DigestKey& key, Pairing pairing) {
+      return Group(key.category, key.phase, key.layer, key.op,
+                   pairing == Pairing::kMoved ? std::string() : key.function, key.dtype);
+    };
+    const auto group_of = [&](const PairAtPoint& pair) {
+      return group_of_key(pair.key(), pair.pairing);
     };
     const auto is_in_one_group = [&](const PairAtPoint& pair) {
       return pair.before_key == nullptr || pair.after_key == nullptr ||
-             group_of(*pair.before_key) == group_of(*pair.after_key);
+             group_of_key(*pair.before_key, pair.pairing) ==
+                 group_of_key(*pair.after_key, pair.pairing);
     };
     std::map<Group, Change> changes;
     for (const PairAtPoint& pair : pairs) {
       if (!is_in_one_group(pair)) continue;
-      Change& change = changes[group_of(pair.key())];
+      Change& change = changes[group_of(pair)];
       change.bytes += pair.difference();
       change.count += static_cast<std::int64_t>(pair.after_count()) -
                       static_cast<std::int64_t>(pair.before_count());
     }
     std::erase_if(pairs, [&](const PairAtPoint& pair) {
       if (pair.difference() == 0 || !is_in_one_group(pair)) return false;
-      const Change& change = changes.at(group_of(pair.key()));
+      const Change& change = changes.at(group_of(pair));
       return change.bytes == 0 && change.count == 0;
     });
     return pairs;

@@ -63,6 +63,9 @@ struct DiffCause {
   std::int64_t difference_bytes = 0;
   std::uint64_t rows = 0;
   bool is_assumed = false;
+  // Of the row with the largest difference, for the next step.
+  std::string category;
+  bool is_foreach = false;  // only the later recording updates all parameters together there
 
   static constexpr auto fields() {
     using base::Field;

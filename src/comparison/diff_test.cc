@@ -18,6 +18,7 @@ using report::DigestKey;
 using report::DigestRow;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr std::int64_t kKiB = 1024;
 
@@ -241,6 +242,87 @@ TEST(Diff, activations_that_backward_does_not_free_are_named) {
   EXPECT_THAT(diff.findings[0].next_step, HasSubstr("retain_graph"));
 }
 
+// The graph of the previous step is live in the forward of the next one, and checkpoints recompute
+// what they do not keep: the graph is 60 of 100 KiB of activations, of which 160 KiB are live.
+TEST(Diff, a_graph_that_is_live_with_the_next_one_is_named) {
+  const auto digest = [](bool is_kept) {
+    const std::int64_t graphs = is_kept ? 2 : 1;
+    Maker maker;
+    maker.at("peak", "forward").row(key("Net.a", "x"), 60 * kKiB * graphs, 3);
+    maker.row(key("Net.b", "y"), 40 * kKiB);
+    maker.at("step end");
+    if (is_kept) maker.row(key("Net.a", "x"), 60 * kKiB, 3);
+    return with_shared_keys(maker.digest());
+  };
+  EXPECT_EQ(first_cause(compare(digest(false), digest(true))).id, "graph_kept");
+}
+
+// The peak of the first recording is in an evaluation, so its digest has no key of the graph.
+TEST(Diff, a_graph_that_includes_operators_outside_of_modules_is_named) {
+  const auto digest = [](bool is_kept) {
+    Maker maker;
+    maker.at("peak", "forward").row(key("Net.a", "evaluation"), 100 * kKiB);
+    maker.at("step end");
+    if (is_kept) maker.row(key("Net.a", "x"), 70 * kKiB).row(key("", "loss"), kKiB);
+    return with_shared_keys(maker.digest());
+  };
+  EXPECT_EQ(compare(digest(false), digest(true)).points[1].causes[0].id, "graph_kept");
+}
+
+// They are no part of a graph, which is 100 KiB: backward does not need them.
+TEST(Diff, results_that_a_hook_keeps_are_no_kept_graph) {
+  const auto digest = [](bool is_kept) {
+    Maker maker;
+    maker.at("peak", "backward").row(key("Net.a", "x"), 100 * kKiB);
+    if (is_kept) maker.row(key("Net.b", "y"), 80 * kKiB).row(key("Net.c", "z"), 80 * kKiB);
+    maker.at("step end");
+    if (is_kept) maker.row(key("Net.b", "y"), 80 * kKiB).row(key("Net.c", "z"), 80 * kKiB);
+    return with_shared_keys(maker.digest());
+  };
+  for (const DiffPoint& point : compare(digest(false), digest(true)).points) {
+    for (const DiffCause& cause : point.causes) EXPECT_NE(cause.id, "graph_kept") << point.name;
+  }
+}
+
+TEST(Diff, results_of_several_layers_that_a_hook_keeps_are_one_cause) {
+  const auto digest = [](bool is_kept) {
+    Maker maker;
+    maker.at("peak", "backward").row(key("Net.a", "x"), 100 * kKiB);
+    for (const char* const point : {"", "step end"}) {
+      if (*point != 0) maker.at(point);
+      for (const char* const layer : {"Net.b", "Net.c", "Net.d"}) {
+        if (is_kept) maker.row(key(layer, "y"), 20 * kKiB);
+      }
+    }
+    return with_shared_keys(maker.digest());
+  };
+  const Diff diff = compare(digest(false), digest(true));
+  ASSERT_EQ(diff.points[0].causes.size(), 1u);
+  EXPECT_EQ(first_cause(diff).id, "more_kept");
+  EXPECT_EQ(first_cause(diff).title, "3 × activation of linear in 3 layers, kept after the step");
+  EXPECT_THAT(diff.findings[0].next_step, HasSubstr("hook"));
+}
+
+// foreach=True: nothing retains the scratch memory of an optimizer.
+TEST(Diff, the_next_step_fits_the_category) {
+  const auto scratch = [](const char* op, std::uint64_t count) {
+    DigestKey what = key("", "optimizer.step()", "optimizer_scratch", op);
+    return Maker()
+        .at("optimizer")
+        .row(what, static_cast<std::int64_t>(count) * kKiB, count)
+        .digest();
+  };
+  const Diff foreach = compare(scratch("aten::sqrt", 2), scratch("aten::_foreach_sqrt", 28));
+  EXPECT_EQ(foreach.findings[0].next_step,
+            "The optimizer now updates all parameters together: foreach=False saves these bytes: "
+            "model.py:7 (Net.forward).");
+  EXPECT_THAT(foreach.points[0].causes[0].title,
+              HasSubstr("28 × optimizer_scratch of _foreach_sqrt in Net.forward, was 2 ×"));
+  const Diff more = compare(scratch("aten::sqrt", 2), scratch("aten::sqrt", 28));
+  EXPECT_THAT(more.findings[0].next_step, HasSubstr("options of the optimizer"));
+  EXPECT_THAT(more.findings[0].next_step, Not(HasSubstr("retains")));
+}
+
 // PyTorch's CUDA allocator rounds sizes up to 512 bytes.
 TEST(Diff, a_parameter_that_a_gpu_rounds_up_has_not_changed_in_size) {
   const auto digest = [](std::int64_t parameter_bytes, std::int64_t workspace_bytes) {
@@ -341,6 +423,32 @@ TEST(Diff, joining_two_lines_makes_no_difference) {
                             .digest();
   const Digest after = Maker().at("peak").row(key("Net", "cat(y), cat(w)"), 3 * kKiB, 2).digest();
   EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty());
+}
+
+// Two lines of main() become one line of a helper that is called twice.
+TEST(Diff, lines_moved_into_a_helper_make_no_difference) {
+  const auto of = [](const std::string& function, const std::string& text) {
+    DigestKey what = key("", text, "input", "aten::randn");
+    what.function = function;
+    return what;
+  };
+  Maker before;
+  Maker after;
+  for (const char* const point : {"peak", "step end"}) {
+    before.at(point).row(of("main", "a = randn()"), kKiB).row(of("main", "b = randn()"), kKiB);
+    after.at(point).row(of("make", "return randn()"), 2 * kKiB, 2);
+  }
+  const Digest one = with_shared_keys(before.digest());
+  const Digest other = with_shared_keys(after.digest());
+  for (const Diff& diff : {compare(one, other), compare(other, one)}) {
+    EXPECT_THAT(diff.findings, IsEmpty());
+    for (const DiffPoint& point : diff.points) EXPECT_THAT(point.rows, IsEmpty());
+  }
+  // Of another size: the sum may be equal, the memory is not.
+  const Digest larger =
+      Maker().at("peak").row(of("main", "a"), kKiB).row(of("main", "b"), 3 * kKiB).digest();
+  const Digest equal = Maker().at("peak").row(of("make", "c"), 4 * kKiB, 2).digest();
+  EXPECT_EQ(compare(larger, equal).findings.size(), 1u);
 }
 
 TEST(Diff, an_inserted_line_is_not_paired_with_the_line_that_had_its_offset) {
@@ -463,6 +571,16 @@ TEST(Diff, a_swap_of_equal_size_is_shown) {
   EXPECT_EQ(first_cause(diff).difference_bytes, 0);
   ASSERT_EQ(diff.findings.size(), 1u);
   EXPECT_EQ(diff.findings[0].id, "peak_differs");
+}
+
+TEST(Diff, without_a_difference_no_saving_is_promised) {
+  const Digest before =
+      Maker().at("peak").row(key("Net.a", "x", "activation", "one"), kKiB).digest();
+  const Digest after =
+      Maker().at("peak").row(key("Net.b", "y", "activation", "two"), kKiB).digest();
+  const Diff diff = compare(before, after);
+  ASSERT_EQ(diff.findings.size(), 1u);
+  EXPECT_EQ(diff.findings[0].saving_bytes, 0u);
 }
 
 // B(b) - A(a) = [B(b) - A(b')] + [A(b') - A(a)].

@@ -177,9 +177,16 @@ Status check(const report::Digest& digest, const std::string& name) {
   return {};
 }
 
+// The size of the UTF-8 byte order mark with which editors on Windows begin a file.
+std::size_t mark_size(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? kMark.size() : 0;
+}
+
 }  // namespace
 
 bool is_digest(std::string_view begin) {
+  begin.remove_prefix(mark_size(begin));
   const std::size_t brace = begin.find_first_not_of(" \t\r\n");
   if (brace == std::string_view::npos || begin[brace] != '{') return false;
   const std::size_t key = begin.find_first_not_of(" \t\r\n", brace + 1);
@@ -189,7 +196,8 @@ bool is_digest(std::string_view begin) {
 Result<report::Digest> parse_digest(const std::string& text, const std::string& name) {
   JsonBuilder builder;
   rapidjson::Reader reader;
-  rapidjson::MemoryStream stream(text.data(), text.size());
+  const std::size_t mark = mark_size(text);
+  rapidjson::MemoryStream stream(text.data() + mark, text.size() - mark);
   const auto parsed = reader.Parse<rapidjson::kParseIterativeFlag>(stream, builder);
   if (parsed.IsError()) {
     return unreadable(name, "not JSON at byte " + std::to_string(parsed.Offset()) + ": " +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,15 +42,20 @@ std::map<std::string, double, std::less<>> activation_bytes(const Digest& digest
 
 }  // namespace
 
-Retention::Retention(const Digest& before, const Digest& after)
-    : before_(side_of(before)), after_(side_of(after)) {}
+Retention::Retention(const Digest& before, const Digest& after, const Alignment& alignment)
+    : before_(side_of(before)), after_(side_of(after)), alignment_(alignment) {}
 
 Retention::Side Retention::side_of(const Digest& digest) {
   Side side{&digest, std::vector<Counts>(digest.keys.size())};
   for (const DigestRow& row : digest.rows) {
     const std::string& point = digest.points[row.point].name;
-    if (point == "step end") side.counts[row.key].at_step_end += row.count;
-    if (point == "end") side.counts[row.key].at_end += row.count;
+    Counts& counts = side.counts[row.key];
+    counts.most_bytes = std::max(counts.most_bytes, row.bytes);
+    if (point == "step end") {
+      counts.at_step_end += row.count;
+      counts.bytes_at_step_end += row.bytes;
+    }
+    if (point == "end") counts.at_end += row.count;
   }
   return side;
 }
@@ -103,14 +109,34 @@ std::uint64_t Retention::kept_per_step(const std::vector<PairAtPoint>& rows) con
   return std::max<std::uint64_t>((kept + steps / 2) / steps, 1);
 }
 
+// The first recording shows how large one graph is: the second one may have the graph of the
+// previous step alongside. A hook that stores outputs keeps much, too, but what it keeps are
+// outputs of modules, many of which no graph needs.
 bool Retention::keeps_graph(const std::string& device) const {
-  auto before = activation_bytes(*before_.digest, device);
-  auto after = activation_bytes(*after_.digest, device);
-  const double kept = after["step end"] - before["step end"];
+  const auto key_in = [](const Side& side, std::optional<std::size_t> row) {
+    return row ? &side.digest->keys[*row] : nullptr;
+  };
+  std::int64_t kept = 0;
+  std::int64_t kept_of_graph = 0;  // no more of each key than the first recording has
+  bool is_beyond_modules = false;
+  for (const KeyPair& pair : alignment_.pairs) {
+    const DigestKey* const key = key_in(after_, pair.after);
+    if (key == nullptr || key->category != "activation" || key->device != device) continue;
+    const Counts before = counts_of(before_, key_in(before_, pair.before));
+    const std::int64_t more = counts_of(after_, key).bytes_at_step_end - before.bytes_at_step_end;
+    if (more <= 0) continue;
+    kept += more;
+    kept_of_graph += std::min(more, before.most_bytes);
+    is_beyond_modules = is_beyond_modules || key->layer.empty();
+  }
   // Not at the peak: in an optimizer's step, few activations are live.
   double most = 0;
-  for (const auto& [point, bytes] : after) most = std::max(most, bytes);
-  return kept > 0 && kept >= kMostOfGraph * most;
+  for (const auto& [point, bytes] : activation_bytes(*before_.digest, device)) {
+    most = std::max(most, bytes);
+  }
+  const auto bytes = static_cast<double>(kept);
+  const bool is_graph = is_beyond_modules || 2 * kept_of_graph >= kept;
+  return kept > 0 && bytes >= kMostOfGraph * most && is_graph;
 }
 
 }  // namespace plimsoll::comparison

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comparison/alignment.h"
 #include "comparison/causes.h"
 #include "report/digest.h"
 
@@ -13,7 +14,7 @@ namespace plimsoll::comparison {
 
 class Retention {
  public:
-  Retention(const report::Digest& before, const report::Digest& after);
+  Retention(const report::Digest& before, const report::Digest& after, const Alignment& alignment);
 
   // Whether the second recording keeps more of these allocations after a step than the first one.
   // Never of parameters, buffers, gradients and optimizer state, which are to be kept.
@@ -22,13 +23,16 @@ class Retention {
   bool grows_each_step(const PairAtPoint& row) const;
   // Of these rows, how many more are kept for each step; at least 1.
   std::uint64_t kept_per_step(const std::vector<PairAtPoint>& rows) const;
-  // Whether most activations of the device are live after backward, as with retain_graph=True.
+  // Whether most of what a graph of the first recording contains is live after backward in the
+  // second one, as with retain_graph=True.
   bool keeps_graph(const std::string& device) const;
 
  private:
   struct Counts {
     std::uint64_t at_step_end = 0;
     std::uint64_t at_end = 0;
+    std::int64_t bytes_at_step_end = 0;
+    std::int64_t most_bytes = 0;  // at any point
   };
   struct Side {
     const report::Digest* digest = nullptr;
@@ -42,6 +46,7 @@ class Retention {
 
   Side before_;
   Side after_;
+  const Alignment& alignment_;
 };
 
 }  // namespace plimsoll::comparison

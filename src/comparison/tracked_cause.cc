@@ -79,6 +79,13 @@ bool TrackedCause::is_nearer_to_bad(std::int64_t growth) const {
   return std::abs(growth_ - growth) < std::abs(growth);
 }
 
+std::vector<std::string> known_cause_ids() {
+  return {"kept_each_step", "graph_kept",   "module_added", "module_removed",  "scaled",
+          "dtype_changed",  "size_changed", "now_saved",    "no_longer_saved", "longer_lived",
+          "shorter_lived",  "more_kept",    "fewer_kept",   "replaced",        "new",
+          "removed",        "grew",         "shrank",       "peak_moved"};
+}
+
 std::vector<std::string> cause_ids(const report::Digest& before, const report::Digest& after) {
   std::vector<std::string> ids;
   for (const DiffPoint& point : points_by_difference(before, after)) {

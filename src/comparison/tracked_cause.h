@@ -53,6 +53,9 @@ class TrackedCause {
   std::int64_t growth_ = 0;
 };
 
+// All ids that a cause may have.
+std::vector<std::string> known_cause_ids();
+
 // The ids of the causes between two digests, without repetitions.
 std::vector<std::string> cause_ids(const report::Digest& before, const report::Digest& after);
 

@@ -1,32 +1,41 @@
 #include "engine/digest_input.h"
 
-#include <cstdio>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
-#include "base/input_file.h"
 #include "comparison/devices.h"
 #include "comparison/digest_file.h"
+#include "engine/plain_source.h"
 #include "report/report.h"
 
 namespace plimsoll::engine {
 namespace {
 
 constexpr std::size_t kMostDigestBytes = std::size_t{64} << 20;
+constexpr std::size_t kDigestPiece = std::size_t{64} << 10;  // shows whether it is a digest
 
 // The text of the file; nullopt if it is not a digest or cannot be opened.
 Result<std::optional<std::string>> digest_text(const std::string& path) {
-  const base::InputFile file = base::open_input(path);
+  // What is read from standard input cannot be read again.
+  if (path == "-") return std::optional<std::string>();
+  const auto source = open_plain(path);
+  if (!source) return std::optional<std::string>();
   std::string text;
-  if (file == nullptr) return std::optional<std::string>();
-  char buffer[65536];
-  while (const std::size_t got = std::fread(buffer, 1, sizeof buffer, file.get())) {
-    text.append(buffer, got);
+  std::vector<std::byte> buffer(kDigestPiece);
+  bool is_at_end = false;
+  while (!is_at_end) {
+    const auto got = (*source)->read(buffer);
+    if (!got && text.size() < kDigestPiece) return std::optional<std::string>();
+    if (!got) return make_error(got.error().code, path + ": " + got.error().message);
+    text.append(reinterpret_cast<const char*>(buffer.data()), *got);
+    is_at_end = *got == 0;
+    if (!is_at_end && text.size() < kDigestPiece) continue;
     if (!comparison::is_digest(text)) return std::optional<std::string>();
     if (text.size() > kMostDigestBytes) {
       return make_error(ErrorCode::kLimit, path + ": a digest of more than 64 MiB");
     }
   }
-  if (text.empty()) return std::optional<std::string>();
   return std::optional(std::move(text));
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comparison/digest_file.h"
 #include "engine/catalog.h"
 #include "readers/foreign_file.h"
 
@@ -84,6 +85,12 @@ Result<Opened> open_layers(std::unique_ptr<ByteSource> source) {
     source = readers::gunzip(readers::prepend(std::move(head), std::move(source)));
     PLIMSOLL_TRY_ASSIGN(head, read_head(*source));
     if (head.empty()) return make_error(ErrorCode::kCorrupt, "the gzip file is empty");
+  }
+  if (comparison::is_digest({reinterpret_cast<const char*>(head.data()), head.size()})) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        "this is a digest: only plimsoll diff, check and report --against read it, and "
+        "only from a file");
   }
   const Reader* const reader = pick_reader(head);
   if (reader == nullptr) return unknown_format(head);

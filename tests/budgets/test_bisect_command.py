@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,72 @@ def test_usage_errors(repository, tmp_path):
     complains(outcome, 2, "the good commit is not an ancestor of the bad one")
     outside = repository.plimsoll(*("bisect", "--good", "a", "--bad", "b", "--", "x"), cwd=tmp_path)
     complains(outside, 2, "not a git repository")
+
+
+@pytest.mark.parametrize(
+    "path", ["{file}", "../../../{file}", "{name}", "link/{name}", "file.json"]
+)
+def test_no_file_outside_the_working_tree_is_removed(repository, tmp_path, path):
+    mine = tmp_path / "mine.json"
+    mine.write_text("mine")
+    (repository.folder / "link").symlink_to(tmp_path)  # both are committed
+    (repository.folder / "file.json").symlink_to(mine)
+    repository.commits(memory(1000, 1), memory(3000, 1))
+    given = {"{file}": mine, "{name}": tmp_path / "project" / ".." / "mine.json"}.get(
+        path, path.format(file=str(mine).lstrip("/"), name=mine.name)
+    )
+    outcome = repository.bisect(f"--recording={given}", "--", sys.executable, "program.py")
+    complains(outcome, 2, f"--recording {given} leads outside the temporary working tree")
+    assert mine.read_text() == "mine"
+    assert repository.git("worktree", "list").count("\n") == 0
+
+
+def test_a_commit_at_which_the_recording_leads_outside_is_skipped(repository, tmp_path):
+    mine = tmp_path / "run.json"
+    mine.write_text("mine")
+    texts = [memory(100, 100)] * 3
+    writer = WRITER.replace('"run.json"', '"out/run.json"')
+    repository.commit("Write into a folder", **{"program.py": writer, "out/kept": ""})
+    repository.commits(*texts)
+    folder = repository.folder / "out"
+    (folder / "kept").unlink()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    linked = repository.commit("Link the folder", **{"memory.txt": memory(900, 100)})
+    folder.unlink()
+    repository.commit("Unlink it", **{"out/kept": ""})
+    repository.commit("Same")
+    program = ["--recording", "out/run.json", "--", sys.executable, "program.py"]
+    outcome = repository.bisect(*program, good=repository.git("rev-parse", "HEAD~3"))
+    assert outcome.status == 0, outcome
+    assert f"{linked[:10]} is skipped: --recording out/run.json leads outside" in outcome.err
+    assert mine.read_text() == "mine"
+
+
+def test_a_recording_may_be_above_the_current_folder(repository):
+    writer = WRITER.replace('"run.json"', '"../run.json"')
+    for text in (memory(100, 1), memory(300, 1)):
+        repository.commit("Change", **{"inner/memory.txt": text, "inner/program.py": writer})
+    first = repository.git("rev-parse", "HEAD~1")
+    program = ["--recording", "../run.json", "--", sys.executable, "program.py"]
+    outcome = repository.bisect(*program, folder="inner", good=first)
+    assert outcome.status == 0, outcome
+    assert "is the first bad commit" in outcome.out
+
+
+def test_an_unknown_cause_is_refused_before_the_first_run(repository):
+    repository.commits(memory(1000, 1), memory(3000, 1))
+    outcome = repository.bisect_digests("--cause", "nonsense")
+    complains(outcome, 2, "--cause nonsense is not one of kept_each_step, graph_kept, ")
+
+
+def test_every_documented_cause_can_be_tracked(repository):
+    table = (ROOT / "docs/diff.md").read_text().partition("## Causes")[2].partition("##")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    documented = [each.strip("` ") for row in rows for each in row.split(",")]
+    err = repository.plimsoll("bisect", "--good=a", "--bad=b", "--cause=?", "--", "x").err
+    known = err.partition("is not one of ")[2].partition(" (")[0].split(", ")
+    assert sorted(known) == sorted(documented)
 
 
 def test_an_end_that_cannot_be_measured_is_named(repository):

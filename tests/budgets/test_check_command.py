@@ -70,6 +70,7 @@ def test_a_baseline_is_written_once_and_then_compared(project, net):
     assert json.loads(written)["source"]["threads"] == "1"
     again = net(keys, "--update")
     assert "UPDATED" not in again.out
+    assert "made/base.json is unchanged" in again.err
     assert (project.folder / "made/base.json").read_bytes() == written
     assert net(keys).status == 0
 

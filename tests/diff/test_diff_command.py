@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 
@@ -50,6 +51,35 @@ def test_usage_errors_and_unreadable_files(plimsoll_command, digest, tmp_path):
     out = run(plimsoll_command, "diff", digest, broken)
     assert out.returncode == 3
     assert "not JSON at byte" in out.stderr
+
+
+def test_a_digest_may_be_compressed_and_begin_with_a_byte_order_mark(
+    plimsoll_command, digest, tmp_path
+):
+    compressed, marked = tmp_path / "base.json.gz", tmp_path / "marked.json"
+    compressed.write_bytes(gzip.compress(digest.read_bytes()))
+    marked.write_bytes(b"\xef\xbb\xbf" + digest.read_bytes())
+    for path in (compressed, marked):
+        out = run(plimsoll_command, "diff", path, digest)
+        assert out.returncode == 0, out.stderr
+        assert out.stdout.startswith("No difference")
+    cut = tmp_path / "cut.json.gz"
+    cut.write_bytes(compressed.read_bytes()[:-200])
+    out = run(plimsoll_command, "diff", cut, digest)
+    assert out.returncode == 3
+    assert f"plimsoll: {cut}: " in out.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["diff", "-", "{digest}"], ["report", "-"], ["report", "{digest}"]]
+)
+def test_a_digest_that_cannot_be_read_here_is_called_a_digest(plimsoll_command, digest, words):
+    words = [plimsoll_command, *(word.format(digest=digest) for word in words)]
+    with digest.open() as pipe:
+        out = subprocess.run(words, check=False, stdin=pipe, capture_output=True, text=True)
+    assert out.returncode == 3
+    assert "this is a digest: only plimsoll diff, check and" in out.stderr
+    assert "only from a file" in out.stderr
 
 
 def test_schemas_are_printed(plimsoll_command):

@@ -39,6 +39,26 @@ def test_misspelled_commands_and_options_get_a_suggestion(plimsoll):
     complains(plimsoll("--verison"), 2, "did you mean --version?")
 
 
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["compare"], "plimsoll diff BEFORE AFTER"),
+        (["help", "compare"], "plimsoll diff BEFORE AFTER"),
+        (["summary"], "plimsoll report FILE"),
+        (["tree"], "plimsoll report FILE"),
+        (["live"], "plimsoll top"),
+        (["attach", "4711"], "cannot be attached to"),
+        (["report", "x", "--group-by", "line"], "did you mean --by?"),
+        (["top", "-d", "1"], "did you mean --interval?"),
+        (["top", "--loop=1"], "did you mean --interval?"),
+        (["export", "x", "--to", "chrome"], "speedscope and html"),
+        (["diff", "x"], "needs an AFTER"),
+    ],
+)
+def test_words_of_other_tools_get_the_command_to_use(plimsoll, words, instead):
+    complains(plimsoll(*words), 2, instead)
+
+
 def test_the_schema_is_that_of_the_documents(plimsoll):
     printed = json.loads(plimsoll("schema").out)
     assert printed == json.loads((ROOT / "docs/report.schema.json").read_text())
