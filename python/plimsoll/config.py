@@ -66,6 +66,7 @@ class _Setting:
     shown: str = ""  # its name there, if that differs from `name`
 
 
+_MISSING = "???"  # OmegaConf's mark of a value that must be given
 _OWN_BLOCK_IS_THERE = _Setting("", None, "")
 
 
@@ -241,9 +242,12 @@ def _of_mapping(config: Mapping[Any, Any], place: str) -> Iterator[_Setting]:
         block = {"enabled": block}
     if not isinstance(block, Mapping | None):
         where = place_in_file(config, OWN_BLOCK, place)
-        raise InvalidArgumentError(
-            "invalid_argument", f"{where}{OWN_BLOCK} is {block}; it must hold options"
+        what = (
+            f"{_MISSING}: its value is missing"
+            if block == _MISSING
+            else f"{block}; it must hold options"
         )
+        raise InvalidArgumentError("invalid_argument", f"{where}{OWN_BLOCK} is {what}")
     yield _OWN_BLOCK_IS_THERE
     options = block or {}
     for name, value in options.items():
@@ -307,6 +311,10 @@ def _apply(options: MonitorOptions, settings: Iterable[_Setting]) -> None:
             continue
         name = name_of(setting.name)
         shown = setting.shown or name
+        if isinstance(setting.value, str) and setting.value == _MISSING:
+            raise InvalidArgumentError(
+                "invalid_argument", f"{setting.place}{shown} is {_MISSING}: its value is missing"
+            )
         try:
             options.set(name, name_of(_text(setting.value)))
         except Error as error:

@@ -182,6 +182,11 @@ void Rules::left_behind(const std::string& device, const DeviceHistory& history,
   alert.evidence.push_back(std::to_string(all.allocations) + " allocations made in these " +
                            options.step + "s are still live at " + options.step + " " +
                            std::to_string(all.live_at_iteration));
+  if (all.jumps > 0) {
+    alert.evidence.push_back("It grew in " + std::to_string(all.jumps) + " jumps of " +
+                             sample::bytes_text(all.bytes / all.jumps) +
+                             " on average, as if each evaluation or epoch left something behind");
+  }
   if (!growth.sites.empty()) {
     const LeftBehind& site = growth.sites.front();
     const std::string layer = sample::text_of(site.site.layer);

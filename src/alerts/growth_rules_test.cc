@@ -41,10 +41,12 @@ std::vector<MemoryAlert> run_unrecorded(std::uint64_t samples, const SampleChang
   return alerts;
 }
 
-// The same with the GPU's allocations known; each sample leaves `kept_bytes` of them behind.
+// The same with the GPU's allocations known; each sample leaves `kept_bytes` of them behind, or
+// only each `every`th does.
 std::vector<MemoryAlert> run_recorded(std::uint64_t samples, std::uint64_t kept_bytes,
                                       const SampleChange& change,
-                                      const DetectionOptions& options = {}) {
+                                      const DetectionOptions& options = {},
+                                      std::uint64_t every = 1) {
   Detector detector(options);
   Survivors survivors(options.growth_percent);
   std::vector<plimsoll_live> rows;
@@ -56,7 +58,7 @@ std::vector<MemoryAlert> run_recorded(std::uint64_t samples, std::uint64_t kept_
     MemorySample sample = tests::synthetic_sample();
     sample.iteration = static_cast<std::int64_t>(i) * 10;
     change(sample, sample.devices[1], i);
-    if (kept_bytes > 0) {
+    if (kept_bytes > 0 && (every == 1 || (i > 0 && i % every == 0))) {
       plimsoll_live& row = rows.emplace_back();
       row.serial = i;
       row.size_bytes = kept_bytes;
@@ -107,6 +109,19 @@ TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
                           "At this rate, the 3.9 GiB left on the device will last for 200 "
                           "iterations"));
   EXPECT_EQ(alerts[0].saving_bytes, kMb * 13 * 200);
+}
+
+TEST(GrowthRules, states_the_jumps_in_which_memory_grows) {
+  const SampleChange none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
+  const auto alerts = run_recorded(24, 1200 * kMb, none, {}, 5);
+  ASSERT_THAT(alert_ids(alerts), ElementsAre("activations_stay"));
+  EXPECT_EQ(alerts[0].title,
+            "Activations on cuda:0 keep growing: 3.5 GiB more from iteration 40 to 150, 24.0 MiB "
+            "per iteration");
+  ASSERT_THAT(alerts[0].evidence, ::testing::SizeIs(4));
+  EXPECT_EQ(alerts[0].evidence[1],
+            "It grew in 3 jumps of 1.2 GiB on average, as if each evaluation or epoch left "
+            "something behind");
 }
 
 TEST(GrowthRules, requires_many_samples_if_little_is_retained) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "alerts/stairs.h"
 #include "base/hash.h"
 #include "sample/live_rows.h"
 
@@ -207,6 +208,11 @@ void BirthHistory::index_sites() {
 }
 
 std::optional<LeftBehind> BirthHistory::growth_of(const Site& site) const {
+  if (auto steady = steady_growth_of(site)) return steady;
+  return growth_in_jumps_of(site);
+}
+
+std::optional<LeftBehind> BirthHistory::steady_growth_of(const Site& site) const {
   const std::size_t samples = iterations_.size();
   const auto [warm_up, of_age] = base::ages_of(samples);
   const std::size_t last = samples - of_age - 1;
@@ -241,6 +247,28 @@ std::optional<LeftBehind> BirthHistory::growth_of(const Site& site) const {
   if (is_in_stages && is_of_model(site.key)) return std::nullopt;
   left.allocations = growth->survivors;
   return left;
+}
+
+std::optional<LeftBehind> BirthHistory::growth_in_jumps_of(const Site& site) const {
+  // Late in a run, a cache that is nearly full gets new entries as rarely as a jump.
+  if (when_full_ == WhenFull::kForgetOldest) return std::nullopt;
+  if (is_of_model(site.key)) return std::nullopt;  // it may get new parts in a few stages
+  const auto stairs =
+      stairs_of(site.samples, site.bytes, merged_ > 1 ? Samples::kMerged : Samples::kEach);
+  if (!stairs) return std::nullopt;
+  // The jump of a sample happened after the sample before.
+  const std::int64_t first = iterations_[stairs->first_sample - 1];
+  const std::int64_t last_jump = iterations_[stairs->last_jump - 1];
+  return LeftBehind{.site = site.key,
+                    .bytes = static_cast<std::uint64_t>(stairs->bytes),
+                    .allocations = stairs->survivors,
+                    .first_iteration = first,
+                    .last_iteration = iterations_[stairs->last_sample],
+                    .live_at_iteration = iterations_.back(),
+                    .samples = iterations_.size() * merged_,
+                    .jumps = stairs->jumps,
+                    .bytes_per_iteration = static_cast<double>(stairs->later_bytes) /
+                                           static_cast<double>(last_jump - first)};
 }
 
 std::vector<LeftBehind> BirthHistory::growing() const {

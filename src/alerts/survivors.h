@@ -1,5 +1,5 @@
 // Growth by survivors while the program runs: the rule of base/growth_rule.h, with samples as its
-// steps.
+// steps, and that of stairs.h.
 //
 // Allocations have ascending numbers, so the highest number at each sample divides them by the
 // samples between which they were made. Allocations cost nothing extra; a sample walks over
@@ -28,7 +28,7 @@
 namespace plimsoll::alerts {
 
 // A cache that fills more and more slowly looks like a leak at first, with gaps. Growth over fewer
-// samples than this counts only if each of them left something behind.
+// samples than this counts only if each of them left something behind, or regular jumps did.
 inline constexpr std::size_t kManySamples = 96;
 
 struct SiteKey {
@@ -50,6 +50,7 @@ struct LeftBehind {
   std::int64_t last_iteration = 0;   // and no later than it
   std::int64_t live_at_iteration = 0;
   std::size_t samples = 0;  // number of samples judged
+  std::size_t jumps = 0;    // if it grows in jumps (stairs.h), else 0
   double bytes_per_iteration = 0;
 };
 
@@ -86,6 +87,8 @@ class BirthHistory {
   void forget_idle_sites();
   void index_sites();
   std::optional<LeftBehind> growth_of(const Site& site) const;
+  std::optional<LeftBehind> steady_growth_of(const Site& site) const;
+  std::optional<LeftBehind> growth_in_jumps_of(const Site& site) const;
 
   std::size_t most_;
   std::size_t fewest_;

@@ -214,6 +214,73 @@ TEST(Survivors, a_leak_at_the_ends_of_epochs_is_found) {
   EXPECT_NEAR(program.growing()[0].all.bytes_per_iteration, kMib, 0.2 * kMib);
 }
 
+// Evaluates after each `epoch` steps, for the first time before the step `epoch`.
+Step evaluation(std::size_t epoch, const Step& evaluate) {
+  return [=](Program& program, std::size_t step) {
+    kVaryingBatch(program, step);
+    if (step > 0 && step % epoch == 0) evaluate(program, step / epoch);
+  };
+}
+
+const Step kKeptOutputs = [](Program& program, std::size_t) {
+  for (int batch = 0; batch < 20; ++batch) program.make(kMib, kForEver, 2);
+};
+
+TEST(Survivors, growth_in_jumps_is_found_in_few_samples) {
+  const auto growing = run(40, evaluation(10, kKeptOutputs)).growing();
+  ASSERT_THAT(growing, SizeIs(1));
+  const LeftBehind& all = growing[0].all;
+  EXPECT_EQ(all.jumps, 3);
+  EXPECT_EQ(all.bytes, 60 * kMib);
+  EXPECT_EQ(all.allocations, 60);
+  EXPECT_EQ(all.first_iteration, 9);
+  EXPECT_EQ(all.last_iteration, 30);
+  EXPECT_EQ(all.live_at_iteration, 39);
+  EXPECT_DOUBLE_EQ(all.bytes_per_iteration, 2 * kMib);
+
+  EXPECT_THAT(run(30, evaluation(5, kKeptOutputs)).growing(), SizeIs(1));
+  EXPECT_THAT(run(80, evaluation(13, kKeptOutputs)).growing(), SizeIs(1));
+  // Two jumps may be two caches.
+  EXPECT_THAT(run(30, evaluation(10, kKeptOutputs)).growing(), IsEmpty());
+}
+
+TEST(Survivors, evaluations_and_checkpoints_that_are_replaced_are_not_growth) {
+  const auto lasts = [](std::size_t steps) -> Step {
+    return [=](Program& program, std::size_t) {
+      for (int part = 0; part < 20; ++part) program.make(kMib, steps, 2);
+    };
+  };
+  EXPECT_EQ(run(200, evaluation(10, lasts(1))).found_at(), 0);   // freed by the next step
+  EXPECT_EQ(run(200, evaluation(10, lasts(10))).found_at(), 0);  // a copy of the newest weights
+  EXPECT_EQ(run(200, evaluation(10, lasts(20))).found_at(), 0);  // and of the ones before
+  // The first evaluation and the second, which has longer inputs, fill caches.
+  const Step caches = [](Program& program, std::size_t epoch) {
+    if (epoch <= 2) kKeptOutputs(program, epoch);
+  };
+  EXPECT_EQ(run(200, evaluation(10, caches)).found_at(), 0);
+}
+
+TEST(Survivors, an_epoch_that_keeps_its_results_is_not_growth_in_jumps) {
+  // Each step keeps its outputs until the epoch ends; a jump is not what its steps left.
+  const Step epoch = [](Program& program, std::size_t step) {
+    kVaryingBatch(program, step);
+    if (step % 15 < 10) program.make(kMib, 15 - step % 15, 2);
+  };
+  EXPECT_EQ(run(200, epoch).found_at(), 0);
+}
+
+TEST(Survivors, jumps_at_random_samples_are_not_growth) {
+  EXPECT_LE(flagged(60,
+                    [](Random& random) -> Step {
+                      return [&random, seen = std::set<std::size_t>()](Program& program,
+                                                                       std::size_t) mutable {
+                        const std::size_t length = std::min(random() % 40, random() % 40);
+                        if (seen.insert(length).second) program.make(kMib, kForEver);
+                      };
+                    }),
+            1);
+}
+
 TEST(Survivors, a_leak_spread_over_many_layers_is_reported_by_category) {
   const auto growing = run(40, [](Program& made, std::size_t) {
                          for (std::uint32_t layer = 1; layer <= 400; ++layer) {

@@ -228,7 +228,12 @@ std::string source_text(const logs::LogSummary& summary, const std::string& step
 std::string to_text(const logs::LogSummary& summary, const LogTextOptions& options) {
   const std::string step =
       summary.source.format == to_string(logs::LogFormat::kNvidiaSmi) ? "sample" : "iteration";
-  std::string text = verdict_text(summary, options) + profile_summary_text(summary);
+  std::string text;
+  if (summary.source.runs > 1) {
+    text = "This log has " + base::format_count(summary.source.runs) +
+           " runs; the last one is summarized.\n\n";
+  }
+  text += verdict_text(summary, options) + profile_summary_text(summary);
   for (const bool is_cpu : {false, true}) {  // GPUs first: their memory is scarcer
     for (const logs::DeviceSummary& device : summary.devices) {
       if ((device.device == "cpu") == is_cpu) text += device_text(device, step, options);

@@ -23,6 +23,7 @@ using config::YamlValue;
 using Kind = YamlValue::Kind;
 
 constexpr std::string_view kOwnBlock = "plimsoll";
+constexpr std::string_view kMissing = "???";  // OmegaConf's mark of a value that must be given
 
 struct Setting {
   std::string name;
@@ -170,7 +171,9 @@ class Finder {
         return {};
       }
       return tree_.error(ErrorCode::kInvalidArgument, own,
-                         "plimsoll is " + own.text + "; it must hold options");
+                         own.text == kMissing
+                             ? "plimsoll is ???: its value is missing"
+                             : "plimsoll is " + own.text + "; it must hold options");
     }
     if (own.kind == Kind::kList) {
       return tree_.error(ErrorCode::kInvalidArgument, own,
@@ -247,6 +250,10 @@ Result<std::string> text_of(const YamlTree& tree, const YamlValue& value) {
 
 Status apply(const YamlTree& tree, const Setting& setting, MonitorOptions& options) {
   if (setting.value->kind == Kind::kNothing) return {};
+  if (setting.value->kind == Kind::kText && setting.value->text == kMissing) {
+    return tree.error(ErrorCode::kInvalidArgument, *setting.key,
+                      setting.block + setting.name + " is ???: its value is missing");
+  }
   const Result<std::string> text = text_of(tree, *setting.value);
   const Status set = text ? options.set(setting.name, *text) : Status(text.error());
   if (set) return {};

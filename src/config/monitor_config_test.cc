@@ -104,6 +104,14 @@ TEST(MonitorConfig, NamesThatWouldHaveNoEffectAreErrors) {
   read("profile_memory: true\nprofiler: {interval: 3, plimsoll: 1.0}\n");
 }
 
+TEST(MonitorConfig, ValuesThatHydraMarksAsMissingAreErrors) {
+  EXPECT_EQ(problem_of("plimsoll:\n  output_dir: ???\n"),
+            "c.yaml:2:3: plimsoll: output_dir is ???: its value is missing");
+  EXPECT_EQ(problem_of("trainer:\n  profile_tensors: ???\n"),
+            "c.yaml:2:3: trainer: profile_tensors is ???: its value is missing");
+  EXPECT_EQ(problem_of("plimsoll: ???\n"), "c.yaml:1:11: plimsoll is ???: its value is missing");
+}
+
 TEST(MonitorConfig, ErrorsReportThePlaceAndTheClosestName) {
   EXPECT_EQ(problem_of("plimsoll:\n  verbos_batches: 2\n"),
             "c.yaml:2:3: plimsoll: no option 'verbos_batches': did you mean 'verbose_batches'?");

@@ -19,7 +19,8 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 std::vector<MemorySample> read_smi_log(const std::string& text) {
   std::vector<MemorySample> samples;
   const auto contents = read_log_bytes(
-      text, "smi.csv", [&](LogFormat, const MemorySample& sample) { samples.push_back(sample); });
+      text, "smi.csv",
+      [&](const SamplePlace&, const MemorySample& sample) { samples.push_back(sample); });
   EXPECT_TRUE(contents.ok()) << contents.error().message;
   if (!contents.ok()) return {};
   EXPECT_EQ(contents->format, LogFormat::kNvidiaSmi);
@@ -66,7 +67,7 @@ TEST(NvidiaSmiLog, counts_rows_with_impossible_sizes_as_unread) {
       "2026/04/25 16:06:16.780, 0, -5 MiB, 100 MiB\n"
       "2026/04/25 16:06:21.780, 0, 1e300, 100 MiB\n"
       "2026/04/25 16:06:26.780, 0, [N/A], 100 MiB\n",
-      "smi.csv", [&](LogFormat, const MemorySample&) { ++samples; });
+      "smi.csv", [&](const SamplePlace&, const MemorySample&) { ++samples; });
   ASSERT_TRUE(contents.ok());
   EXPECT_EQ(contents->unread_lines, 3U);
   EXPECT_EQ(samples, 2U);
@@ -122,7 +123,7 @@ TEST(NvidiaSmiLog, is_read_with_line_breaks_in_quotes_and_foreign_lines) {
 TEST(NvidiaSmiLog, reports_that_memory_was_not_logged) {
   const auto contents =
       read_log_bytes("timestamp, utilization.gpu [%]\n2026/04/25 16:06:06.780, 5 %\n", "smi.csv",
-                     [](LogFormat, const MemorySample&) {});
+                     [](const SamplePlace&, const MemorySample&) {});
   ASSERT_FALSE(contents.ok());
   EXPECT_EQ(contents.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(contents.error().message,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/input_file.h"
+#include "base/utf8.h"
 #include "logs/lines.h"
 #include "logs/nvidia_smi_log.h"
 #include "logs/text_log_reader.h"
@@ -39,7 +40,9 @@ class AnyLog {
         sink_([this, &sink](const MemorySample& sample) {
           ++contents_.snapshots;
           has_figures_ = has_figures_ || !sample.devices.empty() || has_figure(sample.host);
-          sink(*format_, sample);
+          if (*format_ == LogFormat::kTextLog) place_.run = text_log_.run();
+          place_.format = *format_;
+          sink(place_, sample);
         }),
         lines_([this](std::string_view line) { take(line); }),
         text_log_(sink_) {}
@@ -60,11 +63,13 @@ class AnyLog {
  private:
   void take(std::string_view line);
   Error not_a_log() const;
+  Error unreadable_figures() const;
 
   std::string name_;
   std::function<void(const MemorySample&)> sink_;
   LogLines lines_;
   std::optional<LogFormat> format_;
+  SamplePlace place_;
   std::size_t lines_before_ = 0;
   bool has_table_ = false;
   bool has_figures_ = false;
@@ -106,6 +111,21 @@ Error AnyLog::not_a_log() const {
                         "of nvidia-smi; plimsoll report reads recordings and snapshots");
 }
 
+// Figures in another notation, or without the line that names their device.
+Error AnyLog::unreadable_figures() const {
+  const std::uint64_t unreadable = text_log_.unreadable_figures();
+  const std::uint64_t all = unreadable + text_log_.read_figures();
+  const TextLogReader::UnreadLine& first = *text_log_.first_unread();
+  return make_error(ErrorCode::kCorrupt,
+                    name_ + ": " + std::to_string(unreadable) + " of " + std::to_string(all) +
+                        " lines with figures of devices cannot be read; the first unrecognized "
+                        "line is " +
+                        std::to_string(lines_before_ + first.number) + ", \"" +
+                        base::escaped(first.text) +
+                        "\"; figures follow a line \"Device: NAME\" and have the form "
+                        "\"Allocated: 8073.4 MB\"");
+}
+
 Result<LogContents> AnyLog::finish() {
   if (!is_hopeless()) lines_.finish();
   if (!format_) return not_a_log();
@@ -114,6 +134,7 @@ Result<LogContents> AnyLog::finish() {
   if (*format_ == LogFormat::kNvidiaSmi) {
     PLIMSOLL_TRY(nvidia_smi_.finish(name_, sink_));
     contents_.unread_lines += nvidia_smi_.unread_lines();
+    contents_.runs = 1;
     return contents_;
   }
   text_log_.finish();
@@ -130,6 +151,8 @@ Result<LogContents> AnyLog::finish() {
                           " holds no complete sample: the run has not reached the first iteration "
                           "that is due (--profile_interval, option interval), or ended before it");
   }
+  contents_.runs = text_log_.run();
+  if (text_log_.unreadable_figures() > text_log_.read_figures()) return unreadable_figures();
   if (!has_figures_) {
     return make_error(ErrorCode::kCorrupt,
                       name_ + " has " + std::to_string(contents_.snapshots) +

@@ -24,9 +24,16 @@ struct LogContents {
   std::uint64_t snapshots = 0;
   std::uint64_t cut_snapshots = 0;  // begun but not ended
   std::uint64_t unread_lines = 0;
+  std::uint64_t runs = 0;
 };
 
-using SampleSink = std::function<void(LogFormat format, const MemorySample& sample)>;
+// Where in a log a sample is.
+struct SamplePlace {
+  LogFormat format = LogFormat::kTextLog;
+  std::uint64_t run = 1;  // logs of several runs may have been joined
+};
+
+using SampleSink = std::function<void(const SamplePlace& place, const MemorySample& sample)>;
 
 // Bytes read, and the total; return false to stop.
 using LogProgress = std::function<bool(std::uint64_t done, std::uint64_t total)>;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,10 +18,11 @@
 namespace plimsoll::logs {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Result<LogContents> read_contents(const std::string& bytes) {
-  return read_log_bytes(bytes, "x.log", [](LogFormat, const MemorySample&) {});
+  return read_log_bytes(bytes, "x.log", [](const SamplePlace&, const MemorySample&) {});
 }
 
 std::string a_log() {
@@ -56,6 +58,59 @@ TEST(LogReader, reports_in_a_sentence_what_it_cannot_read) {
   EXPECT_THAT(sentence("# Plimsoll tensor profile, format 12. MB\n"), HasSubstr("format 12"));
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+TEST(LogReader, quotes_the_first_line_if_no_memory_of_a_device_can_be_read) {
+  const std::string log =
+      "# Plimsoll tensor profile, format 1. MB are 1024 x 1024 bytes.\n\n"
+      "=== Iteration 0 ===\nDevice: cuda:0\nAllocated: 8.5 MB\n"
+      "Reserved: 9.0 MB\nPeak phase: optimizer\nHost: process 3000.0 MB\n\n";
+  EXPECT_EQ(sentence(log), "read");
+  EXPECT_EQ(
+      sentence("joined\n" + replaced(log, "5 MB", "5 GB") + replaced(log, "MB", "GB")),
+      "x.log: 3 of 4 lines with figures of devices cannot be read; the first unrecognized line "
+      "is 6, \"Allocated: 8.5 GB\"; figures follow a line \"Device: NAME\" and have the form "
+      "\"Allocated: 8073.4 MB\"");
+  EXPECT_THAT(
+      sentence(replaced(log, ".", ",")),
+      HasSubstr(
+          "2 of 2 lines with figures of devices cannot be read; the first unrecognized line is "
+          "5, \"Allocated: 8,5 MB\""));
+  EXPECT_THAT(sentence(replaced(log, "Device",
+                                "\x01"
+                                "Device")),
+              HasSubstr("line is 4, \"\\x01Device: cuda:0\""));
+  EXPECT_THAT(sentence(replaced(log, "Device: cuda:0\n", "")),
+              HasSubstr("line is 4, \"Allocated: 8.5 MB\""));
+  EXPECT_EQ(sentence(replaced(log, "Host", "printed by the program\nHost")), "read");
+  EXPECT_EQ(sentence("=== Iteration 0 ===\nHost: process 3000.0 MB\n\n"), "read");
+}
+
+TEST(LogReader, a_header_or_a_lower_iteration_begins_a_run) {
+  const auto runs = [](const std::vector<int>& iterations) {
+    std::string log = text_log::text_log_header(0);
+    MemorySample sample = tests::synthetic_sample();
+    for (const int iteration : iterations) {
+      sample.iteration = iteration;
+      log += iteration < 0 ? text_log::text_log_header(0) : text_log::text_log_snapshot(sample, {});
+    }
+    std::vector<std::uint64_t> found;
+    const auto contents = read_log_bytes(
+        log, "x.log",
+        [&](const SamplePlace& place, const MemorySample&) { found.push_back(place.run); });
+    EXPECT_EQ(contents->runs, found.back());
+    return found;
+  };
+  EXPECT_THAT(runs({0, 10, 10, 20}), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(runs({0, 10, 5, 20}), ElementsAre(1, 1, 2, 2));
+  EXPECT_THAT(runs({0, 10, -1, 20, -1, -1, 0}), ElementsAre(1, 1, 2, 3));
+}
+
 class LogReaderTest : public ::testing::Test {
  protected:
   tests::TemporaryFolder temporary_;
@@ -64,7 +119,7 @@ class LogReaderTest : public ::testing::Test {
 
 TEST_F(LogReaderTest, rejects_files_that_may_never_end) {
   const auto sentence_of = [](const std::string& path) {
-    return read_log(path, [](LogFormat, const MemorySample&) {}).error().message;
+    return read_log(path, [](const SamplePlace&, const MemorySample&) {}).error().message;
   };
   std::filesystem::create_directories(folder_);
   const std::string pipe = folder_ + "/pipe";
@@ -89,14 +144,14 @@ TEST_F(LogReaderTest, reads_a_file_in_pieces) {
       file << text_log::text_log_snapshot(tests::synthetic_sample(), {});
   }
   std::uint64_t seen = 0;
-  const auto contents = read_log(path, [&](LogFormat, const MemorySample&) { ++seen; });
+  const auto contents = read_log(path, [&](const SamplePlace&, const MemorySample&) { ++seen; });
   ASSERT_TRUE(contents.ok());
   EXPECT_EQ(contents->snapshots, 300U);
   EXPECT_EQ(seen, 300U);
   EXPECT_EQ(contents->bytes, std::filesystem::file_size(path));
   std::uint64_t reported = 0;
   const auto stopped = read_log(
-      path, [](LogFormat, const MemorySample&) {},
+      path, [](const SamplePlace&, const MemorySample&) {},
       [&](std::uint64_t done, std::uint64_t total) {
         EXPECT_EQ(total, contents->bytes);
         reported = done;
@@ -104,9 +159,10 @@ TEST_F(LogReaderTest, reads_a_file_in_pieces) {
       });
   EXPECT_EQ(stopped.error().code, ErrorCode::kInterrupted);
   EXPECT_GT(reported, 0U);
-  EXPECT_EQ(read_log(folder_ + "/none", [](LogFormat, const MemorySample&) {}).error().code,
-            ErrorCode::kNotFound);
-  EXPECT_THAT(read_log(folder_, [](LogFormat, const MemorySample&) {}).error().message,
+  EXPECT_EQ(
+      read_log(folder_ + "/none", [](const SamplePlace&, const MemorySample&) {}).error().code,
+      ErrorCode::kNotFound);
+  EXPECT_THAT(read_log(folder_, [](const SamplePlace&, const MemorySample&) {}).error().message,
               HasSubstr("Is a directory"));
 }
 

@@ -142,6 +142,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
 }
 
 void LogSummarizer::add(const MemorySample& sample) {
+  ++samples_;
   const std::int64_t iteration = sample.iteration;
   if (!summary_.first_iteration) summary_.first_iteration = iteration;
   summary_.last_iteration = iteration;
@@ -160,12 +161,9 @@ void LogSummarizer::add(const MemorySample& sample) {
 }
 
 LogSummary LogSummarizer::finish(const std::string& path, const LogContents& contents) {
-  summary_.source = {path,
-                     to_string(contents.format),
-                     contents.bytes,
-                     contents.snapshots,
-                     contents.cut_snapshots,
-                     contents.unread_lines};
+  summary_.source = {path,         to_string(contents.format), contents.bytes,
+                     samples_,     contents.cut_snapshots,     contents.unread_lines,
+                     contents.runs};
   for (Device& device : devices_) {
     DeviceSummary& summary = device.summary;
     const DeviceMemory& last = device.last;
@@ -188,11 +186,12 @@ LogSummary LogSummarizer::finish(const std::string& path, const LogContents& con
 }
 
 Result<LogSummary> summarize_log(const std::string& path, const LogProgress& progress) {
-  std::optional<LogSummarizer> summarizer;
-  const auto take = [&](LogFormat format, const MemorySample& sample) {
-    if (!summarizer) {
+  std::optional<LogSummarizer> summarizer;  // of the newest run
+  std::uint64_t run = 0;
+  const auto take = [&](const SamplePlace& place, const MemorySample& sample) {
+    if (std::exchange(run, place.run) != place.run) {
       alerts::DetectionOptions options;
-      if (format == LogFormat::kNvidiaSmi) options.step = "sample";
+      if (place.format == LogFormat::kNvidiaSmi) options.step = "sample";
       summarizer.emplace(options);
     }
     summarizer->add(sample);

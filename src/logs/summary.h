@@ -22,6 +22,7 @@ struct LogSource {
   std::uint64_t snapshots = 0;
   std::uint64_t cut_snapshots = 0;
   std::uint64_t unread_lines = 0;
+  std::uint64_t runs = 0;
 
   static constexpr auto fields() {
     using base::Field;
@@ -29,11 +30,15 @@ struct LogSource {
         Field{"path", &LogSource::path, "Path of the file."},
         Field{"format", &LogSource::format, "plimsoll_text_log or nvidia_smi_csv."},
         Field{"bytes", &LogSource::bytes, "Size of the file in bytes."},
-        Field{"snapshots", &LogSource::snapshots, "Number of complete samples in the file."},
+        Field{"snapshots", &LogSource::snapshots, "Number of complete samples of the run."},
         Field{"cut_snapshots", &LogSource::cut_snapshots,
               "Number of incomplete samples, which are left out."},
         Field{"unread_lines", &LogSource::unread_lines,
-              "Number of lines that were not recognized."});
+              "Number of lines that were not recognized."},
+        Field{
+            "runs", &LogSource::runs,
+            "Number of runs in the file; the last one is summarized. A header or a lower iteration "
+            "begins a run."});
   }
 };
 
@@ -239,11 +244,12 @@ class LogSummarizer {
 
   alerts::Detector detector_;
   LogSummary summary_;
+  std::uint64_t samples_ = 0;
   std::vector<Device> devices_;  // in order of first appearance
   std::map<std::string, std::size_t> numbers_;
 };
 
-// Reads the log and summarizes it.
+// Reads the log and summarizes its last run.
 Result<LogSummary> summarize_log(const std::string& path, const LogProgress& progress = {});
 
 }  // namespace plimsoll::logs

@@ -26,6 +26,9 @@ constexpr std::uint64_t kFormat = 1;
 constexpr std::size_t kMostLogDevices = 128;
 constexpr std::size_t kMostShares = 256;
 constexpr std::size_t kMostLargeTensors = 64;
+constexpr std::size_t kLongestQuote = 80;
+constexpr std::string_view kCpuTensors = "CPU tensors";
+constexpr std::string_view kCpuCategories = "CPU categories";
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> parts;
@@ -194,6 +197,23 @@ bool take_tensors(std::string_view value, DeviceMemory& device) {
   return true;
 }
 
+// Whether a line within a snapshot has figures of a device, readable or not.
+bool is_about_device(std::string_view line) {
+  const std::size_t colon = line.find(": ");
+  if (colon == std::string_view::npos) return false;
+  const std::string_view key = line.substr(0, colon);
+  if (key == kCpuTensors || key == kCpuCategories) return true;
+  bool is_known = false;
+  sample::for_each_figure<DeviceMemory>([&](const auto& field) {
+    if constexpr (!sample::IsDerived<std::remove_cvref_t<decltype(field)>>::value) {
+      using Type = std::remove_cvref_t<decltype(DeviceMemory().*field.member)>;
+      if constexpr (std::is_same_v<Type, std::string>) return;  // a name
+    }
+    is_known = is_known || (field.uses.log_key != nullptr && key == field.uses.log_key);
+  });
+  return is_known;
+}
+
 }  // namespace
 
 bool TextLogReader::knows(std::string_view line) {
@@ -202,15 +222,29 @@ bool TextLogReader::knows(std::string_view line) {
 }
 
 void TextLogReader::line(std::string_view line) {
+  ++lines_;
   if (line.starts_with(kBegin)) {
     begin(line);
   } else if (line.empty()) {
     end();
   } else if (line.front() == '#') {
     take_header(line);
-  } else if (!sample_ || !take(line)) {
+  } else if (sample_) {
+    take_in_snapshot(line);
+  } else {
     ++unread_lines_;
   }
+}
+
+void TextLogReader::take_in_snapshot(std::string_view line) {
+  const bool is_figure = is_about_device(line);
+  if (take(line)) {
+    read_figures_ += is_figure ? 1 : 0;
+    return;
+  }
+  ++unread_lines_;
+  unreadable_figures_ += is_figure ? 1 : 0;
+  if (!first_unread_) first_unread_ = {lines_, std::string(line.substr(0, kLongestQuote))};
 }
 
 void TextLogReader::finish() {
@@ -224,6 +258,7 @@ bool TextLogReader::take_header(std::string_view line) {
   const std::string_view format = trimmed(line.substr(text_log::kTextLogMagic.size()));
   const auto number = number_in<std::uint64_t>(format.substr(0, format.find('.')));
   if (number && *number > kFormat) unknown_format_ = number;
+  is_run_new_ = true;
   return true;
 }
 
@@ -265,6 +300,9 @@ void TextLogReader::end() {
   const auto cpu = std::ranges::find(devices, "cpu", &DeviceMemory::name);
   if (cpu != devices.end()) std::rotate(devices.begin(), cpu, cpu + 1);  // the CPU first
   ++snapshots_;
+  if (sample_->iteration < iteration_) is_run_new_ = true;
+  iteration_ = sample_->iteration;
+  if (std::exchange(is_run_new_, false)) ++run_;
   const MemorySample sample = *std::exchange(sample_, std::nullopt);
   sink_(sample);
 }
@@ -294,8 +332,8 @@ bool TextLogReader::take(std::string_view line) {
     return true;
   }
   if (key == "Host") return take_host(value, sample_->host);
-  if (key == "CPU tensors") return take_tensors(value, cpu_alongside());
-  if (key == "CPU categories") return take_shares(value, cpu_alongside().categories);
+  if (key == kCpuTensors) return take_tensors(value, cpu_alongside());
+  if (key == kCpuCategories) return take_shares(value, cpu_alongside().categories);
   return device() != nullptr && take_device_value(key, value);
 }
 

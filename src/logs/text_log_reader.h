@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "plimsoll/memory_sample.h"
@@ -30,10 +31,23 @@ class TextLogReader {
   std::uint64_t unread_lines() const { return unread_lines_; }
   std::uint64_t cut_snapshots() const { return cut_snapshots_; }
   std::optional<std::uint64_t> unknown_format() const { return unknown_format_; }
+  // The run that the newest sample belongs to, from 1. A header or a lower iteration begins one.
+  std::uint64_t run() const { return run_; }
+
+  // Lines of snapshots about devices, by whether their figures could be read.
+  std::uint64_t read_figures() const { return read_figures_; }
+  std::uint64_t unreadable_figures() const { return unreadable_figures_; }
+  // The first line within a snapshot that was not recognized.
+  struct UnreadLine {
+    std::uint64_t number = 0;  // from 1
+    std::string text;          // truncated
+  };
+  const std::optional<UnreadLine>& first_unread() const { return first_unread_; }
 
  private:
   void begin(std::string_view line);
   void end();
+  void take_in_snapshot(std::string_view line);
   bool take(std::string_view line);
   bool take_header(std::string_view line);
   bool take_device_value(std::string_view key, std::string_view value);
@@ -48,6 +62,13 @@ class TextLogReader {
   std::uint64_t unread_lines_ = 0;
   std::uint64_t cut_snapshots_ = 0;
   std::optional<std::uint64_t> unknown_format_;
+  std::uint64_t lines_ = 0;
+  std::uint64_t read_figures_ = 0;
+  std::uint64_t unreadable_figures_ = 0;
+  std::optional<UnreadLine> first_unread_;
+  std::uint64_t run_ = 0;
+  bool is_run_new_ = true;  // since the last sample
+  std::int64_t iteration_ = 0;
 };
 
 }  // namespace plimsoll::logs

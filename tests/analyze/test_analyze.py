@@ -77,6 +77,33 @@ def test_json_matches_its_schema(analyze, plimsoll_command, tmp_path):
     assert sum(share["end_share"] for share in cuda["categories"]) == pytest.approx(1)
 
 
+def test_the_last_of_several_runs_is_summarized(analyze, tmp_path):
+    leak, healthy = generated_logs.leak(), generated_logs.healthy()
+    for name, joined in {
+        "header": leak + healthy,
+        "iterations": leak + without_header(healthy),
+    }.items():
+        (tmp_path / "healthy.log").write_text(healthy)
+        (tmp_path / f"{name}.log").write_text(joined)
+        alone = json.loads(analyze("healthy.log", "--json").stdout)
+        last = json.loads(analyze(f"{name}.log", "--json").stdout)
+        assert (alone["source"].pop("runs"), last["source"].pop("runs")) == (1, 2)
+        for summary in (alone, last):
+            summary["source"] |= {"path": "", "bytes": 0}
+        assert last == alone
+        text = analyze(f"{name}.log").stdout
+        assert text.startswith("This log has 2 runs; the last one is summarized.\n\n")
+
+
+def without_header(log):
+    return "".join(line for line in log.splitlines(keepends=True) if not line.startswith("#"))
+
+
+def test_a_log_without_readable_figures_of_a_device_is_an_error(analyze, tmp_path):
+    (tmp_path / "comma.log").write_text(without_header(generated_logs.leak()).replace(".", ","))
+    complains(analyze("comma.log"), 3, "the first unrecognized line is 4,", "Device: NAME")
+
+
 def write_log(path, recipe, age=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(generated_logs.RECIPES[recipe]())
@@ -221,7 +248,10 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
         (b"epoch 1 loss 0.5\n" * 5000, ["neither a text log"]),
         (b"x" * 5_000_000, ["neither a text log"]),
         (generated_logs.HEADER.encode(), ["holds no complete sample"]),
-        (b"=== Iteration 5 ===\nAllocated: 5.0 MB\n\n" * 201, ["201 snapshots but no figures"]),
+        (
+            b"=== Iteration 5 ===\nAllocated: 5.0 MB\n\n" * 201,
+            ["201 of 201 lines with figures of devices cannot be read"],
+        ),
         (b"# Plimsoll tensor profile, format 2.\n\n=== Iteration 1 ===\n\n", ["format 2", "later"]),
         (b"+---+\n| NVIDIA-SMI 580.126.09 |\n", ["tables of nvidia-smi", "--query-gpu"]),
         (b"timestamp, utilization.gpu [%]\n2026/04/25 16:06:06, 5 %\n", ["memory in use"]),

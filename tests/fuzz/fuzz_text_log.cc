@@ -19,7 +19,7 @@ using namespace plimsoll;
 
 std::string rewritten(std::string_view log) {
   std::string text = text_log::text_log_header(0);
-  const auto take = [&](logs::LogFormat, const MemorySample& sample) {
+  const auto take = [&](const logs::SamplePlace&, const MemorySample& sample) {
     text += text_log::text_log_snapshot(sample, {});
   };
   const auto contents = logs::read_log_bytes(log, "log", take);
@@ -33,9 +33,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   logs::LogSummarizer summarizer(alerts::DetectionOptions{});
   bool is_text_log = false;
-  const auto contents =
-      logs::read_log_bytes(bytes, "log", [&](logs::LogFormat format, const MemorySample& sample) {
-        is_text_log = format == logs::LogFormat::kTextLog;
+  const auto contents = logs::read_log_bytes(
+      bytes, "log", [&](const logs::SamplePlace& place, const MemorySample& sample) {
+        is_text_log = place.format == logs::LogFormat::kTextLog;
         summarizer.add(sample);
       });
   if (!contents.ok()) return 0;
