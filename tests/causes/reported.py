@@ -6,6 +6,7 @@ import torch
 from tests.causes.training import PROGRAMS, standalone, step_of
 from torch import nn
 from torch.func import functional_call, jacrev
+from torch.utils.checkpoint import checkpoint
 
 BEFORE = frozenset(PROGRAMS)
 
@@ -22,6 +23,29 @@ def jacobian_of_all_rows(steps=2):
 
     for _ in range(steps):
         jacrev(outputs)(torch.randn(1, 28, 28))
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(64, 2048), nn.Linear(2048, 64)
+
+    def forward(self, x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+            x = torch.relu(self.inner(x))
+        return self.outer(x)
+
+
+@standalone("recomputed")  # it leaks, so it is recorded in a process of its own
+def hooks_inside_a_checkpoint(steps=12):
+    """pytorch/pytorch#115255: what the checkpoint recomputes is never freed."""
+    layers = nn.ModuleList(Wide() for _ in range(3))
+    optimizer = torch.optim.SGD(layers.parameters(), 1e-3)
+    for _ in range(steps):
+        x = torch.randn(256, 64, requires_grad=True)
+        for layer in layers:
+            x = checkpoint(layer, x, use_reentrant=False)
+        step_of(optimizer, x.square().mean())
 
 
 @standalone("reported")
