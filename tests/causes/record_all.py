@@ -30,6 +30,7 @@ from tests.causes import (
     mechanisms,
     peaks,
     rare_leaks,
+    reported,
     second_order,
     small_evaluations,
 )
@@ -51,6 +52,7 @@ REGISTERED = (
     cycles,
     evidence,
     everyday,
+    reported,
 )
 CLEAN = {
     *controls.NAMES,
@@ -61,6 +63,7 @@ CLEAN = {
     *small_evaluations.CLEAN,
     *cycles.CLEAN,
     *everyday.CLEAN,
+    *reported.CLEAN,
 }
 
 

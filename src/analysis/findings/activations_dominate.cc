@@ -8,6 +8,7 @@
 
 #include "analysis/findings/blocks.h"
 #include "analysis/findings/calls.h"
+#include "analysis/findings/line_advice.h"
 #include "analysis/findings/packages.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/repeated_forward.h"
@@ -53,12 +54,16 @@ constexpr double kMostOfHalf = 0.1;
 // The advice if no checkpoint helps.
 std::string smaller_batch(const Peak& peak, const Explanation& explanation) {
   std::uint64_t single = 0, half = 0;
+  const PeakAllocation* largest = &peak.live()[explanation.parts.front()];
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
+    if (allocation.size_bytes > largest->size_bytes) largest = &allocation;
     const std::string_view dtype = peak.trace().strings[peak.tensor(allocation).dtype];
     if (dtype == "float32") single += allocation.size_bytes;
     if (dtype == "bfloat16" || dtype == "float16") half += allocation.size_bytes;
   }
+  std::string chunks = chunk_size_advice(peak, *largest, "the function");
+  if (!chunks.empty()) return chunks;
   const bool is_single = is_at_least(single, kShareOfFloat32, explanation.bytes) &&
                          !is_at_least(half, kMostOfHalf, explanation.bytes);
   return is_single ? "Use a smaller batch, or compute in bfloat16 (torch.autocast)."

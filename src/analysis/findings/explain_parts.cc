@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/findings/appending.h"
+#include "analysis/findings/line_advice.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/lbfgs.h"
@@ -44,14 +45,6 @@ constexpr double kMostOfLayers = 0.6;
 // A tensor that is nearly all of the peak is the cause, whatever phase allocates it.
 constexpr double kWholePeak = 0.8;
 constexpr double kWeightOfWholePeak = 2.0;
-
-constexpr std::string_view kEachThroughCheckpoint =
-    ", each through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)";
-
-bool is_of_training(std::string_view category) {
-  return category == model::kActivation || category == model::kActivationGradient ||
-         category == model::kTemporaryCategory;
-}
 
 bool is_of_model(std::string_view category) {
   return category == model::kParameter || category == model::kBuffer ||
@@ -116,43 +109,6 @@ std::string layer_of_logits(const Peak& peak, const PeakAllocation& largest) {
   return std::string(layer);
 }
 
-bool is_of_convolution(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view op = peak.trace().strings[peak.site(allocation).op];
-  return op.starts_with("aten::conv") || op.starts_with("Convolution");
-}
-
-// The next step for tensors that a line makes, depending on what makes the largest of them.
-std::string advice_for_line(const Peak& peak, const PeakAllocation& largest,
-                            const std::string& line) {
-  if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
-    return "Pin less at a time at " + line +
-           ": reuse one pinned buffer for all transfers, and leave memory that is not transferred "
-           "unpinned.";
-  }
-  if (peak.trace().has_native_lines) {
-    return "Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused.";
-  }
-  if (is_of_convolution(peak, largest)) {
-    const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
-    const bool is_on_host = peak.device().trace.device.type == model::DeviceType::kCpu;
-    return "Run the convolution at " + line +
-           " on fewer images or on tiles at a time, or in bfloat16." +
-           (is_scratch && !is_on_host
-                ? " It needs this memory only while it runs. If torch.backends.cudnn.benchmark is "
-                  "True, it may have chosen an algorithm that needs more."
-                : "");
-  }
-  if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
-    return "Make the tensor at " + line +
-           " smaller: compute it in chunks, or use a smaller dtype or an index in place of a "
-           "one-hot tensor. Or create it only when it is needed, and delete it (del) afterwards.";
-  }
-  return "Avoid the full-size tensor at " + line +
-         ": compute it in chunks, use a fused operator that never stores it (for example "
-         "torch.nn.functional.scaled_dot_product_attention, torch.cdist or an index in place of a "
-         "one-hot tensor), or make it smaller.";
-}
-
 // For a line that makes one tensor longer at every call: both the old and the new one are live.
 void advise_appending(const Peak& peak, const PeakAllocation& largest, const std::string& line,
                       Explanation& explanation) {
@@ -183,16 +139,6 @@ bool is_elementwise(std::string_view op) {
       "aten::sub", "aten::rsub", "aten::add",     "aten::mul",    "aten::div",
       "aten::eq",  "aten::ne",   "aten::minimum", "aten::maximum"};
   return std::ranges::find(kElementwise, op) != kElementwise.end();
-}
-
-// How many tensors of a size are live at an event.
-std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t size_bytes) {
-  std::size_t count = 0;
-  peak.for_each([&](const PeakAllocation& each) {
-    const bool is_born = each.born == model::kNone || each.born < event;
-    if (is_born && each.died > event && each.size_bytes == size_bytes) ++count;
-  });
-  return count;
 }
 
 // For an operator whose result has N × N elements while two tensors of N elements are live:
@@ -241,7 +187,7 @@ Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_l
                              callers_text(peak, first) + ".");
   const std::string_view layer = peak.trace().strings[peak.site(first).layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
-  finding.next_step = advice_for_line(peak, first, line);
+  finding.next_step = advice_for_line(peak, explanation.parts, line);
   if (const std::string logits = layer_of_logits(peak, first); !logits.empty()) {
     finding.evidence.push_back("These belong to the loss and are as large as the logits that " +
                                logits + " makes.");

@@ -44,6 +44,8 @@ bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
 // Explains workspaces that are freed before their operator returns. Those of cuBLAS are kept until
 // the process ends.
 void explain_convolution(const Peak& peak, Explanations& out) {
+  const model::DeviceType type = peak.device().trace.device.type;
+  if (type != model::DeviceType::kCuda && type != model::DeviceType::kHip) return;
   Explanation explanation;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];

@@ -45,8 +45,10 @@ TEST(ExplainWorkspaces, below_the_thresholds_are_not_reported) {
 }
 
 // At the peak, a convolution has requested `mib` in addition to 100 MiB of parameters.
-Findings with_convolution(std::string_view category, std::string_view op, std::uint64_t mib) {
+Findings with_convolution(std::string_view category, std::string_view op, std::uint64_t mib,
+                          model::Device device = {}) {
   Case c;
+  c.maker.on(device);
   const model::StackId line =
       category == "workspace" ? model::kNoStack : c.maker.stack({{"/u/net.py", 10, "Net.forward"}});
   c.maker.alloc_reported(1, 100 * kMib, {.category = "parameter"});
@@ -77,6 +79,12 @@ TEST(ExplainWorkspaces, of_older_recordings_have_a_line) {
   EXPECT_EQ(found[0].id, "one_line_dominates");
   EXPECT_THAT(found[0].title,
               HasSubstr("aten::convolution_backward at /u/net.py:10 (Net.forward)"));
+}
+
+TEST(ExplainWorkspaces, of_a_convolution_on_the_cpu_are_not_cudnns) {
+  EXPECT_THAT(with_convolution("temporary", "aten::convolution_backward", 900,
+                               {model::DeviceType::kCpu, -1}),
+              IsEmpty());
 }
 
 TEST(ExplainWorkspaces, other_temporaries_and_small_ones_are_not_cudnns) {

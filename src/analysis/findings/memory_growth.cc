@@ -1,11 +1,15 @@
 // memory_growth: lines that leave allocations behind at every step.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "analysis/findings/backward_ends.h"
+#include "analysis/findings/packages.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
@@ -142,8 +146,35 @@ bool is_in_autograd_function(const Facts& facts, const std::string& line) {
   return false;
 }
 
+// The tensors that backward makes and that are live at the end, and the part of them that a
+// checkpoint recomputes: operators of the forward, which have no forward operator of their own.
+struct LeftByBackward {
+  std::uint64_t bytes = 0;
+  std::uint64_t recomputed_bytes = 0;
+
+  bool is_mostly_recomputed() const { return recomputed_bytes * 2 > bytes; }
+};
+
+LeftByBackward left_by_backward(const Facts& facts, const DeviceFacts& device) {
+  const model::Trace& trace = facts.trace;
+  LeftByBackward left;
+  CheckpointStacks checkpoints(trace);
+  const auto last = static_cast<std::int64_t>(device.trace.events.size()) - 1;
+  for (const std::uint32_t row :
+       model::live_set(device.trace, model::default_liveness(device.trace), last)) {
+    if (trace.strings[trace.category(device.trace, row)] != model::kActivationGradient) continue;
+    const model::Site& site = trace.birth(device.trace, row);
+    const std::uint64_t size = trace.lifetime_bytes(device.trace, row);
+    left.bytes += size;
+    const bool is_own = site.forward_op == model::StringId{};
+    if (is_own && checkpoints.contains(site.stack)) left.recomputed_bytes += size;
+  }
+  return left;
+}
+
 // What a step leaves behind of a backward's graph, if its forward's graph grows as well; else 0.
 double rate_of_backward_graph(const Facts& facts, const DeviceFacts& device) {
+  if (left_by_backward(facts, device).is_mostly_recomputed()) return 0;
   double forward = 0, backward = 0;
   for (const report::GrowthRow& row : facts.report.tables.growth_by_category) {
     if (row.device != device.report.device || !row.is_certain) continue;
@@ -158,6 +189,15 @@ std::string create_graph_text(const report::GrowthRow& first) {
          "graph is never freed with its parameter: set it to None after use (zero_grad(), also for "
          "copies of the model), or call torch.autograd.grad instead of backward. Store " +
          std::string("only .detach() of what ") + first.key + " collects.";
+}
+
+std::string recomputed_text(const report::GrowthRow& first) {
+  return "Do not keep what runs inside checkpoint(): backward recomputes it, and " +
+         place_text(first) +
+         " retains the result at every step. Usual causes are saved_tensors_hooks or save_on_cpu "
+         "inside the function that checkpoint() runs, and a list or attribute to which it adds "
+         "tensors. Use such hooks outside of checkpoint(), or call the function without "
+         "checkpoint().";
 }
 
 // Whether backwards leave a tensor behind for each tensor that another line leaves: the .grad of a
@@ -195,6 +235,7 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
            "tensor, so neither is ever freed, unless the program sets .grad to None. Otherwise: " +
            text;
   }
+  if (left_by_backward(facts, device).is_mostly_recomputed()) return recomputed_text(first);
   return is_of_backward ? create_graph_text(first) : text;
 }
 
@@ -217,6 +258,41 @@ std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
   return std::max(static_cast<std::uint64_t>(saving), grown);
 }
 
+// For each line, whether it has this label.
+std::vector<bool> lines_with(const Facts& facts, const std::string& label) {
+  std::vector<bool> has_label(facts.lines.line_count());
+  for (std::uint32_t id = 0; id < has_label.size(); ++id) {
+    has_label[id] = facts.lines.label(model::LineId{id}) == label;
+  }
+  return has_label;
+}
+
+// The saving if a line retains nothing from step to step. Of what it has made by the peak, it
+// retains what earlier steps made and what is live at the end. One step's share of it remains.
+std::uint64_t saving_of_freeing(const Facts& facts, const DeviceFacts& device,
+                                const report::GrowthRow& row) {
+  const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
+  const std::optional<std::uint64_t> peak = device.report.live_totals().peak_event;
+  if (!peak) return grown;
+  const auto liveness = model::default_liveness(device.trace);
+  const auto steps = marks_of(facts.trace, device.trace, model::MarkKind::kStep);
+  const auto next = std::ranges::upper_bound(steps, *peak);
+  const std::uint32_t step = next == steps.begin() ? 0 : *std::prev(next);
+  const std::vector<bool> is_of_row = lines_with(facts, row.line);
+  double retained = -row.bytes_per_step;
+  for (const std::uint32_t lifetime :
+       model::live_set(device.trace, liveness, static_cast<std::int64_t>(*peak))) {
+    const std::uint32_t born = device.trace.lifetimes.alloc[lifetime];
+    if (born == model::kNone) continue;
+    const bool is_left =
+        born < step || model::death(device.trace.lifetimes, lifetime, liveness) == model::kNone;
+    const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
+    if (!is_left || !is_of_row[line.index()]) continue;
+    retained += static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
+  }
+  return std::max(static_cast<std::uint64_t>(std::max(retained, 0.0)), grown);
+}
+
 // `rows` are lines or, if each line alone grows too little to report, categories.
 report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
                              const GrowthRows& rows) {
@@ -227,7 +303,7 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
     per_step += row.bytes_per_step;
     grown += static_cast<std::uint64_t>(row.grown_bytes);
     finding.saving_bytes += row.is_appended ? saving_of_bound(facts, device, row)
-                                            : static_cast<std::uint64_t>(row.grown_bytes);
+                                            : saving_of_freeing(facts, device, row);
   }
   const report::GrowthRow& first = rows.front();
   const auto live =

@@ -1,0 +1,31 @@
+// What to change at a line that makes tensors which fill much of the peak.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/findings/peak.h"
+
+namespace plimsoll::analysis::findings {
+
+inline constexpr std::string_view kEachThroughCheckpoint =
+    ", each through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)";
+
+bool is_of_training(std::string_view category);
+
+// How many tensors of a size are live at an event.
+std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t size_bytes);
+
+// The next step for `parts` of the peak, which one line or one function makes.
+std::string advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                            const std::string& line);
+
+// The next step if torch.func (jacrev, vmap, …) runs the allocation for all rows at once; empty if
+// it does not. `what` is computed there: a line or "the model".
+std::string chunk_size_advice(const Peak& peak, const PeakAllocation& allocation,
+                              const std::string& what);
+
+}  // namespace plimsoll::analysis::findings
