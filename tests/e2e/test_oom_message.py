@@ -68,6 +68,7 @@ def test_colors_inside_a_message_are_ignored(plimsoll):
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling\n", ["cuBLAS", "no numbers"]),
         ("Out of memory: Killed process 42 (python) anon-rss:9kB\n", ["the kernel", "plimsoll"]),
         ("bfc.cc:482] Allocator (GPU_0_bfc) ran out of memory trying\n", ["XLA or TensorFlow"]),
+        ("CUDA out of memory. Tried to allocate 20", ["cut off"]),
         ("| PyTorch CUDA memory summary, device ID 0 |\n", ["memory_summary()", "plimsoll run"]),
     ],
 )

@@ -177,6 +177,13 @@ def test_the_process_itself_is_found_in_a_list_that_a_container_hides_it_in(plim
     assert "Others" not in out
 
 
+def test_what_only_rounding_leaves_is_not_called_other_processes(plimsoll):
+    text = message(free="1.12 GiB", process="78.87 GiB").encode()
+    assert "Others" not in plimsoll("report", "-", input=text).out
+    text = message(free="1.12 GiB", process="78.77 GiB").encode()
+    assert "Others: 112.6 MiB" in plimsoll("report", "-", input=text).out
+
+
 @pytest.mark.parametrize(
     ("numbers", "owner"),
     [

@@ -17,6 +17,8 @@ constexpr double kMuchOfMessage = 0.10;
 constexpr double kLargeRequestShare = 0.50;
 // Figures are rounded, and the limit is compared with a sum of them.
 constexpr double kNearLimit = 0.99;
+// A difference of three figures with two decimals of GiB is wrong by up to 15.4 MiB.
+constexpr std::uint64_t kRoundingBytes = std::uint64_t{16} << 20;
 
 // Would have been enough for the request, and is a large part of the device.
 bool is_much(std::optional<std::uint64_t> bytes, const OomMessage& message,
@@ -228,7 +230,8 @@ MessageFigures figures_of(const OomMessage& message) {
   const std::uint64_t used = minus_or_zero(*message.total_bytes, *message.free_bytes);
   if (message.process_bytes) {
     const std::uint64_t unlisted = minus_or_zero(used, *message.process_bytes + listed);
-    if (listed == 0 || is_at_least(unlisted, kMuchOfMessage, *message.total_bytes)) {
+    if ((listed == 0 && unlisted >= kRoundingBytes) ||
+        is_at_least(unlisted, kMuchOfMessage, *message.total_bytes)) {
       derived.unlisted_bytes = unlisted;
       derived.other_process_bytes = listed + unlisted;
     }

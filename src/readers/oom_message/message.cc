@@ -101,6 +101,24 @@ std::vector<base::DeviceProcess> processes_in(std::string_view text) {
   return processes;
 }
 
+// Joins lines that a terminal has wrapped, or that rich has put into a box.
+std::string unwrapped(std::string_view text) {
+  constexpr std::string_view kBoxBar = "\xE2\x94\x82";
+  std::string joined;
+  joined.reserve(text.size());
+  while (!text.empty()) {
+    const bool is_bar = text.starts_with(kBoxBar);
+    if (is_bar || std::string_view(" \t\r\n|").find(text.front()) != text.npos) {
+      if (!joined.ends_with(' ')) joined += ' ';
+      text.remove_prefix(is_bar ? kBoxBar.size() : 1);
+    } else {
+      joined += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return joined;
+}
+
 template <typename... Sizes>
 std::optional<std::uint64_t> first_of(Sizes... sizes) {
   std::optional<std::uint64_t> known;
@@ -108,7 +126,8 @@ std::optional<std::uint64_t> first_of(Sizes... sizes) {
   return known;
 }
 
-std::optional<model::OomMessage> parse(std::string_view before, std::string_view text) {
+std::optional<model::OomMessage> parse(std::string_view before, std::string_view wrapped) {
+  const std::string text = unwrapped(wrapped);
   const auto requested = size_after(text, "ried to allocate ");
   if (!requested) return std::nullopt;
   model::OomMessage message;

@@ -79,6 +79,32 @@ TEST(OomMessage, the_spelling_of_torch_2_0_is_read) {
   EXPECT_EQ(message.free_bytes, 8 * kMiB);
 }
 
+// As rich prints a traceback in a box, and as a narrow terminal wraps it.
+TEST(OomMessage, a_message_may_be_wrapped) {
+  for (const char* const end : {"\n", " \r\n  ", "   \xE2\x94\x82\n\xE2\x94\x82 ", " |\n| "}) {
+    std::string text;
+    for (const char c : kTorch2) {
+      if (c == ' ') {
+        text += end;
+      } else {
+        text += c;
+      }
+    }
+    const std::string start = std::string("CUDA") + end + "out" + end + "of" + end + "memory.";
+    text.replace(text.find(start), start.size(), "CUDA out of memory.");
+    const model::OomMessage message = only(text);
+    EXPECT_EQ(message.device, (Device{DeviceType::kCuda, 3})) << end;
+    EXPECT_EQ(message.requested_bytes, 2 * kGiB);
+    EXPECT_EQ(message.total_bytes, 80 * kGiB);
+    EXPECT_EQ(message.free_bytes, kGiB);
+    EXPECT_EQ(message.process_bytes, 67 * kGiB);
+    EXPECT_EQ(message.limit_bytes, 70 * kGiB);
+    EXPECT_EQ(message.reserved_bytes, 65 * kGiB);
+    EXPECT_EQ(message.private_pool_bytes, 512 * kMiB);
+    EXPECT_THAT(message.processes, SizeIs(1));
+  }
+}
+
 TEST(OomMessage, messages_of_other_devices) {
   EXPECT_EQ(only("HIP out of memory. Tried to allocate 1.00 GiB. GPU 1 has a total capacity of "
                  "64.00 GiB of which 0 bytes is free.")

@@ -53,6 +53,8 @@ constexpr std::string_view kSummary =
     "this is the table of torch.cuda.memory_summary(), which has totals only. Record what "
     "allocates "
     "them: plimsoll run SCRIPT";
+constexpr std::string_view kCut =
+    "this out-of-memory message is cut off before its first number. Pass a longer part of the log";
 
 constexpr auto kOtherTexts = std::to_array<OtherText>({
     {"Cuda failure 'out of memory'", kOfNccl},
@@ -67,6 +69,7 @@ constexpr auto kOtherTexts = std::to_array<OtherText>({
     {"Out of memory: Killed process", kOfKernel},
     {"oom_kill event", kOfKernel},
     {"PyTorch CUDA memory summary", kSummary},
+    {"out of memory. Tried to allocate", kCut},
 });
 
 std::string_view answer_for(std::string_view text) {
