@@ -1,11 +1,13 @@
 // The stacks of a C++ program. Unwinding a stack costs about 10 µs, so each stack is unwound only
 // once: where an operator allocates with the same frame address as before, and every return address
-// of the earlier stack is still in its place, the stack is the earlier one.
+// of the earlier stack is still in its place, the stack is the earlier one. If it contains code of
+// a library that can be unloaded, no library may have been unloaded since.
 #include "program_stacks.h"
 
 #include <pthread.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <exception>
@@ -22,13 +24,15 @@ namespace plimsoll::libtorch {
 struct ReturnAddress {
   const std::uintptr_t* at;
   std::uintptr_t value;
+  bool operator==(const ReturnAddress&) const = default;
 };
 
 struct KnownStack {
   std::uint32_t begin = 0;  // in StackCache::places
   std::uint32_t end = 0;
   std::uint32_t id = 0;
-  std::uint32_t next = 0;  // with the same frame address and operator; a ring
+  std::uint64_t unloads = 0;  // see plimsoll_native_stack()
+  std::uint32_t next = 0;     // with the same frame address and operator; a ring
 };
 
 struct Place {
@@ -89,6 +93,10 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* to) {
   return true;
 }
 
+bool is_same_code(const KnownStack& known) {
+  return known.unloads == PLIMSOLL_NEVER_UNLOADED || known.unloads == plimsoll_unloads();
+}
+
 void find_stack_bounds(StackCache& cache) {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
@@ -111,7 +119,8 @@ StackCache& cache_of(ThreadState& thread) {
   return *thread.stacks;
 }
 
-void remember(StackCache& cache, const Place& place, const Unwound& unwound, std::uint32_t id) {
+void remember(StackCache& cache, const Place& place, const Unwound& unwound, std::uint32_t id,
+              std::uint64_t unloads) {
   if (cache.known.size() == kMostKnown) {
     cache.newest.clear();
     cache.known.clear();
@@ -124,10 +133,34 @@ void remember(StackCache& cache, const Place& place, const Unwound& unwound, std
   cache.known.push_back({.begin = begin,
                          .end = static_cast<std::uint32_t>(cache.places.size()),
                          .id = id,
+                         .unloads = unloads,
                          .next = row});
   const auto [newest, is_first] = cache.newest.try_emplace(place, row);
   if (!is_first) std::swap(cache.known[row].next, cache.known[newest->second].next);
   newest->second = row;
+}
+
+// The known stack with these return addresses, or null. A loop meets its lines in the order in
+// which it met them before.
+KnownStack* find_known(StackCache& cache, const Place& place) {
+  const auto newest = cache.newest.find(place);
+  if (newest == cache.newest.end()) return nullptr;
+  std::uint32_t row = newest->second;
+  for (int tried = 0; tried < kMostTried; ++tried) {
+    row = cache.known[row].next;
+    if (is_still_there(cache, cache.known[row])) {
+      newest->second = row;
+      return &cache.known[row];
+    }
+    if (row == newest->second) break;
+  }
+  return nullptr;
+}
+
+bool has_places_of(const StackCache& cache, const KnownStack& known, const Unwound& unwound) {
+  return std::equal(cache.places.begin() + known.begin, cache.places.begin() + known.end,
+                    unwound.places.begin(),
+                    unwound.places.begin() + static_cast<std::ptrdiff_t>(unwound.count));
 }
 
 [[gnu::noinline]] std::uint32_t capture(ThreadState& thread) noexcept try {
@@ -135,24 +168,20 @@ void remember(StackCache& cache, const Place& place, const Unwound& unwound, std
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   const Place place{.frame = frame, .op = thread.context->outer_op};
   const bool is_cached = frame - cache.stack_begin < cache.stack_end - cache.stack_begin;
-  const auto newest = is_cached ? cache.newest.find(place) : cache.newest.end();
-  if (newest != cache.newest.end()) {
-    // A loop meets its lines in the order in which it met them before.
-    std::uint32_t row = newest->second;
-    for (int tried = 0; tried < kMostTried; ++tried) {
-      row = cache.known[row].next;
-      if (is_still_there(cache, cache.known[row])) {
-        newest->second = row;
-        return cache.known[row].id;
-      }
-      if (row == newest->second) break;
-    }
-  }
+  KnownStack* const known = is_cached ? find_known(cache, place) : nullptr;
+  if (known != nullptr && is_same_code(*known)) return known->id;
   Unwound unwound{.from = frame, .stack_end = cache.stack_end};
   _Unwind_Backtrace(take_frame, &unwound);
   if (unwound.count == 0) return 0;
-  const std::uint32_t id = plimsoll_native_stack(unwound.addresses.data(), unwound.count);
-  if (is_cached && unwound.is_cacheable && id != 0) remember(cache, place, unwound, id);
+  std::uint64_t unloads = 0;
+  const std::uint32_t id = plimsoll_native_stack(unwound.addresses.data(), unwound.count, &unloads);
+  if (!is_cached || !unwound.is_cacheable || id == 0) return id;
+  if (known != nullptr && has_places_of(cache, *known, unwound)) {
+    known->id = id;
+    known->unloads = unloads;
+  } else {
+    remember(cache, place, unwound, id, unloads);
+  }
   return id;
 } catch (const std::exception&) {
   count_lost_detail();

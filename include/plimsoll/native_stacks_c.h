@@ -8,11 +8,20 @@
 extern "C" {
 #endif
 
+#define PLIMSOLL_NEVER_UNLOADED UINT64_MAX
+
 /* Returns the stack id of these addresses, innermost first; each lies inside its call instruction.
- * Not hot: takes a lock and may allocate. The same addresses have the same id. A thread of the
- * recorder finds function names and source lines, at the latest when the recording is flushed or
- * stopped, and drops the frames of torch and of the C++ library. Returns 0 if memory runs out. */
-PLIMSOLL_EXPORT uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t count);
+ * Not hot: takes a lock and may allocate. The same addresses have the same id while
+ * plimsoll_unloads() returns *unloads: later, they can belong to another library. *unloads is
+ * PLIMSOLL_NEVER_UNLOADED if the stack contains no code that the program can unload. A thread of
+ * the recorder finds function names and source lines, at the latest when the recording is flushed
+ * or stopped, and drops the frames of torch and of the C++ library. Returns 0 if memory runs out.
+ */
+PLIMSOLL_EXPORT uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t count,
+                                               uint64_t* unloads);
+
+/* Returns the number of libraries that the process has unloaded. Takes a lock of the loader. */
+PLIMSOLL_EXPORT uint64_t plimsoll_unloads(void);
 
 #ifdef __cplusplus
 }

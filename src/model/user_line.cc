@@ -119,7 +119,7 @@ std::string UserLines::label(StackId stack) const {
     case NoLine::kNotRecorded:
       // Only native recordings, which have phases, can distinguish the two.
       if (!trace_.has_phases()) return "[no stack recorded]";
-      return trace_.stacks.frame_count() == 0 ? "[recorded without Python lines]"
+      return trace_.stacks.frame_count() == 0 ? "[recorded without lines]"
                                               : "[no Python frame on this thread]";
     case NoLine::kAutograd:
       return "[backward, no Python frame]";

@@ -192,7 +192,7 @@ TEST(UserLines, native_recordings_state_why_a_line_is_missing) {
     if (has_stacks) maker.alloc(2, 1, maker.stack({{"a.py", 1, "f"}}));
     const Trace trace = maker.finish();
     EXPECT_EQ(UserLines(trace).label(kNoStack),
-              has_stacks ? "[no Python frame on this thread]" : "[recorded without Python lines]");
+              has_stacks ? "[no Python frame on this thread]" : "[recorded without lines]");
   }
 }
 

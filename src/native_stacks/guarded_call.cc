@@ -18,7 +18,9 @@ namespace {
 constexpr int kMostSeconds = 1;  // of CPU time
 constexpr std::size_t kStackBytes = 1u << 20;
 constexpr std::size_t kSignalStackBytes = 1u << 16;
-constexpr std::array kFatal = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF};
+// SIGSYS first: a seccomp filter may raise it for any of the calls below, and its handler is the
+// program's until then.
+constexpr std::array kFatal = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF};
 
 struct GuardedCall {
   void (*body)(void* argument) noexcept;
@@ -32,9 +34,6 @@ void leave(int /*signal*/) { ::_exit(1); }
 // This process has its own signal handlers and mask; it shares memory and open files.
 int run_guarded(void* of) {
   GuardedCall& call = *static_cast<GuardedCall*>(of);
-  // After a stack overflow, only an alternate stack has room for a handler.
-  const stack_t stack{.ss_sp = call.signal_stack, .ss_flags = 0, .ss_size = kSignalStackBytes};
-  ::sigaltstack(&stack, nullptr);
   struct sigaction action{};
   action.sa_handler = leave;
   action.sa_flags = SA_ONSTACK;
@@ -44,6 +43,9 @@ int run_guarded(void* of) {
     ::sigaction(signal, &action, nullptr);
     sigaddset(&fatal, signal);
   }
+  // After a stack overflow, only an alternate stack has room for a handler.
+  const stack_t stack{.ss_sp = call.signal_stack, .ss_flags = 0, .ss_size = kSignalStackBytes};
+  ::sigaltstack(&stack, nullptr);
   ::sigprocmask(SIG_UNBLOCK, &fatal, nullptr);
   const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = kMostSeconds, .tv_usec = 0}};
   ::setitimer(ITIMER_PROF, &limit, nullptr);
@@ -54,29 +56,33 @@ int run_guarded(void* of) {
 
 }  // namespace
 
-bool call_guarded(void (*body)(void* argument) noexcept, void* argument) noexcept {
+CallResult call_guarded(void (*body)(void* argument) noexcept, void* argument) noexcept {
   const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t size_bytes = page_bytes + kStackBytes + kSignalStackBytes;
   void* const memory = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
+  if (memory == MAP_FAILED) return CallResult::kNotStarted;
   auto* const guard_page = static_cast<std::byte*>(memory);
   ::mprotect(guard_page, page_bytes, PROT_NONE);
   std::byte* const top = guard_page + page_bytes + kStackBytes;
   GuardedCall call{.body = body, .argument = argument, .signal_stack = top};
 
-  // The program's handlers must not run in both processes.
-  sigset_t all;
+  // The program's handlers must not run in both processes. A blocked SIGSYS, which a seccomp filter
+  // raises for clone(), would end the program even if it has a handler.
+  sigset_t blocked;
   sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigfillset(&blocked);
+  sigdelset(&blocked, SIGSYS);
+  ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
   const pid_t process = ::clone(run_guarded, top, CLONE_VM | CLONE_FS | CLONE_FILES, &call);
   while (process > 0 && ::waitpid(process, nullptr, static_cast<int>(__WCLONE)) < 0 &&
          errno == EINTR) {
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::munmap(memory, size_bytes);
-  return call.has_returned.load(std::memory_order_acquire);
+  if (process <= 0) return CallResult::kNotStarted;
+  return call.has_returned.load(std::memory_order_acquire) ? CallResult::kReturned
+                                                           : CallResult::kEnded;
 }
 
 }  // namespace plimsoll::native_stacks

@@ -3,11 +3,17 @@
 
 namespace plimsoll::native_stacks {
 
-// Returns whether body(argument) returned, within a second of CPU time. It runs in a process of its
-// own that shares this process's memory, so its results are here, but a fatal signal ends only that
-// process. No wait() of the program sees it.
+enum class CallResult {
+  kReturned,
+  kEnded,       // it crashed, or took more than a second of CPU time
+  kNotStarted,  // no process could be started, such as beyond the limit of processes; try later
+};
+
+// Calls body(argument) in a process of its own that shares this process's memory, so its results
+// are here, but a fatal signal ends only that process. The program's wait() and waitpid() do not
+// see it, except with __WALL or __WCLONE.
 //
 // The body must neither allocate nor take locks: it may be ended at any point.
-bool call_guarded(void (*body)(void* argument) noexcept, void* argument) noexcept;
+CallResult call_guarded(void (*body)(void* argument) noexcept, void* argument) noexcept;
 
 }  // namespace plimsoll::native_stacks

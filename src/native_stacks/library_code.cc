@@ -40,7 +40,9 @@ std::string_view qualified_part(std::string_view mangled) {
 
 }  // namespace
 
-bool is_library_object(std::string_view object) { return starts_with_any(object, kObjects); }
+bool is_library_object(std::string_view path) {
+  return starts_with_any(path.substr(path.rfind('/') + 1), kObjects);
+}
 
 bool is_plimsoll(const CodeFrame& frame) {
   return qualified_part(frame.linker_name).starts_with("8plimsoll") ||
@@ -48,7 +50,7 @@ bool is_plimsoll(const CodeFrame& frame) {
 }
 
 bool is_library_code(const CodeFrame& frame) {
-  if (is_library_object(frame.object) || is_plimsoll(frame)) return true;
+  if (is_plimsoll(frame)) return true;
   if (frame.linker_name == "_start") return true;
   if (starts_with_any(qualified_part(frame.linker_name), kNamespaces)) return true;
   return std::ranges::any_of(kFolders, [&](std::string_view folder) {

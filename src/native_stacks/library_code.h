@@ -7,8 +7,8 @@
 
 namespace plimsoll::native_stacks {
 
-// Whether this program or shared library, by its file name, is torch or a library below it.
-bool is_library_object(std::string_view object);
+// Whether this shared library, by the name of its file, is torch or a library below it.
+bool is_library_object(std::string_view path);
 
 // Whether a function of Plimsoll contains this code.
 bool is_plimsoll(const CodeFrame& frame);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <list>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "base/process_singleton.h"
 #include "base/worker.h"
 #include "native_stacks/library_code.h"
+#include "native_stacks/loaded_objects.h"
 #include "native_stacks/source_lines.h"
 #include "plimsoll/recorder_c.h"
 #include "record/recorder.h"
@@ -23,27 +25,55 @@
 namespace plimsoll::native_stacks {
 namespace {
 
-using Addresses = std::vector<std::uintptr_t>;
+// Addresses, and after them the numbers of the libraries that contain them, because another library
+// can be loaded where an unloaded one was.
+using StackKey = std::vector<std::uintptr_t>;
 
-struct AddressesHash {
-  std::size_t operator()(const Addresses& addresses) const noexcept {
-    return base::hash_bytes(addresses.data(), addresses.size() * sizeof(std::uintptr_t));
+struct StackKeyHash {
+  std::size_t operator()(const StackKey& key) const noexcept {
+    return base::hash_bytes(key.data(), key.size() * sizeof(std::uintptr_t));
   }
 };
 
+struct CodeAddress {
+  const LoadedObject* object;  // null: code of no program or library
+  std::uintptr_t address;
+  bool operator==(const CodeAddress&) const = default;
+};
+
+struct CodeAddressHash {
+  std::size_t operator()(const CodeAddress& code) const noexcept {
+    return base::hash_bytes(&code, sizeof code);
+  }
+};
+
+// Whether a stack waits until its lines can be read.
+enum class WithoutLines : bool { kWaits, kIsDefined };
+
 class NativeStacks {
  public:
-  std::uint32_t id_of(std::span<const std::uintptr_t> addresses) {
+  std::uint32_t id_of(std::span<const std::uintptr_t> addresses, std::uint64_t& unloads) {
     constexpr std::size_t kMostStacks = 1u << 18;
     std::uint32_t id = 0;
     {
       const std::lock_guard lock(ids_mutex_);
-      Addresses key(addresses.begin(), addresses.end());
+      loaded_.refresh();
+      unloads = PLIMSOLL_NEVER_UNLOADED;
+      StackKey key(addresses.begin(), addresses.end());
+      std::list<WaitingStack> stack(1);
+      stack.front().code.reserve(addresses.size());
+      for (const std::uintptr_t address : addresses) {
+        const LoadedObject* const object = loaded_.at(address);
+        stack.front().code.push_back({object, address});
+        if (object == nullptr || object->is_lasting()) continue;
+        key.push_back(object->number);
+        unloads = loaded_.unloads_at_refresh();
+      }
       if (const auto known = ids_.find(key); known != ids_.end()) return known->second;
       if (ids_.size() >= kMostStacks) return 0;
-      const auto added = ids_.emplace(std::move(key), plimsoll_recorder()->reserve_stack()).first;
-      waiting_.push_back(&*added);
-      id = added->second;
+      id = ids_.emplace(std::move(key), plimsoll_recorder()->reserve_stack()).first->second;
+      stack.front().id = id;
+      waiting_.splice(waiting_.end(), stack);
     }
     wake_worker();
     return id;
@@ -53,11 +83,14 @@ class NativeStacks {
   void settle() noexcept {
     const std::lock_guard lock(worker_mutex_);
     worker_.stop();
-    define_waiting();
+    define_waiting(WithoutLines::kIsDefined);
   }
 
  private:
-  using Ids = std::unordered_map<Addresses, std::uint32_t, AddressesHash>;
+  struct WaitingStack {
+    std::vector<CodeAddress> code;
+    std::uint32_t id = 0;
+  };
 
   void wake_worker() noexcept {
     const std::unique_lock lock(worker_mutex_, std::try_to_lock);
@@ -69,55 +102,74 @@ class NativeStacks {
   static void* run(void* self) noexcept {
     auto& stacks = *static_cast<NativeStacks*>(self);
     do {
-      stacks.define_waiting();
+      stacks.define_waiting(WithoutLines::kWaits);
     } while (stacks.worker_.waker().sleep(kIdleNs));
     return nullptr;
   }
   static void settle_all() noexcept { base::process_singleton<NativeStacks>().settle(); }
 
-  void define_waiting() noexcept try {
-    std::vector<const Ids::value_type*> waiting;
+  void define_waiting(WithoutLines without_lines) noexcept {
+    std::list<WaitingStack> waiting;
     {
       const std::lock_guard lock(ids_mutex_);
       waiting.swap(waiting_);
     }
-    for (const Ids::value_type* stack : waiting) define(stack->first, stack->second);
-  } catch (const std::exception&) {
-    // No memory: these stacks stay without lines.
+    while (!waiting.empty() && define_or_drop(waiting.front(), without_lines)) waiting.pop_front();
+    const std::lock_guard lock(ids_mutex_);
+    waiting_.splice(waiting_.begin(), waiting);
   }
 
-  void define(const Addresses& addresses, std::uint32_t stack) {
+  // Returns false if the stack waits for its lines.
+  bool define_or_drop(const WaitingStack& stack, WithoutLines without_lines) noexcept try {
+    return define(stack, without_lines);
+  } catch (const std::exception&) {
+    return true;  // no memory: the stack stays without frames
+  }
+
+  bool define(const WaitingStack& stack, WithoutLines without_lines) {
     std::vector<plimsoll_frame> frames;
     bool is_in_adapter = true;
-    for (const std::uintptr_t address : addresses) {
-      const Code& code = code_at(address);
-      is_in_adapter = is_in_adapter && code.may_be_adapter;
+    for (const CodeAddress& at : stack.code) {
+      const Code* const code = code_at(at, without_lines);
+      if (code == nullptr) return false;
+      is_in_adapter = is_in_adapter && code->may_be_adapter;
       if (is_in_adapter) continue;
-      frames.insert(frames.end(), code.user_frames.begin(), code.user_frames.end());
+      frames.insert(frames.end(), code->user_frames.begin(), code->user_frames.end());
     }
-    if (!frames.empty()) plimsoll_recorder()->define_stack(stack, frames.data(), frames.size());
+    if (!frames.empty()) plimsoll_recorder()->define_stack(stack.id, frames.data(), frames.size());
+    return true;
   }
 
   // What is known of an address.
   struct Code {
     std::vector<plimsoll_frame> user_frames;  // innermost first
     bool may_be_adapter = false;  // of Plimsoll, or without a name, in a stripped program
+    bool waits_for_lines = false;
   };
 
-  const Code& code_at(std::uintptr_t address) {
-    const auto known = known_.find(address);
-    if (known != known_.end()) return known->second;
+  // Null if the lines cannot be read right now, and the stack waits for them.
+  const Code* code_at(const CodeAddress& at, WithoutLines without_lines) {
+    const bool waits = without_lines == WithoutLines::kWaits;
+    const auto known = known_.find(at);
+    if (known != known_.end() && !(waits && known->second.waits_for_lines)) return &known->second;
     Code code;
-    if (!is_library_object(lines_.object_at(address))) {
-      const std::vector<CodeFrame> frames = lines_.frames_at(address);
-      code.may_be_adapter = frames.back().linker_name.empty() || is_plimsoll(frames.back());
-      for (const CodeFrame& frame : frames) {
+    if (at.object == nullptr) {
+      code.user_frames.push_back(
+          {.file = name_id("[generated code]"), .function = name_id("?"), .line = 0});
+      code.may_be_adapter = true;
+    } else if (!at.object->is_library) {
+      auto frames = lines_.frames_at(*at.object, at.address);
+      code.waits_for_lines = !frames.has_value();
+      if (code.waits_for_lines && waits) return nullptr;
+      if (!frames) frames = {lines_.function_at(*at.object, at.address)};
+      code.may_be_adapter = frames->back().linker_name.empty() || is_plimsoll(frames->back());
+      for (const CodeFrame& frame : *frames) {
         if (is_library_code(frame)) continue;
         code.user_frames.push_back(
             {.file = name_id(frame.file), .function = name_id(frame.function), .line = frame.line});
       }
     }
-    return known_.emplace(address, std::move(code)).first->second;
+    return &known_.insert_or_assign(at, std::move(code)).first->second;
   }
   static std::uint32_t name_id(std::string_view text) {
     return plimsoll_recorder()->name(text.data(), text.size());
@@ -126,23 +178,29 @@ class NativeStacks {
   static constexpr std::int64_t kIdleNs = 3'600'000'000'000;
 
   std::mutex ids_mutex_;
-  Ids ids_;
-  std::vector<const Ids::value_type*> waiting_;  // not defined yet
+  LoadedObjects loaded_;
+  std::unordered_map<StackKey, std::uint32_t, StackKeyHash> ids_;
+  std::list<WaitingStack> waiting_;  // not defined yet
 
   std::mutex worker_mutex_;
   base::Worker worker_{"plimsoll-lines"};
 
   // Used by the worker, and by settle() once the worker has stopped.
   SourceLines lines_;
-  std::unordered_map<std::uintptr_t, Code> known_;
+  std::unordered_map<CodeAddress, Code, CodeAddressHash> known_;
 };
 
 }  // namespace
 }  // namespace plimsoll::native_stacks
 
-extern "C" uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t count) try {
+extern "C" uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t count,
+                                          uint64_t* unloads) try {
   using plimsoll::native_stacks::NativeStacks;
-  return plimsoll::base::process_singleton<NativeStacks>().id_of({addresses, count});
+  return plimsoll::base::process_singleton<NativeStacks>().id_of({addresses, count}, *unloads);
 } catch (...) {
   return 0;
+}
+
+extern "C" uint64_t plimsoll_unloads(void) {
+  return plimsoll::native_stacks::LoadedObjects::unloads();
 }

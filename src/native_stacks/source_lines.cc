@@ -1,10 +1,8 @@
 #include "native_stacks/source_lines.h"
 
 #include <cxxabi.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <link.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,124 +11,60 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <span>
+#include <fstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "native_stacks/backtrace.h"
 #include "native_stacks/guarded_call.h"
+#include "native_stacks/object_file.h"
+#include "native_stacks/seccomp_filters.h"
 
 namespace plimsoll::native_stacks {
 
-// A program or shared library in this process.
-struct Loaded {
-  std::uintptr_t base = 0;
-  std::span<const ElfW(Phdr)> segments;
+struct NamedFile {
   std::string path;
+  std::string name;
 };
 
 namespace {
 
-// ---- the file of a loaded object ----------------------------------------------------------------
+// ---- the file of an object ----------------------------------------------------------------------
 
-struct LoadedAt {
-  std::uintptr_t address;
-  Loaded found;
-  bool is_found = false;
-};
-
-bool has_code_at(const dl_phdr_info& info, std::uintptr_t address) {
-  for (const ElfW(Phdr) & segment : std::span(info.dlpi_phdr, info.dlpi_phnum)) {
-    const std::uintptr_t begin = info.dlpi_addr + segment.p_vaddr;
-    if (segment.p_type == PT_LOAD && address - begin < segment.p_memsz) return true;
-  }
-  return false;
-}
-
-int find_loaded(dl_phdr_info* info, std::size_t /*size*/, void* to) {
-  LoadedAt& place = *static_cast<LoadedAt*>(to);
-  if (!has_code_at(*info, place.address)) return 0;
-  const std::string_view name = info->dlpi_name;
-  place.found = {.base = info->dlpi_addr,
-                 .segments = {info->dlpi_phdr, info->dlpi_phnum},
-                 .path = std::string(name.empty() ? "/proc/self/exe" : name)};
-  place.is_found = true;
-  return 1;
-}
-
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    struct stat status{};
-    if (file_ >= 0 && ::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) {
-      size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+// The file that is mapped at this address.
+std::string mapped_file(std::uintptr_t address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    int path_at = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx %*s %*s %*s %*s %n", &begin, &end, &path_at) == 2 &&
+        address >= begin && address < end) {
+      return line.substr(static_cast<std::size_t>(path_at));
     }
   }
-  ~OpenFile() {
-    if (file_ >= 0) ::close(file_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  bool contains(std::uint64_t offset, std::uint64_t size_bytes) const {
-    return size_bytes <= size_bytes_ && offset <= size_bytes_ - size_bytes;
-  }
-  bool read(std::uint64_t offset, std::span<std::byte> to) const {
-    return contains(offset, to.size()) &&
-           ::pread(file_, to.data(), to.size(), static_cast<off_t>(offset)) ==
-               static_cast<ssize_t>(to.size());
-  }
-  bool has_same_bytes(std::uint64_t offset, std::span<const std::byte> memory) const {
-    std::vector<std::byte> bytes(memory.size());
-    return read(offset, bytes) && std::memcmp(bytes.data(), memory.data(), bytes.size()) == 0;
-  }
-
- private:
-  int file_;
-  std::uint64_t size_bytes_ = 0;
-};
-
-// The library maps each section, and reading a page beyond the end of the file would end the
-// program.
-bool has_all_sections(const OpenFile& file, const ElfW(Ehdr) & header) {
-  if (header.e_shnum == 0 || header.e_shentsize != sizeof(ElfW(Shdr))) return false;
-  std::vector<ElfW(Shdr)> sections(header.e_shnum);
-  if (!file.read(header.e_shoff, std::as_writable_bytes(std::span(sections)))) return false;
-  for (const ElfW(Shdr) & section : sections) {
-    if (section.sh_type != SHT_NOBITS && !file.contains(section.sh_offset, section.sh_size)) {
-      return false;
-    }
-  }
-  return true;
+  return {};
 }
 
-// Whether the file is complete and still the one that was loaded: the linker's table of segments
-// and the build id are the same.
-bool is_file_of(const Loaded& loaded) {
-  constexpr std::size_t kMostNoteBytes = 4096;
-  const OpenFile file(loaded.path);
-  ElfW(Ehdr) header{};
-  if (!file.read(0, std::as_writable_bytes(std::span(&header, 1)))) return false;
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) ||
-      header.e_phnum != loaded.segments.size() || header.e_phentsize != sizeof(ElfW(Phdr)) ||
-      !file.has_same_bytes(header.e_phoff, std::as_bytes(loaded.segments))) {
-    return false;
-  }
-  for (const ElfW(Phdr) & segment : loaded.segments) {
-    if (segment.p_type != PT_NOTE || segment.p_filesz > kMostNoteBytes) continue;
-    const auto* note = reinterpret_cast<const std::byte*>(loaded.base + segment.p_vaddr);
-    if (!file.has_same_bytes(segment.p_offset, {note, segment.p_filesz})) return false;
-  }
-  return has_all_sections(file, header);
-}
-
-std::string name_of_object(const std::string& path) {
+// Under a filter of the program, its files are neither opened nor looked up. The loader has no name
+// for the program. If the loader was started with the program as its
+// argument, /proc/self/exe is the loader; otherwise it can be opened even if it was deleted.
+NamedFile file_of(const LoadedObject& loaded, std::uintptr_t address) {
+  constexpr const char* kExecutable = "/proc/self/exe";
+  constexpr std::string_view kDeleted = " (deleted)";
+  namespace fs = std::filesystem;
+  if (!loaded.is_program()) return {loaded.path, fs::path(loaded.path).filename().string()};
+  if (has_added_seccomp_filter()) return {kExecutable, ::program_invocation_short_name};
   std::error_code error;
-  const std::filesystem::path file = path == "/proc/self/exe"
-                                         ? std::filesystem::read_symlink(path, error)
-                                         : std::filesystem::path(path);
-  return error ? path : file.filename().string();
+  const std::string executable = fs::read_symlink(kExecutable, error).string();
+  std::string path = mapped_file(address);
+  if (path.empty()) path = executable;
+  const bool is_executable = path == executable;
+  if (path.ends_with(kDeleted) && !fs::exists(path, error)) {
+    path.resize(path.size() - kDeleted.size());
+  }
+  return {is_executable ? kExecutable : path, fs::path(path).filename().string()};
 }
 
 std::string demangled(const std::string& name) {
@@ -149,7 +83,7 @@ std::string demangled(const std::string& name) {
 // ---- libbacktrace -------------------------------------------------------------------------------
 
 // The object that the next new state reads.
-const Loaded* g_next_object = nullptr;
+const LoadedObject* g_next_object = nullptr;
 
 struct ReportedFrame {
   std::string_view file;
@@ -160,7 +94,8 @@ struct ReportedFrame {
 // A question to libbacktrace, and its answer. A damaged file can make it divide by zero, loop
 // forever or return unterminated strings, so it runs in call_guarded() and its answer is copied.
 struct Question {
-  const Loaded& object;
+  const LoadedObject& object;
+  const char* path;
   std::uintptr_t address;
   backtrace_state* state;
   std::array<ReportedFrame, 64> frames{};
@@ -199,10 +134,22 @@ void ask(void* to) noexcept {
   Question& question = *static_cast<Question*>(to);
   g_next_object = &question.object;
   if (question.state == nullptr) {
-    question.state = backtrace_create_state(question.object.path.c_str(), 0, ignore_error, nullptr);
+    question.state = backtrace_create_state(question.path, 0, ignore_error, nullptr);
   }
   backtrace_pcinfo(question.state, question.address, note_frame, ignore_error, &question);
   backtrace_syminfo(question.state, question.address, note_symbol, ignore_error, &question);
+}
+
+// Adds what a frame without a name or line has instead.
+void complete(CodeFrame& frame, const LoadedObject& loaded, const std::string& object,
+              std::uintptr_t address) {
+  if (frame.line == 0) frame.file = object;
+  frame.function = demangled(frame.linker_name);
+  if (!frame.function.empty()) return;
+  std::array<char, 24> offset{};
+  std::snprintf(offset.data(), offset.size(), "+0x%zx",
+                static_cast<std::size_t>(address - loaded.base));
+  frame.function = offset.data();
 }
 
 std::vector<CodeFrame> reported_frames(const Question& question) {
@@ -235,62 +182,53 @@ extern "C" int plimsoll_backtrace_objects(int (*callback)(dl_phdr_info*, std::si
 }
 
 struct SourceLines::Object {
-  Loaded loaded;
-  std::string name;
+  NamedFile file;
   backtrace_state* state = nullptr;
-  bool is_readable = true;  // as far as known: the file is there and undamaged
-
-  std::vector<CodeFrame> read(std::uintptr_t address) {
-    const auto question = std::make_unique<Question>(loaded, address, state);
-    if (state == nullptr) is_readable = is_readable && is_file_of(loaded);
-    if (is_readable) is_readable = call_guarded(ask, question.get()) && question->state != nullptr;
-    if (!is_readable) return std::vector<CodeFrame>(1);
-    state = question->state;
-    return reported_frames(*question);
-  }
+  bool is_checked = false;  // the file is the loaded one
+  bool has_lines = true;    // as far as known: the debug information is undamaged
 };
 
 SourceLines::SourceLines() noexcept = default;
 SourceLines::~SourceLines() = default;
 
-// Another library may have been loaded at the address of an unloaded one.
-SourceLines::Object* SourceLines::find_object(std::uintptr_t address) {
-  LoadedAt place{.address = address, .found = {}};
-  ::dl_iterate_phdr(find_loaded, &place);
-  if (!place.is_found) return nullptr;
-  for (const auto& object : objects_) {
-    if (object->loaded.base == place.found.base && object->loaded.path == place.found.path) {
-      return object.get();
-    }
-  }
-  auto made = std::make_unique<Object>();
-  made->name = name_of_object(place.found.path);
-  made->loaded = std::move(place.found);
-  return objects_.emplace_back(std::move(made)).get();
+SourceLines::Object& SourceLines::object_of(const LoadedObject& loaded, std::uintptr_t address) {
+  std::unique_ptr<Object>& object = objects_[&loaded];
+  if (object == nullptr) object = std::make_unique<Object>(file_of(loaded, address));
+  return *object;
 }
 
-std::string SourceLines::object_at(std::uintptr_t address) {
-  const Object* const object = find_object(address);
-  return object != nullptr ? object->name : std::string();
-}
-
-std::vector<CodeFrame> SourceLines::frames_at(std::uintptr_t address) {
-  Object* const object = find_object(address);
-  if (object == nullptr)
-    return {{.file = "[unloaded code]", .function = "?", .object = "", .linker_name = ""}};
-  std::vector<CodeFrame> frames = object->read(address);
-  for (CodeFrame& frame : frames) {
-    frame.function = demangled(frame.linker_name);
-    frame.object = object->name;
-    if (frame.line == 0) frame.file = object->name;
+std::optional<std::vector<CodeFrame>> SourceLines::frames_at(const LoadedObject& loaded,
+                                                             std::uintptr_t address) {
+  if (has_added_seccomp_filter()) return {{function_at(loaded, address)}};
+  Object& object = object_of(loaded, address);
+  if (object.has_lines && !object.is_checked) {
+    const ObjectFile file(object.file.path);
+    if (file.is_out_of_resources()) return std::nullopt;
+    object.is_checked = file.is_file_of(loaded);
+    object.has_lines = object.is_checked;
   }
-  if (frames.back().function.empty()) {
-    std::array<char, 24> offset{};
-    std::snprintf(offset.data(), offset.size(), "+0x%zx",
-                  static_cast<std::size_t>(address - object->loaded.base));
-    frames.back().function = offset.data();
-  }
+  if (!object.has_lines) return {{function_at(loaded, address)}};
+  const auto question =
+      std::make_unique<Question>(loaded, object.file.path.c_str(), address, object.state);
+  const CallResult result = call_guarded(ask, question.get());
+  if (result == CallResult::kNotStarted) return std::nullopt;
+  object.has_lines = result == CallResult::kReturned && question->state != nullptr;
+  if (!object.has_lines) return {{function_at(loaded, address)}};
+  object.state = question->state;
+  std::vector<CodeFrame> frames = reported_frames(*question);
+  for (CodeFrame& frame : frames) complete(frame, loaded, object.file.name, address);
   return frames;
+}
+
+CodeFrame SourceLines::function_at(const LoadedObject& loaded, std::uintptr_t address) {
+  CodeFrame frame;
+  const NamedFile& named = object_of(loaded, address).file;
+  if (!has_added_seccomp_filter()) {
+    const ObjectFile file(named.path);
+    if (file.is_file_of(loaded)) frame.linker_name = file.function_at(address - loaded.base);
+  }
+  complete(frame, loaded, named.name, address);
+  return frame;
 }
 
 }  // namespace plimsoll::native_stacks

@@ -5,20 +5,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
+
+#include "native_stacks/loaded_objects.h"
 
 namespace plimsoll::native_stacks {
 
 struct CodeFrame {
   std::string file;         // the source file, or the object if there is no line
   std::string function;     // demangled, or "+0x12ab": the offset in an object without names
-  std::string object;       // the file name of the program or shared library
   std::string linker_name;  // as in the symbol table; empty if unknown
   std::uint32_t line = 0;   // 0: unknown
 };
 
-// Not thread-safe. Keeps what it has read for the life of the process.
+// Not thread-safe. Keeps what it has read for the life of the process. The object need not be
+// loaded any more: only its file is read.
 class SourceLines {
  public:
   SourceLines() noexcept;
@@ -26,17 +30,19 @@ class SourceLines {
   SourceLines(const SourceLines&) = delete;
   SourceLines& operator=(const SourceLines&) = delete;
 
-  // The file name of the program or shared library, which is not read; empty if it was unloaded.
-  std::string object_at(std::uintptr_t address);
-
   // Innermost first; never empty. The last one is the function that contains the inlined calls.
-  std::vector<CodeFrame> frames_at(std::uintptr_t address);
+  // Empty optional: a limit of the process was reached; try later.
+  std::optional<std::vector<CodeFrame>> frames_at(const LoadedObject& object,
+                                                  std::uintptr_t address);
+
+  // Without lines and inlined calls. Needs no other process.
+  CodeFrame function_at(const LoadedObject& object, std::uintptr_t address);
 
  private:
   struct Object;
-  Object* find_object(std::uintptr_t address);
+  Object& object_of(const LoadedObject& loaded, std::uintptr_t address);
 
-  std::vector<std::unique_ptr<Object>> objects_;
+  std::unordered_map<const LoadedObject*, std::unique_ptr<Object>> objects_;
 };
 
 }  // namespace plimsoll::native_stacks

@@ -3,7 +3,12 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +17,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "native_stacks/loaded_objects.h"
+#include "native_stacks/seccomp_for_test.h"
 
 namespace plimsoll::native_stacks {
 namespace {
@@ -87,17 +95,27 @@ std::vector<std::string> texts(const std::vector<CodeFrame>& frames) {
   return texts;
 }
 
-std::vector<std::string> frames_of(LoadedLibrary& object, const char* function) {
+// What is known of the code at an address that is loaded now.
+std::vector<CodeFrame> frames_at(std::uintptr_t address) {
+  LoadedObjects loaded;
   SourceLines lines;
-  return texts(lines.frames_at(object.call(function)));
+  loaded.refresh();
+  const LoadedObject* const object = loaded.at(address);
+  if (object == nullptr) return {};
+  return lines.frames_at(*object, address).value_or(std::vector<CodeFrame>());
 }
+
+std::vector<std::string> frames_of(LoadedLibrary& object, const char* function) {
+  return texts(frames_at(object.call(function)));
+}
+
+const auto kLines = ElementsAre(
+    testing::AnyOf("object_for_test.cc:6 inlined", "object_for_test.cc:6 inlined(void (*)())"),
+    "object_for_test.cc:18 call_inlined");
 
 TEST(SourceLines, an_inlined_call_is_a_frame) {
   LoadedLibrary object("debug");
-  EXPECT_THAT(frames_of(object, "call_inlined"),
-              ElementsAre(testing::AnyOf("object_for_test.cc:6 inlined",
-                                         "object_for_test.cc:6 inlined(void (*)())"),
-                          "object_for_test.cc:18 call_inlined"));
+  EXPECT_THAT(frames_of(object, "call_inlined"), kLines);
 }
 
 TEST(SourceLines, without_debug_information_the_symbol_table_names_functions) {
@@ -146,26 +164,146 @@ TEST(SourceLines, damaged_debug_information_does_no_harm) {
       LoadedLibrary object("debug");
       const std::uintptr_t address = object.call("call_inlined");
       replace(object.path(), damaged);
-      SourceLines lines;
-      EXPECT_FALSE(lines.frames_at(address).empty());
+      EXPECT_FALSE(frames_at(address).empty());
     }
   }
 }
 
-TEST(SourceLines, unloaded_code_is_named) {
+TEST(SourceLines, a_library_that_was_unloaded_since_has_its_lines) {
   LoadedLibrary object("debug");
+  LoadedObjects loaded;
   const std::uintptr_t address = object.call("call_inlined");
+  loaded.refresh();
+  const LoadedObject& known = *loaded.at(address);
   object.unload();
   SourceLines lines;
-  EXPECT_THAT(texts(lines.frames_at(address)), ElementsAre("[unloaded code]:0 ?"));
+  EXPECT_THAT(texts(*lines.frames_at(known, address)), kLines);
+}
+
+// Such a file is loaded, but its note is nowhere in memory.
+TEST(SourceLines, a_note_that_is_not_loaded_is_not_read) {
+  std::string bytes = LoadedLibrary::original("debug");
+  ElfW(Ehdr) header{};
+  std::memcpy(&header, bytes.data(), sizeof header);
+  int changed = 0;
+  for (int i = 0; i < header.e_phnum; ++i) {
+    char* const at = bytes.data() + header.e_phoff + i * sizeof(ElfW(Phdr));
+    ElfW(Phdr) segment{};
+    std::memcpy(&segment, at, sizeof segment);
+    if (segment.p_type != PT_NOTE) continue;
+    segment.p_vaddr = 0x7000000000;
+    std::memcpy(at, &segment, sizeof segment);
+    ++changed;
+  }
+  ASSERT_GT(changed, 0);
+  LoadedLibrary object("debug");
+  replace(object.path(), bytes);
+  EXPECT_THAT(frames_of(object, "call_inlined"), kLines);
+}
+
+TEST(SourceLines, a_library_in_the_place_of_another_is_another) {
+  LoadedLibrary object("debug");
+  LoadedObjects loaded;
+  SourceLines lines;
+  const auto call = [&] {
+    const std::uintptr_t address = object.call("call_inlined");
+    loaded.refresh();
+    return std::pair(address, loaded.at(address));
+  };
+  const auto [address, first] = call();
+  const std::uint64_t unloads = LoadedObjects::unloads();
+  EXPECT_THAT(texts(*lines.frames_at(*first, address)), kLines);
+  object.unload();
+  EXPECT_EQ(LoadedObjects::unloads(), unloads + 1);
+  loaded.refresh();
+  EXPECT_EQ(loaded.at(address), nullptr);
+
+  replace(object.path(), LoadedLibrary::original("plain"));
+  const auto [other_address, other] = call();
+  EXPECT_NE(other, first);
+  EXPECT_THAT(texts(*lines.frames_at(*other, other_address)),
+              ElementsAre(object.name() + ":0 call_inlined"));
+  object.unload();
+  const auto [same_address, same] = call();
+  EXPECT_EQ(same == other, same->base == other->base);
+}
+
+TEST(SourceLines, function_names_need_no_debug_information) {
+  for (const std::string_view kind : {"debug", "plain"}) {
+    LoadedLibrary object(kind);
+    LoadedObjects loaded;
+    const std::uintptr_t address = object.call("call_hidden");
+    loaded.refresh();
+    const LoadedObject& known = *loaded.at(address);
+    SourceLines lines;
+    EXPECT_EQ(lines.function_at(known, address).function, "hidden(void (*)())");
+    replace(object.path(), LoadedLibrary::original("stripped"));
+    EXPECT_THAT(lines.function_at(known, address).function, StartsWith("+0x"));
+  }
+}
+
+// As many processes as the user may have: the lines are read once there are fewer.
+TEST(SourceLines, a_limit_of_processes_only_delays_the_lines) {
+  LoadedLibrary object("debug");
+  const std::uintptr_t address = object.call("call_inlined");
+  const auto read_twice = [&] {
+    LoadedObjects loaded;
+    loaded.refresh();
+    const LoadedObject& known = *loaded.at(address);
+    if (::getuid() == 0 && ::setuid(65534) != 0) ::_exit(2);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NPROC, &limit);
+    const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    ::setrlimit(RLIMIT_NPROC, &none);
+    SourceLines lines;
+    const bool is_delayed = !lines.frames_at(known, address).has_value();
+    const std::string function = lines.function_at(known, address).function;
+    ::setrlimit(RLIMIT_NPROC, &limit);
+    const auto frames = lines.frames_at(known, address);
+    ::_exit(is_delayed && function == "call_inlined" && frames && frames->size() == 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(read_twice(), testing::ExitedWithCode(0), "");
+}
+
+TEST(SourceLines, under_a_seccomp_filter_of_the_program_no_process_is_started) {
+  LoadedLibrary object("debug");
+  const std::uintptr_t address = object.call("call_inlined");
+  EXPECT_EXIT(
+      {
+        add_seccomp_filter(SECCOMP_RET_KILL_PROCESS);
+        const std::vector<std::string> frames = texts(frames_at(address));
+        ::_exit(frames.size() == 1 && frames.front().starts_with(object.name() + ":0 +0x") ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(SourceLines, a_seccomp_filter_from_before_the_program_does_not_matter) {
+  EXPECT_EXIT(
+      {
+        add_seccomp_filter(SECCOMP_RET_ALLOW);
+        ::execl("/proc/self/exe", "native_stacks_test",
+                "--gtest_filter=SourceLines.an_inlined_call_is_a_frame", nullptr);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(SourceLines, the_program_has_lines) {
-  SourceLines lines;
   take_caller();
-  const std::vector<CodeFrame> frames = lines.frames_at(g_called_from);
-  EXPECT_THAT(frames, testing::Not(testing::IsEmpty()));
+  const std::vector<CodeFrame> frames = frames_at(g_called_from);
+  ASSERT_THAT(frames, testing::Not(testing::IsEmpty()));
   EXPECT_THAT(frames.back().function, testing::HasSubstr("TestBody"));
+}
+
+TEST(SourceLines, a_program_that_the_loader_started_has_lines) {
+  const std::string loader = [] {
+    LoadedObjects loaded;
+    loaded.refresh();
+    return loaded.at(::getauxval(AT_BASE))->path;
+  }();
+  const std::string program = fs::read_symlink("/proc/self/exe").string();
+  EXPECT_EXIT(::execl(loader.c_str(), loader.c_str(), program.c_str(),
+                      "--gtest_filter=SourceLines.the_program_has_lines", nullptr),
+              testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

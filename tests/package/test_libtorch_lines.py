@@ -1,5 +1,6 @@
 """Dtypes and source lines of a C++ program's tensors."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -39,8 +40,8 @@ DTYPES = {
 }
 
 
-def record(program: Path, path: Path, *words: str) -> plimsoll.Trace:
-    ran = subprocess.run([program, path, *words], capture_output=True, text=True, check=False)
+def record(program: Path, path: Path, *words: str, by: tuple[str, ...] = ()) -> plimsoll.Trace:
+    ran = subprocess.run([*by, program, path, *words], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     return plimsoll.open(path)
 
@@ -160,6 +161,33 @@ def test_a_program_that_was_deleted_has_its_lines(libtorch_programs, tmp_path):
     assert zeros[0] == frame("zeros", "in_function")
 
 
+def test_a_program_that_the_loader_starts_has_lines(libtorch_programs, tmp_path):
+    program = libtorch_programs / "lines_program"
+    headers = subprocess.run(["readelf", "-l", program], capture_output=True, text=True, check=True)
+    (loader,) = re.findall(r"interpreter: (.*)\]", headers.stdout)
+    found = lines(record(program, tmp_path / "run.plim", by=(loader,)))
+    (zeros,) = [stack for size, _, stack in found if size == 8004]
+    assert zeros == (frame("zeros", "in_function"), frame("calls zeros", "main"))
+
+
+def test_a_plugin_where_another_was_has_its_own_lines(libtorch_programs, tmp_path):
+    plugins = [libtorch_programs / f"liblines_plugin_{name}.so" for name in ("first", "second")]
+    found = lines(
+        record(libtorch_programs / "lines_program", tmp_path / "run.plim", "plugins", *plugins * 2)
+    )
+    functions = {stack[0] for size, _, stack in found if size == 8024}
+    assert functions == {
+        (f"liblines_plugin_{name}.so", None, f"in_{name}_plugin") for name in ("first", "second")
+    }
+
+
+def test_a_program_that_may_start_no_process_runs_to_its_end(libtorch_programs, tmp_path):
+    found = lines(record(libtorch_programs / "lines_program", tmp_path / "run.plim", "sandbox"))
+    (zeros,) = [stack for size, _, stack in found if size == 8004]
+    assert {file for file, _, _ in zeros} == {"lines_program"}
+    assert all(name.startswith("+0x") for _, _, name in zeros)
+
+
 def offsets_of(function: str, program: Path) -> range:
     """Where the code of this function is, in an executable that is not stripped."""
     named = subprocess.run(["nm", "-S", program], capture_output=True, text=True, check=True)
@@ -169,9 +197,11 @@ def offsets_of(function: str, program: Path) -> range:
     return range(int(begin, 16), int(begin, 16) + int(size, 16))
 
 
-def test_without_debug_information_functions_are_named(libtorch_programs, tmp_path):
-    program = libtorch_programs / "lines_program_without_lines"
-    found = lines(record(program, tmp_path / "run.plim"))
+@pytest.mark.parametrize("word", ["", "delete"])
+def test_without_debug_information_functions_are_named(word, libtorch_programs, tmp_path):
+    program = tmp_path / "program"
+    shutil.copy(libtorch_programs / "lines_program_without_lines", program)
+    found = lines(record(program, tmp_path / "run.plim", word))
     (zeros,) = [stack for size, _, stack in found if size == 8004]
     assert zeros == ((program.name, None, "in_function"), (program.name, None, "main"))
 

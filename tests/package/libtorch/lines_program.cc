@@ -1,17 +1,25 @@
 // Allocates in known lines with known dtypes, for the test of both.
 //
-//   lines_program PATH [fork | delete]
+//   lines_program PATH [fork | delete | sandbox | plugins LIBRARY...]
 //
 // fork: a child of the program allocates and records too, from functions that its parent has called
-// and from others. delete: deletes its own executable first.
+// and from others. delete: deletes its own executable first. sandbox: adds a seccomp filter that
+// kills the program if it starts a process. plugins: loads, calls and unloads each library.
 //
 // Each tensor has a size of its own. A comment at the end of a line names it for the test.
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -80,6 +88,33 @@ void keep_one_of_each_kind() {
   for (const Tensor& part : torch::stack({half, half}).unbind()) kept.push_back(part);
 }
 
+void forbid_processes() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = sizeof code / sizeof *code, .filter = code};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
+void call_plugin(const char* path) {
+  void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* const found = library != nullptr ? ::dlsym(library, "run_plugin") : nullptr;
+  if (found == nullptr) {
+    std::fprintf(stderr, "%s\n", ::dlerror());
+    return;
+  }
+  torch::Tensor result;
+  reinterpret_cast<void (*)(std::int64_t, torch::Tensor&)>(found)(2006, result);
+  result.reset();
+  ::dlclose(library);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -87,6 +122,7 @@ int main(int count, char** arguments) {
   const std::string_view word = count > 2 ? arguments[2] : "";
   const bool forks = word == "fork";
   if (word == "delete") ::unlink(arguments[0]);
+  if (word == "sandbox") forbid_processes();
   torch::set_num_threads(1);
   torch::nn::Linear layer(5, 7);
   using plimsoll::InChildren;
@@ -100,6 +136,9 @@ int main(int count, char** arguments) {
     in_template([] { return torch::ones({2003}); });  // line: lambda
     in_module(layer);                                 // line: calls module
     kept.push_back(in_library(2005));                 // line: calls library
+  }
+  if (word == "plugins") {
+    for (int i = 3; i < count; ++i) call_plugin(arguments[i]);
   }
   keep_one_of_each_kind();
   tracer.stop();
