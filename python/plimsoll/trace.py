@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import shutil
@@ -10,11 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from plimsoll import _core, _record
+from plimsoll import _core
 from plimsoll._core import Table
 from plimsoll._notebook import TraceInNotebook
 from plimsoll._process.arguments import flag, text, whole_number
 from plimsoll._process.paths import path_text
+from plimsoll._process.replaced_file import is_same_file, write_replacing
 from plimsoll.errors import Error, InvalidArgumentError
 
 Progress = Callable[[str, int, int], object]
@@ -61,8 +61,10 @@ class Trace(TraceInNotebook):
         question: tuple[str, str, int] = ("", "", 20),
         progress: Progress | None = None,
         tables: dict[str, Table] | None = None,
+        path: str | None = None,
     ) -> None:
         self._session = session
+        self._path = path  # of the recording; None if it is not a file
         self._question = question
         self._progress = progress
         self._tables = {} if tables is None else tables
@@ -104,7 +106,8 @@ class Trace(TraceInNotebook):
             >>> end.tables["points_in_time"][0]["name"]
             'end'
         """
-        return Trace(self._session, _question(device, at, top), progress, self._tables)
+        question = _question(device, at, top)
+        return Trace(self._session, question, progress, self._tables, self._path)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -257,30 +260,17 @@ class Trace(TraceInNotebook):
             format: A name of `plimsoll.export_formats`. Default: the format of `path`'s suffix.
 
         Raises:
-            InvalidArgumentError: There is no such format, or `path` has no known suffix.
+            InvalidArgumentError: There is no such format, `path` has no known suffix, or it is the
+                recording itself.
             OSError: The file cannot be written.
         """
         target = path_text(path)
         name = text("format", format) if format is not None else _format_of(target)
-        if os.path.exists(target) and not os.path.isfile(target):  # a device or a pipe
-            with _record.QuietWriting(), builtins.open(target, "wb") as file:
-                self._session.export_to(name, file.write, *self._question)
-            return
-        real = os.path.realpath(target)  # keep a symbolic link
-        partial = f"{real}.{os.getpid()}.partial"
-        is_made = False
-        try:
-            with _record.QuietWriting(), builtins.open(partial, "xb") as file:
-                is_made = True
-                self._session.export_to(name, file.write, *self._question)
-            os.replace(partial, real)
-        except BaseException as error:
-            if is_made:
-                os.unlink(partial)
-            if isinstance(error, OSError) and error.filename == partial:
-                # Name the file that the caller requested, not the temporary one.
-                raise OSError(error.errno, error.strerror, target) from None
-            raise
+        if self._path is not None and is_same_file(target, self._path):
+            raise InvalidArgumentError(
+                "invalid_argument", f"{target} is the recording itself; give another path"
+            )
+        write_replacing(target, lambda write: self._session.export_to(name, write, *self._question))
 
     def __str__(self) -> str:
         return self.summary()
@@ -333,7 +323,8 @@ def open(
     file = path_text(path)
     asked = _question(device, at, top)
     try:
-        return Trace(_core.open(os.fsencode(file), progress), asked, progress)
+        session = _core.open(os.fsencode(file), progress)
+        return Trace(session, asked, progress, path=os.path.abspath(file))
     except Error as error:
         if isinstance(error, OSError):
             error.filename = file

@@ -6,6 +6,8 @@ part of the package plimsoll, because importing that package loads the recorder 
 
 from __future__ import annotations
 
+import inspect
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +25,8 @@ _LIMITS = (
     "limit_growth(limit, *, steps=16): "
     "fail if the test leaves more memory than this behind at each memory.step()",
 )
+
+_SHARED = ("limit_memory", "limit_leaks")  # pytest-memray has markers of these names
 
 
 class MemoryOff:
@@ -71,6 +75,26 @@ def pytest_configure(config: pytest.Config) -> None:
             message = "--plimsoll needs the engine, but this installation has only the recorder"
             raise pytest.UsageError(message) from None
         config.pluginmanager.register(Plugin(config), PLUGIN_NAME)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test with a marker that pytest-memray cannot check; it would end the session."""
+    manager = item.config.pluginmanager.get_plugin("memray_manager")
+    if manager is None:
+        return
+    checks = getattr(sys.modules[type(manager).__module__], "MARKERS", {})
+    for mark in item.iter_markers():
+        if mark.name not in _SHARED or mark.name not in checks:
+            continue
+        known = inspect.signature(checks[mark.name]).parameters
+        unknown = ", ".join(f"{name}=" for name in mark.kwargs if name not in known)
+        if unknown:
+            pytest.fail(
+                f"plimsoll: {item.nodeid}: pytest-memray also checks {mark.name}, and does not "
+                f"have {unknown}: write plimsoll_{mark.name}",
+                pytrace=False,
+            )
 
 
 @pytest.fixture

@@ -204,6 +204,20 @@ def test_export_keeps_links_and_writes_to_pipes(trace, tmp_path):
     assert pipe.is_fifo()
 
 
+def test_export_does_not_overwrite_its_recording(generated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recording, link = tmp_path / "run.pickle", tmp_path / "link.json"
+    recording.write_bytes(generated["planted"].read_bytes())
+    link.symlink_to(recording)
+    opened = plimsoll.open("run.pickle")
+    monkeypatch.chdir("/")
+    for path in (recording, link):
+        for trace in (opened, opened.ask(at="end")):
+            with pytest.raises(plimsoll.InvalidArgumentError, match="is the recording itself"):
+                trace.export(path, format="json")
+    assert recording.read_bytes() == generated["planted"].read_bytes()
+
+
 def test_export_overwrites_no_file_of_another_name(trace, tmp_path):
     other = tmp_path / "other"
     other.write_text("kept")

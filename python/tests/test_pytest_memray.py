@@ -56,6 +56,34 @@ def test_both_plugins_check_a_limit_and_both_messages_are_shown(run):
     ran.assert_outcomes(passed=1, failed=4, xfailed=1)
 
 
+# pytest-memray calls its function with these arguments, outside of the test.
+@pytest.mark.parametrize("options", [[], ["--plimsoll"]])
+def test_an_argument_that_pytest_memray_does_not_have_fails_only_its_test(run, pytester, options):
+    pytester.makepyfile(
+        test_arguments="""
+import pytest
+
+@pytest.mark.limit_leaks("0 B", warmup=1)
+def test_leaks(): pass
+
+@pytest.mark.limit_memory("1 MB", device="cpu", phase="other")
+def test_memory(): pass
+
+@pytest.mark.plimsoll_limit_leaks("0 B", warmup=1)
+def test_prefix(): pass
+"""
+    )
+    ran = run(*options, "test_arguments.py")
+    ran.assert_outcomes(passed=1, errors=2)
+    ran.stdout.fnmatch_lines(
+        [
+            "plimsoll: *::test_leaks: pytest-memray also checks limit_leaks, and does not have "
+            "warmup=: write plimsoll_limit_leaks",
+            "plimsoll: *::test_memory: *does not have device=, phase=: write plimsoll_limit_memory",
+        ]
+    )
+
+
 def test_without_plimsoll_only_pytest_memray_checks(run):
     ran = run()
     ran.assert_outcomes(passed=2, failed=4)

@@ -23,6 +23,8 @@ def test_right(): assert not kept
     )
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(['plimsoll: *::test_wrong: limit_memory("48 megs"): the limit *'])
+    assert result.stdout.str().count("the limit '48 megs' is not a size") == 1
+    result.stdout.no_fnmatch_line("*During handling of the above exception*")
 
 
 def test_every_kind_of_test_can_have_a_limit(suite, pytester):

@@ -48,10 +48,13 @@ class Plugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Read the markers. An invalid marker is an error in the test's setup."""
+        message = ""
         try:
             item.stash[_TEST].limits = limits_of(item)
         except LimitError as error:
-            pytest.fail(f"plimsoll: {error}", pytrace=False)
+            message = f"plimsoll: {error}"
+        if message:  # here, so that pytest does not show the error a second time as its context
+            pytest.fail(message, pytrace=False)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
