@@ -119,7 +119,18 @@ void LifetimePairing::on_free_completed(std::uint32_t event, std::uint64_t addre
   seen_.free_completed[row] = event;
 }
 
+// Whether the file has no requests of frees: blocks then count as allocated until their free is
+// completed (lone_frees.h).
+bool LifetimePairing::has_lone_completions() const {
+  const auto& actions = device_.events.action;
+  const auto has = [&](Action action) {
+    return std::ranges::find(actions.span(), action) != actions.span().end();
+  };
+  return has(Action::kFree) && !has(Action::kFreeRequested);
+}
+
 void LifetimePairing::match_final_blocks() {
+  const auto of_pending = has_lone_completions() ? kNone : kBeforeRecording;
   for (std::uint32_t s = 0; s < device_.segment_count; ++s) {
     const Segment& segment = trace_.segments[device_.first_segment + s];
     for (std::uint32_t b = segment.first_block; b < segment.first_block + segment.block_count;
@@ -129,7 +140,7 @@ void LifetimePairing::match_final_blocks() {
       auto found = live_.find(block.address);
       if (found == live_.end()) {
         const bool is_pending = block.state == BlockState::kActivePendingFree;
-        add_row(before_, kNone, is_pending ? kBeforeRecording : kNone, kNone, b);
+        add_row(before_, kNone, is_pending ? of_pending : kNone, kNone, b);
         continue;
       }
       const std::uint32_t row = found->second;

@@ -35,6 +35,7 @@ class LifetimePairing {
   // recording.
   void on_free_completed(std::uint32_t event, std::uint64_t address, std::uint32_t requested);
   void match_final_blocks();
+  bool has_lone_completions() const;
   std::uint32_t add_row(Lifetimes& table, std::uint32_t alloc, std::uint32_t requested,
                         std::uint32_t completed, std::uint32_t block);
   void check_size(std::uint32_t lifetime, std::uint32_t event);

@@ -31,6 +31,8 @@ import sys
 ALLOCATED_STATES = ("active_allocated",)
 ACTIVE_STATES = ("active_allocated", "active_pending_free", "active_awaiting_free")
 
+FREES_AND_ALLOC = ("alloc", "free", "free_requested", "free_completed")
+
 # DELTA: the sign with which an action's size enters each series.
 DELTA = {
     "requested_allocated": {"alloc": +1, "free_requested": -1, "free": -1},
@@ -88,11 +90,31 @@ def with_addresses(segments):
             address += block["size"]
 
 
-def end_bytes(segments, series):
+def end_bytes(trace, segments, series):
     if series == "reserved":
         return sum(segment["total_size"] for segment in segments)
-    states = ALLOCATED_STATES if series == "requested_allocated" else ACTIVE_STATES
-    return sum(requested_size(block) for block in blocks_of(segments) if block["state"] in states)
+    states = ACTIVE_STATES
+    unrequested = set()
+    if series == "requested_allocated":
+        states = ALLOCATED_STATES
+        unrequested = pending_without_request(trace, segments)
+    return sum(
+        requested_size(block)
+        for block, (address, state) in zip(
+            blocks_of(segments), with_addresses(segments), strict=True
+        )
+        if state in states or address in unrequested
+    )
+
+
+def pending_without_request(trace, segments):
+    """The addresses of pending blocks that stay allocated, as no event requests their free."""
+    pending = {at for at, state in with_addresses(segments) if state in ACTIVE_STATES[1:]}
+    actions = {event["action"] for event in trace}
+    if "free" in actions and "free_requested" not in actions:
+        return pending
+    last = {event["addr"]: event["action"] for event in trace if event["action"] in FREES_AND_ALLOC}
+    return {address for address in pending if last.get(address) == "alloc"}
 
 
 def deltas(trace, series):
@@ -140,7 +162,7 @@ def time_ns(event):
 
 
 def series_totals(trace, segments, series):
-    end = end_bytes(segments, series)
+    end = end_bytes(trace, segments, series)
     changes = deltas(trace, series)
     baseline = end - sum(changes)
     peak, peak_event, running = baseline, None, baseline

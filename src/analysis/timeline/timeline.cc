@@ -26,9 +26,31 @@ constexpr std::size_t kBucketsPerProgress = 1 << 13;
 
 std::int64_t as_signed(std::uint64_t total) { return static_cast<std::int64_t>(total); }
 
-// The totals of the final segments; also fills in the counts of blocks.
+// The blocks that wait for a stream, but whose free was requested by no event of the file. The
+// events leave them allocated.
+std::vector<std::uint32_t> pending_without_request(const Trace& trace, const DeviceTrace& device) {
+  std::vector<std::uint32_t> blocks;
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  if (!lifetimes.block.present()) return blocks;
+  for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
+    const std::uint32_t block = lifetimes.block[row];
+    if (block == kNone || lifetimes.free_requested[row] != kNone) continue;
+    if (trace.blocks[block].state == BlockState::kActivePendingFree) blocks.push_back(block);
+  }
+  return blocks;
+}
+
+// The totals of the final segments, as the events leave them; also fills in the counts of blocks.
 Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport& out) {
   Totals end{};
+  const auto add_allocated = [&](const model::Block& block) {
+    of(end, Series::kRequestedAllocated) += block.requested_size;
+    of(end, Series::kAllocatedRounded) +=
+        device.has_block_sizes ? block.size : rounded(block.requested_size);
+  };
+  for (const std::uint32_t block : pending_without_request(trace, device)) {
+    add_allocated(trace.blocks[block]);
+  }
   out.segments = device.segment_count;
   for (std::uint32_t s = 0; s < device.segment_count; ++s) {
     const model::Segment& segment = trace.segments[device.first_segment + s];
@@ -38,9 +60,7 @@ Totals final_totals(const Trace& trace, const DeviceTrace& device, DeviceReport&
       if (block.state == BlockState::kInactive) continue;
       of(end, Series::kRequestedActive) += block.requested_size;
       if (block.state != BlockState::kActiveAllocated) continue;
-      of(end, Series::kRequestedAllocated) += block.requested_size;
-      of(end, Series::kAllocatedRounded) +=
-          device.has_block_sizes ? block.size : rounded(block.requested_size);
+      add_allocated(block);
       out.allocated_bytes_end += block.size;
       ++out.blocks_allocated;
     }

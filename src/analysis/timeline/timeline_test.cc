@@ -1,6 +1,7 @@
 #include "analysis/timeline/timeline.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -41,6 +42,19 @@ std::int64_t change_of(const model::Event& event, Series which) {
   return 0;
 }
 
+// Whether an event allocates the block, and no later event requests its free.
+bool is_without_request(const model::Trace& trace, std::uint64_t address) {
+  std::optional<Action> last;
+  for (std::size_t row = 0; row < trace.event_count(); ++row) {
+    const model::Event event = trace.event(trace.devices.at(0), row);
+    const bool is_of_blocks = event.action == Action::kAlloc || event.action == Action::kFree ||
+                              event.action == Action::kFreeRequested ||
+                              event.action == Action::kFreeCompleted;
+    if (is_of_blocks && event.address == address) last = event.action;
+  }
+  return last == Action::kAlloc;
+}
+
 std::int64_t end_of(const model::Trace& trace, Series which) {
   std::int64_t end = 0;
   if (which == Series::kReserved) {
@@ -51,7 +65,10 @@ std::int64_t end_of(const model::Trace& trace, Series which) {
     const auto size = static_cast<std::int64_t>(block.requested_size);
     const bool is_pending = block.state == BlockState::kActivePendingFree;
     if (block.state == BlockState::kInactive) continue;
-    if (is_pending && which != Series::kRequestedActive) continue;
+    if (is_pending && which != Series::kRequestedActive &&
+        !is_without_request(trace, block.address)) {
+      continue;
+    }
     end += which == Series::kAllocatedRounded ? (size + 511) / 512 * 512 : size;
   }
   return end;
@@ -108,6 +125,24 @@ void expect_agrees_with_definitions(const model::Trace& trace) {
     EXPECT_EQ(device.timeline.baseline_bytes[i], curve.front());
     for (const auto& level : device.timeline.levels) expect_level(level, which, curve);
   }
+}
+
+// A recording that leaves out free_requested (skip_actions).
+TEST(Timeline, blocks_that_wait_for_a_stream_stay_allocated_if_no_request_is_recorded) {
+  TraceMaker maker;
+  maker.alloc(0, 1024).event(Action::kFreeCompleted, 0, 1024);
+  maker.alloc(0, 4096);
+  maker.segment(0, 8192,
+                {TraceMaker::block(0, 4096, 4096, BlockState::kActivePendingFree),
+                 TraceMaker::block(4096, 512, 512, BlockState::kActivePendingFree)});
+  const auto report = run(maker.finish());
+  for (const auto* totals :
+       {&report.devices.at(0).requested_allocated, &report.devices.at(0).requested_active}) {
+    EXPECT_EQ(totals->start_bytes, 512);
+    EXPECT_EQ(totals->peak_bytes, 4608);
+    EXPECT_EQ(totals->end_bytes, 4608);
+  }
+  EXPECT_EQ(report.devices.at(0).allocated_bytes_end, 0u);
 }
 
 TEST(Timeline, random_traces_agree_with_the_definitions) {
