@@ -149,12 +149,12 @@ OLD = "CUDA out of memory. Tried to allocate {0} (GPU 0; 16.00 GiB total capacit
         ),
         (
             "DefaultCPUAllocator: not enough memory: you tried to allocate 137438953472 bytes.",
-            "cpu ran out of memory: the system refused 128.0 GiB",
+            "cpu ran out of memory: the system refused one tensor of 128.0 GiB",
         ),
         (
             "DefaultCPUAllocator: can't allocate memory: you tried to allocate 1048576 bytes. "
             "Error code 12 (Cannot allocate memory)",
-            "cpu ran out of memory: the system refused 1.0 MiB",
+            "cpu ran out of memory: the system refused one tensor of 1.0 MiB",
         ),
     ],
 )

@@ -122,7 +122,7 @@ MessageVerdict refused_while_free(const OomMessage& message) {
 // The CPU's messages have no number but the request.
 MessageVerdict refused_by_system(const OomMessage& message) {
   return {
-      "the system refused " + bytes_text(message.requested_bytes),
+      "the system refused one tensor of " + bytes_text(message.requested_bytes),
       "Compare it with free -h and with ulimit -v. Linux refuses a request that alone exceeds "
       "memory and swap, or a limit; Windows refuses one that exceeds what is left of memory and "
       "page file. If one tensor is too large, make that line request less at a time."};
