@@ -202,6 +202,8 @@ void bind_session(nb::module_& module) {
              "Return the name, description and suffix of each export format.");
   module.def("parse_bytes", &base::parse_bytes, nb::arg("text"),
              "Return a size such as ``48 MB`` in bytes, or None if it is not one.");
+  module.def("is_too_large", &base::is_too_large, nb::arg("text"),
+             "Return whether the text is a size that does not fit into 63 bits.");
 }
 
 }  // namespace plimsoll::python

@@ -134,10 +134,11 @@ ParsedSize parsed_size(std::string_view text) {
 
 std::optional<std::int64_t> parse_bytes(std::string_view text) { return parsed_size(text).bytes; }
 
+bool is_too_large(std::string_view text) { return parsed_size(text).is_too_large; }
+
 std::string size_error(std::string_view text) {
-  return parsed_size(text).is_too_large
-             ? "is too large; the largest size is 8388606 TiB"
-             : "is not a size; write bytes, or a number with KiB, MiB, GiB or TiB";
+  return is_too_large(text) ? std::string("is too large; the largest size is ") + kLargestSize
+                            : "is not a size; write bytes, or a number with KiB, MiB, GiB or TiB";
 }
 
 }  // namespace plimsoll::base

@@ -22,6 +22,9 @@ std::string format_percent(double share);      // 0.123 -> "12.3%"
 // Parses a size: "65536", "64 KiB", "1.5GiB", ".5 mb". KB, MB, GB and TB mean the same as KiB, MiB,
 // GiB and TiB, in any case. Rounds down to whole bytes. Returns nullopt for anything else.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
+// Whether the text is a size that parse_bytes() does not accept because it is above kLargestSize.
+bool is_too_large(std::string_view text);
+inline constexpr const char* kLargestSize = "8388606 TiB";
 // What is wrong with a text that parse_bytes() does not accept: "is not a size; write …".
 std::string size_error(std::string_view text);
 

@@ -16,23 +16,17 @@ std::string trimmed(std::string text) {
 }
 
 // Without variables that would direct git to another repository or index, without hooks, and
-// without translation, because some of the output is parsed.
-Result<std::string> run_git(const std::string& folder, const std::vector<std::string>& words) {
-  std::vector<std::string> line = {"env",
-                                   "-u",
-                                   "GIT_DIR",
-                                   "-u",
-                                   "GIT_WORK_TREE",
-                                   "-u",
-                                   "GIT_INDEX_FILE",
-                                   "LC_ALL=C",
-                                   "git",
-                                   "-C",
-                                   folder,
-                                   "-c",
-                                   "core.hooksPath=/dev/null",
-                                   "-c",
-                                   "advice.detachedHead=false"};
+// without translation, because some of the output is parsed. Searches for the repository below
+// `ceiling`, if that is not empty.
+Result<std::string> run_git(const std::string& folder, const std::vector<std::string>& words,
+                            const std::string& ceiling = {}) {
+  std::vector<std::string> line = {"env",           "-u", "GIT_DIR",        "-u",
+                                   "GIT_WORK_TREE", "-u", "GIT_INDEX_FILE", "LC_ALL=C"};
+  if (!ceiling.empty()) line.push_back("GIT_CEILING_DIRECTORIES=" + ceiling);
+  for (const char* const word : {"git", "-C", folder.c_str(), "-c", "core.hooksPath=/dev/null",
+                                 "-c", "advice.detachedHead=false"}) {
+    line.emplace_back(word);
+  }
   line.insert(line.end(), words.begin(), words.end());
   PLIMSOLL_TRY_ASSIGN(const ProgramOutput output, read_program(line));
   if (output.status == 0) return trimmed(output.out);
@@ -86,7 +80,8 @@ bool GitWorktree::contains(const std::string& path) const {
 }
 
 Result<std::string> GitWorktree::git(const std::vector<std::string>& words) const {
-  return run_git(path_, words);
+  // If a run removes .git, git must not find a repository around the temporary folder and reset it.
+  return run_git(path_, words, scratch_.path());
 }
 
 Status GitWorktree::clean() const {

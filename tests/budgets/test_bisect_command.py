@@ -210,6 +210,25 @@ def test_a_commit_at_which_the_recording_leads_outside_is_skipped(repository, tm
     assert mine.read_text() == "mine"
 
 
+def test_a_run_that_removes_git_does_not_affect_the_repository_around_it(repository):
+    """The temporary folder may be inside of the user's repository."""
+    repository.write("program.py", WRITER + "pathlib.Path('.git').unlink()")
+    repository.commits(memory(1000, 1), memory(1000, 1), memory(3000, 1))
+    repository.write("memory.txt", "not committed")
+    repository.write("new.txt", "not tracked")
+    (repository.folder / "tmp").mkdir()
+    first = repository.git("rev-list", "--max-parents=0", "HEAD")
+    words = ["--recording", "run.json", "--", sys.executable, "program.py"]
+    outcome = repository.plimsoll(
+        *("bisect", f"--good={first}", "--bad=HEAD", *words),
+        cwd=repository.folder,
+        env={"TMPDIR": str(repository.folder / "tmp")},
+    )
+    assert outcome.status != 0
+    assert (repository.folder / "memory.txt").read_text() == "not committed"
+    assert (repository.folder / "new.txt").read_text() == "not tracked"
+
+
 def test_a_recording_may_be_above_the_current_folder(repository):
     writer = WRITER.replace('"run.json"', '"../run.json"')
     for text in (memory(100, 1), memory(300, 1)):

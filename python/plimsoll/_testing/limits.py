@@ -108,6 +108,8 @@ def size_of(text: object) -> int:
     # A number without a unit is a size in a budget file, but in a marker it may lack an "MB".
     if isinstance(text, str) and text.rstrip().endswith(("B", "b")):
         size_bytes = _core.parse_bytes(text)
+        if size_bytes is None and _core.is_too_large(text):
+            raise ValueError(f"the limit {text!r} is too large: write less than 8 EiB")
     if size_bytes is None:
         raise ValueError(
             f"the limit {text!r} is not a size: write a number and a unit in quotes, such as "
