@@ -133,4 +133,7 @@ def test_made_up_file(plimsoll_command, tmp_path, *, random, protocol, container
     path = tmp_path / "made_up.pickle"
     snapshot = without(random_snapshots.make(random), left_out)
     path.write_bytes(wrapped_in(container, pickle.dumps(snapshot, protocol=protocol)))
-    assert_same_totals(plimsoll_command, path)
+    for device in assert_same_totals(plimsoll_command, path):
+        # Segment events are arbitrary, so reserved bytes may contradict the segments.
+        assert device["requested_allocated"]["start_bytes"] >= 0
+        assert device["requested_active"]["start_bytes"] >= 0

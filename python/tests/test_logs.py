@@ -112,12 +112,24 @@ def test_what_a_killed_run_wrote_is_read_to_its_end(plimsoll_command, tmp_path):
 
 
 def test_thresholds_are_those_requested():
-    def alerts(**options):
+    def alerts(make_sample, **options):
         detector = _record.Detector(**options)
-        return sum(len(detector.observe(sample(i, 50 * i))) for i in range(40))
+        return sum(len(detector.observe(make_sample(i))) for i in range(40))
 
-    assert alerts(growth_percent=99) == 0
-    assert alerts(alert_every=2) > alerts(alert_every=20) > 0
+    def growing(i):
+        return sample(i, 50 * i)
+
+    def nearly_full(i):
+        made = sample(i, 0)
+        device = made.devices[0]
+        device.used_bytes, device.total_bytes = 95 * MB, 100 * MB
+        made.devices = [device]
+        return made
+
+    assert alerts(growing, growth_percent=99) == 0
+    assert alerts(growing) == alerts(growing, alert_every=2) == 2  # again when it has doubled
+    assert alerts(nearly_full, alert_every=2) == 20
+    assert alerts(nearly_full, alert_every=20) == 2
 
 
 def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):

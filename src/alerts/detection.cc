@@ -104,7 +104,8 @@ const DeviceHistory* Detector::cpu() const {
 
 bool Detector::is_to_be_reported(const Suspicion& suspicion) {
   const auto [reported, is_new] = reported_.try_emplace(suspicion.key());
-  const bool is_due = samples_ - reported->second.sample >= options_.alert_every;
+  const bool is_due = suspicion.repeats == Repeats::kAfterAWhile &&
+                      samples_ - reported->second.sample >= options_.alert_every;
   const bool is_worse = suspicion.magnitude >= options_.times_worse * reported->second.magnitude;
   if (!is_new && !is_due && !is_worse) return false;
   reported->second = {samples_, suspicion.magnitude};

@@ -45,7 +45,8 @@ struct DetectionOptions {
   std::int64_t fewest_more_large_tensors = 5;
   double jump_percent = 20;  // above the usual value
   double loss_spike = 3;     // times the usual loss
-  // An alert is repeated after this many samples, or when it has become this many times worse.
+  // An alert is repeated after this many samples, or when it has become this many times worse;
+  // growth only when it has.
   std::int64_t alert_every = 10;
   double times_worse = 2;
   // A percentage in this list replaces full_percent.
@@ -55,9 +56,13 @@ struct DetectionOptions {
 
 using AlertKey = std::tuple<std::string, std::string, std::string>;  // id, device, subject
 
+// Growth is one story, whose figure says all: it is repeated only when that has become much worse.
+enum class Repeats : std::uint8_t { kAfterAWhile, kIfWorse };
+
 struct Suspicion {
   MemoryAlert alert;
   double magnitude = 0;  // severity, compared with the same alert later
+  Repeats repeats = Repeats::kAfterAWhile;
 
   AlertKey key() const { return {alert.id, alert.device, alert.subject}; }
 };

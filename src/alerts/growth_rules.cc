@@ -141,7 +141,8 @@ void Rules::growth(const std::string& device, const DeviceHistory& history,
   }
 }
 
-// The samples of a monitor state what it judged.
+// The samples of a monitor state what it judged. What grows may be freed and grow again, as in each
+// epoch: what the largest sample had above the smallest one can be saved.
 void Rules::logged_growth(const std::string& device, const DeviceHistory& history) const {
   const std::vector<MemoryShare>& growing = history.last.growing;
   if (!growing.empty()) more_large_tensors(device, history);
@@ -155,15 +156,17 @@ void Rules::logged_growth(const std::string& device, const DeviceHistory& histor
         series == history.categories.end() ? std::nullopt : series->second.long_trend();
     Trend trend;
     trend.per_iteration = static_cast<double>(share.size_bytes);
-    trend.last = sums ? std::max<std::int64_t>(sums->grown(), 0) : 0;
+    trend.last = sums ? sums->highest - sums->lowest : 0;
     MemoryAlert& alert = suspect_growth(device, share.name, trend);
     alert.title.resize(alert.title.find(": ") + 2);
     alert.title += sample::bytes_text(share.size_bytes) + " per " + options.step + " at " +
                    options.step + " " + std::to_string(iteration);
-    if (sums && sums->grown() > 0) {
-      alert.evidence.push_back("It rose from " +
-                               sample::bytes_text(static_cast<double>(sums->first)) + " to " +
-                               sample::bytes_text(static_cast<double>(sums->last)) + " " +
+    if (sums && trend.last > 0) {
+      const bool only_rises = trend.last == sums->grown();
+      alert.evidence.push_back(std::string(only_rises ? "It rose from " : "It was between ") +
+                               sample::bytes_text(static_cast<double>(sums->lowest)) +
+                               (only_rises ? " to " : " and ") +
+                               sample::bytes_text(static_cast<double>(sums->highest)) + " " +
                                span_text(*sums, options.step));
     }
     add_time_left(alert, history, trend.per_iteration);
@@ -224,6 +227,7 @@ MemoryAlert& Rules::suspect_growth(const std::string& device, const std::string&
   const auto grown = static_cast<double>(trend.grown());
   Suspicion& suspicion = suspect(words.id, FindingSeverity::kWarning, device, category);
   suspicion.magnitude = grown;
+  suspicion.repeats = Repeats::kIfWorse;
   MemoryAlert& alert = suspicion.alert;
   alert.title = capital(what) + " on " + device + " keep growing: " + sample::bytes_text(grown) +
                 " more " + span_text(trend, options.step) + ", " +
@@ -274,6 +278,7 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
   if (trend->grown() < options.fewest_more_large_tensors) return;
   Suspicion& suspicion = suspect("more_large_tensors", FindingSeverity::kWarning, device, "");
   suspicion.magnitude = static_cast<double>(trend->grown());
+  suspicion.repeats = Repeats::kIfWorse;
   MemoryAlert& alert = suspicion.alert;
   alert.title = "The number of large tensors keeps growing on " + device + ": " +
                 std::to_string(trend->first) + " at " + options.step + " " +

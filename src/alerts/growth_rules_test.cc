@@ -124,6 +124,24 @@ TEST(GrowthRules, states_the_jumps_in_which_memory_grows) {
             "something behind");
 }
 
+// A list that an epoch fills and the next one replaces, in a log.
+TEST(GrowthRules, counts_what_was_live_at_the_largest_sample_of_a_log) {
+  Detector detector;
+  for (std::uint64_t i = 0; i < 74; ++i) {
+    MemorySample sample = tests::synthetic_sample();
+    sample.iteration = static_cast<std::int64_t>(i);
+    DeviceMemory& gpu = sample.devices[1];
+    gpu.categories[0].size_bytes += i % 25 * 100 * kMb;  // activations
+    gpu.growth_bytes = 100 * kMb;
+    gpu.growing = {{"activation", 100 * kMb, 20}};
+    static_cast<void>(detector.observe(sample));
+  }
+  const auto findings = detector.findings();
+  ASSERT_THAT(alert_ids(findings), ElementsAre("activations_stay"));
+  EXPECT_EQ(findings[0].saving_bytes, 2400 * kMb);
+  EXPECT_THAT(findings[0].evidence[0], ::testing::StartsWith("It was between 3.9 GiB and 6.2 GiB"));
+}
+
 TEST(GrowthRules, requires_many_samples_if_little_is_retained) {
   const SampleChange none = [](MemorySample&, DeviceMemory&, std::uint64_t) {};
   EXPECT_THAT(run_recorded(95, 2 * kMb, none), IsEmpty());

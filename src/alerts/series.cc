@@ -44,6 +44,9 @@ Trend Series::trend_of(const Points& points, std::size_t from) {
   trend.first_iteration = at.front();
   trend.last_iteration = at.back();
   trend.values = values.size();
+  const auto [lowest, highest] = std::ranges::minmax(values);
+  trend.lowest = lowest;
+  trend.highest = highest;
   const std::size_t half = values.size() / 2;
   const std::int64_t low = std::min(values[half - 1], values[half + 1]);
   const std::int64_t high = std::max(values[half - 1], values[half + 1]);

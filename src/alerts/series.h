@@ -19,6 +19,8 @@ struct Trend {
   std::int64_t first_iteration = 0;
   std::int64_t last_iteration = 0;
   std::int64_t middle = 0;  // the value midway: the median of three
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
   std::size_t values = 0;
 
   std::int64_t grown() const { return last - first; }

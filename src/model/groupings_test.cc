@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,30 @@ TEST(Groupings, by_pool_use_the_pool_of_the_segment_if_the_events_have_none) {
   maker.alloc(64, 10).alloc(1'000, 10);
   maker.segment(0, 512, {TraceMaker::block(64, 16, 10)}, pool);
   EXPECT_EQ(names(maker.finish(), Dimension::kPool), (Names{"pool (0, 1)", "[pool not recorded]"}));
+}
+
+TEST(Groupings, by_pool_use_the_final_segment_of_an_address_unless_it_was_returned_since) {
+  const auto pools = [](const std::function<void(TraceMaker&)>& change) {
+    TraceMaker maker;
+    const PoolId pool = maker.builder().pool({0, 1});
+    maker.segment(0, 4096, {}, pool);
+    maker.alloc(1024, 512).free(1024, 512);
+    change(maker);
+    maker.alloc(0, 512).free(0, 512);
+    return names(maker.finish(), Dimension::kPool);
+  };
+  const Names known{"pool (0, 1)", "pool (0, 1)"};
+  const Names unknown{"[pool not recorded]", "pool (0, 1)"};
+  EXPECT_EQ(pools([](TraceMaker&) {}), known);
+  EXPECT_EQ(pools([](TraceMaker& m) { m.event(Action::kSegmentFree, 0, 4096); }), unknown);
+  EXPECT_EQ(pools([](TraceMaker& m) { m.event(Action::kSegmentUnmap, 0, 1024); }), known);
+  EXPECT_EQ(pools([](TraceMaker& m) {
+              m.event(Action::kSegmentFree, 0, 4096);
+              m.event(Action::kSegmentUnmap, 2048, 512);
+              m.event(Action::kSegmentUnmap, 512, 256);
+            }),
+            unknown);
+  EXPECT_EQ(pools([](TraceMaker& m) { m.event(Action::kSegmentAlloc, 8192, 4096); }), known);
 }
 
 TEST(Groupings, have_names_for_their_dimensions) {

@@ -39,9 +39,12 @@ LineId AllocationKeys::line(std::size_t lifetime) const {
 PoolId AllocationKeys::pool(std::size_t lifetime) const {
   const std::size_t event = trace_.attributed_event(device_, lifetime);
   const PoolId stated = event == kNone ? PoolId{} : trace_.site(device_, event).pool;
+  if (stated != PoolId{}) return stated;
   const std::uint32_t block = device_.lifetimes.block[lifetime];
-  if (stated != PoolId{} || block == kNone) return stated;
-  return pool_of_block(trace_, device_, block);
+  if (block != kNone) return pool_of_block(trace_, device_, block);
+  if (event == kNone || device_.segment_count == 0) return {};
+  if (!final_pools_) final_pools_.emplace(trace_, device_);
+  return final_pools_->pool(device_.events.address[event], event);
 }
 
 LiveAllocation AllocationKeys::all(std::uint32_t lifetime) const {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "model/final_pools.h"
 #include "model/trace.h"
 #include "model/user_line.h"
 
@@ -39,6 +41,7 @@ class AllocationKeys {
   const Trace& trace_;
   const DeviceTrace& device_;
   const UserLines& lines_;
+  mutable std::optional<FinalPools> final_pools_;  // made when first needed
 };
 
 // The allocations live after `event`.

@@ -438,7 +438,8 @@ constexpr std::array kOptions = {
            "Alert when memory keeps growing and has grown by more than this.",
            set_percent<&O::growth_percent>, text_of<&O::growth_percent>},
     Option{"alert_every", Aliases{}, "samples",
-           "Raise the same alert at most once in this number of samples.",
+           "Raise the same alert at most once in this number of samples, or when it doubles; "
+           "growth only when it doubles.",
            set_count<&O::alert_every, 1>, text_of<&O::alert_every>},
     Option{"fail_on_alert", Aliases{}, "bool",
            "End the program with exit code 1 if there was an alert.", set_bool<&O::fail_on_alert>,
