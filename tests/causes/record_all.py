@@ -32,6 +32,7 @@ from tests.causes import (
     rare_leaks,
     second_order,
     small_evaluations,
+    without_graph,
 )
 from tests.causes.training import PROGRAMS
 
@@ -51,6 +52,7 @@ REGISTERED = (
     cycles,
     evidence,
     everyday,
+    without_graph,
 )
 CLEAN = {
     *controls.NAMES,
