@@ -11,6 +11,11 @@ namespace plimsoll::libtorch {
 // after the allocation.
 inline std::uint32_t describe_running_operator(ThreadState& thread) {
   plimsoll_context& context = *thread.context;
+  const bool may_build = context.autograd == PLIMSOLL_AUTOGRAD_ON && thread.outer_sequence >= 0;
+  if (may_build &&
+      at::sequence_number::peek() > static_cast<std::uint64_t>(thread.outer_sequence)) {
+    context.autograd = PLIMSOLL_AUTOGRAD_BUILT;
+  }
   const StackSource& stacks = stack_source();
   if (thread.runs_python_in_node() && stacks.capture_in_node != nullptr) {
     const std::uint32_t of_forward = context.stack;

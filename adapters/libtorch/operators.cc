@@ -1,6 +1,7 @@
 #include "operators.h"
 
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <atomic>
@@ -23,6 +24,25 @@ using Observed = std::unique_ptr<at::ObserverContext>;  // unused: the state is 
 
 // ---- operators --------------------------------------------------------------------------------
 
+// Whether nodes were built outside the observed operators, and hide autograd from what runs now.
+// `sequence`: the number that torch passes to an operator that may build a node, its next one.
+bool has_unseen_nodes(ThreadState& thread, std::int64_t sequence) {
+  const std::uint64_t next =
+      sequence >= 0 ? static_cast<std::uint64_t>(sequence) : at::sequence_number::peek();
+  const bool is_known =
+      thread.graph_attachment == g_attachment.number.load(std::memory_order_relaxed);
+  if (is_known && next == thread.graph_sequence) return thread.has_unseen_nodes;
+  pass_graph(thread);
+  return thread.has_unseen_nodes = is_known;
+}
+
+std::uint8_t autograd_of(ThreadState& thread, std::int64_t sequence) {
+  if (thread.function_depth != kNoOperator) return thread.function_autograd;
+  if (has_unseen_nodes(thread, sequence)) return PLIMSOLL_AUTOGRAD_UNKNOWN;
+  const bool is_on = sequence >= 0 || c10::GradMode::is_enabled();
+  return is_on ? PLIMSOLL_AUTOGRAD_ON : PLIMSOLL_AUTOGRAD_OFF;
+}
+
 void begin_outermost(ThreadState& thread, const Name& name, std::int64_t sequence) {
   plimsoll_context& context = *thread.context;
   context.outer_op = name.id;
@@ -30,6 +50,7 @@ void begin_outermost(ThreadState& thread, const Name& name, std::int64_t sequenc
   thread.outermost_depth = thread.depth;
   thread.outer_sequence = sequence;
   thread.phase_outside = context.phase;
+  context.autograd = autograd_of(thread, sequence);
   // A backward that began before we attached: its nodes are not observed yet.
   if (context.phase != PLIMSOLL_PHASE_BACKWARD && observe_backward(thread)) {
     context.phase = PLIMSOLL_PHASE_BACKWARD;
@@ -54,6 +75,7 @@ void end_outermost(ThreadState& thread) {
     const auto begin = static_cast<std::uint64_t>(thread.outer_sequence);
     const std::uint64_t end = at::sequence_number::peek();
     if (end > begin) {
+      thread.has_unseen_nodes = false;
       give_stack_to_nodes(thread, begin, end);
       // The operator built part of a graph outside any module: usually a loss.
       if (context.phase == PLIMSOLL_PHASE_OTHER && thread.module_depth == 0) {
@@ -66,6 +88,20 @@ void end_outermost(ThreadState& thread) {
   thread.new_blocks.clear();
   thread.leave_operator();
   define_new_stacks(thread);
+}
+
+// An autograd.Function builds its node, then turns autograd off for the operators of its forward,
+// whose results the node may save. Under no_grad it builds one too, but does not use it.
+void begin_function(ThreadState& thread) {
+  if (thread.function_depth != kNoOperator) return;
+  thread.function_depth = thread.depth;
+  const bool is_off = !has_unseen_nodes(thread, -1) && !c10::GradMode::is_enabled();
+  thread.function_autograd = is_off ? PLIMSOLL_AUTOGRAD_OFF : PLIMSOLL_AUTOGRAD_UNKNOWN;
+}
+
+void end_function(ThreadState& thread) {
+  thread.function_depth = kNoOperator;
+  pass_unseen_nodes(thread);
 }
 
 // ---- autograd nodes ---------------------------------------------------------------------------
@@ -163,7 +199,9 @@ Observed operator_began(const at::RecordFunction& record) {
                         {.layer = context.layer, .op = name.id, .stack = context.stack});
   }
   // An autograd.Function runs Python, whose operators count as outermost operators.
-  if (context.op_instance == 0 && !name.is_python) begin_outermost(thread, name, sequence);
+  if (context.op_instance == 0) {
+    name.is_python ? begin_function(thread) : begin_outermost(thread, name, sequence);
+  }
   if (thread.layer_depth == thread.depth && context.phase == PLIMSOLL_PHASE_OTHER) {
     context.phase = PLIMSOLL_PHASE_FORWARD;  // until the outermost operator ends
   }
@@ -198,6 +236,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
     const bool is_node = !thread.nodes.empty() && thread.nodes.back().depth == thread.depth;
     is_node ? node_ended(thread) : end_outermost(thread);
   }
+  if (thread.depth == thread.function_depth) end_function(thread);
   // The layer is restored only after the outermost operator has ended: only then are both ends of
   // the range a call of the layer (record/range_listeners.cc).
   if (thread.depth == thread.layer_depth) leave_parameter_layer(thread);

@@ -112,11 +112,16 @@ struct ThreadState {
   std::uint32_t outermost_depth = kNoOperator;  // of the outermost operator of this context
   std::uint32_t layer_depth = kNoOperator;      // of the operator whose parameters gave the layer
   std::uint32_t instances = 0;                  // outermost operators so far
+  std::uint32_t function_depth = kNoOperator;   // of the outermost autograd.Function
+  std::uint8_t function_autograd = PLIMSOLL_AUTOGRAD_UNKNOWN;  // of the operators in it
   std::uint32_t module_depth = 0;
   // torch's next node number at the start of the outermost operator
   std::int64_t outer_sequence = -1;
   std::uint8_t phase_outside = 0;  // the phase to restore after the outermost operator
   bool has_new_stacks = false;     // not yet passed to StackSource::define
+  // Whether a node was built outside the observed operators: by torch::autograd::Function or
+  // TorchScript, which then hide autograd from the operators that they run.
+  bool has_unseen_nodes = false;
 
   int graph_task = -1;                    // the backward pass this thread was last seen in
   std::uint32_t attachment = 0;           // g_attachment.number at that time
@@ -163,6 +168,7 @@ struct ThreadState {
   void leave_operator() {
     context->outer_op = context->inner_op = context->forward_op = context->stack = 0;
     context->op_instance = 0;
+    context->autograd = PLIMSOLL_AUTOGRAD_UNKNOWN;
     outermost_depth = kNoOperator;
     outer_sequence = -1;
   }
@@ -219,6 +225,13 @@ inline bool is_in_backward(ThreadState& thread) {
 inline void pass_graph(ThreadState& thread) {
   thread.graph_sequence = at::sequence_number::peek();
   thread.graph_attachment = g_attachment.number.load(std::memory_order_relaxed);
+}
+
+// Forgets nodes that were built outside the observed operators: what follows does not belong to
+// them.
+inline void pass_unseen_nodes(ThreadState& thread) {
+  pass_graph(thread);
+  thread.has_unseen_nodes = false;
 }
 
 // The phase of an allocation that no observed operator makes. An operator builds its autograd node

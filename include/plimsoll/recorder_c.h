@@ -34,6 +34,15 @@ enum plimsoll_phase {
   PLIMSOLL_PHASE_DATA = 4
 };
 
+/* Whether autograd records the outermost operator. Unknown in the nodes of a backward, and inside
+ * an autograd.Function, which turns autograd off for the operators of its own node. */
+enum plimsoll_autograd {
+  PLIMSOLL_AUTOGRAD_UNKNOWN = 0,
+  PLIMSOLL_AUTOGRAD_OFF = 1,  /* torch.no_grad(), torch.inference_mode() */
+  PLIMSOLL_AUTOGRAD_ON = 2,   /* no node before this allocation: no input may need a gradient */
+  PLIMSOLL_AUTOGRAD_BUILT = 3 /* the operator has built a node */
+};
+
 enum plimsoll_device_type {
   PLIMSOLL_DEVICE_CPU = 0,
   PLIMSOLL_DEVICE_CUDA = 1,
@@ -92,7 +101,8 @@ typedef struct plimsoll_context {
   uint32_t stack;       /* Python stack at the start of outer_op; in backward, of forward_op */
   uint32_t op_instance; /* number of this thread's outermost operator call; 0: no operator runs */
   uint8_t phase;        /* plimsoll_phase */
-  uint8_t reserved[7];  /* 0 */
+  uint8_t autograd;     /* plimsoll_autograd */
+  uint8_t reserved[6];  /* 0 */
 } plimsoll_context;
 
 typedef struct plimsoll_frame {

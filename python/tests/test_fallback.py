@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 
+import pyarrow as pa
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
@@ -316,3 +317,25 @@ def test_a_storage_that_is_resized_counts_once(tmp_path):
         assert live_bytes() == before + 4 * 20000
         del tensor
         assert live_bytes() == before
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def test_operators_that_can_be_of_no_graph_are_known(tmp_path):
+    x = torch.ones(1000, requires_grad=True)
+    with recorded(tmp_path / "run.plim"):
+        with torch.no_grad():
+            kept = [x.exp()]
+        kept += [Doubled.apply(x), x.cos()]
+    sites = pa.table(plimsoll.open(tmp_path / "run.plim").sites).to_pylist()
+    by_operator = {row["operator"]: row["autograd"] for row in sites}
+    assert by_operator["aten::exp"] == "off"
+    assert by_operator["aten::mul"] == by_operator["aten::cos"] == "unknown"

@@ -1,6 +1,6 @@
-// Phases, device types and roles, with their names, by their numbers in plimsoll/recorder_c.h and
-// in trace files. The only table of each, for dumps, tables, monitors and Python.
-// recorder_names_test.cc in src/sample compares them with the header.
+// Phases, states of autograd, device types and roles, with their names, by their numbers in
+// plimsoll/recorder_c.h and in trace files. The only table of each, for dumps, tables, monitors and
+// Python. recorder_names_test.cc in src/sample compares them with the header.
 #pragma once
 
 #include <array>
@@ -23,6 +23,20 @@ constexpr std::string_view name_of(Phase phase) {
 // Later versions may have more phases.
 constexpr Phase phase_of(std::uint8_t number) {
   return number < kPhaseNames.size() ? static_cast<Phase>(number) : Phase::kOther;
+}
+
+// Whether autograd records the operator that allocates, and has built a node.
+enum class Autograd : std::uint8_t { kUnknown, kOff, kOn, kBuilt };
+
+inline constexpr std::array<std::string_view, 4> kAutogradNames = {"unknown", "off", "on", "built"};
+
+constexpr std::string_view name_of(Autograd autograd) {
+  return kAutogradNames[static_cast<std::size_t>(autograd)];
+}
+
+// Later versions may have more states.
+constexpr Autograd autograd_of(std::uint8_t number) {
+  return number < kAutogradNames.size() ? static_cast<Autograd>(number) : Autograd::kUnknown;
 }
 
 enum class DeviceType : std::uint8_t {

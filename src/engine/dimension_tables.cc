@@ -84,6 +84,10 @@ Table site_table(const StatePtr& state) {
   table.add("phase", "phase of the thread", own_texts(table, trace.sites.size(), [&](auto row) {
               return std::string(name_of(site(row).phase));
             }));
+  table.add("autograd",
+            "whether autograd recorded the operator: unknown, off, on or built (a node)",
+            own_texts(table, trace.sites.size(),
+                      [&](auto row) { return std::string(name_of(site(row).autograd)); }));
   return table.finish();
 }
 

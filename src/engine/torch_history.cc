@@ -173,6 +173,7 @@ class HistoryRows final : public DeviceRows {
     event.inner_op = recorded_copy_.text(reported.site.inner_op);
     event.forward_op = recorded_copy_.text(reported.site.forward_op);
     event.phase = reported.site.phase;
+    event.autograd = reported.site.autograd;
     if (event.stack.value <= model::kEmptyStack.value) {
       event.stack = recorded_copy_.stack(reported.site.stack);
     }

@@ -115,6 +115,7 @@ TEST(Dump, reports_every_kind_of_record) {
   encoder.dropped({4, 2, 17});
   encoder.evicted({18});
   encoder.define_site(3, {.device = 1, .stream = 5, .pool = 6});
+  encoder.define_site(4, {.phase = 1, .autograd = 3});
   encoder.alloc({4, 2, 3, 4, 0x200, 500, false, 12});
   encoder.alloc({4, 2, 3, 5, 0x400, 500, false, ~std::uint64_t{0}});
   encoder.free_requested({4, 2, 4, true});
@@ -135,7 +136,7 @@ TEST(Dump, reports_every_kind_of_record) {
   encoder.flush();
   EXPECT_EQ(dumped(file.bytes()),
             "plimsoll trace version=3 readable_from=2\n"
-            "block at=16 kind=definitions events=0 bytes=140\n"
+            "block at=16 kind=definitions events=0 bytes=153\n"
             "meta key=\"a\\x0ab\" value=\"\\x22\\xff\\x5c\"\n"
             "tensor id=5 role=parameter name=2 dtype=3 shape=4\n"
             "tensor id=6 role=77 name=0 dtype=0 shape=0\n"
@@ -143,6 +144,8 @@ TEST(Dump, reports_every_kind_of_record) {
             "stack id=2 frames=\n"
             "site id=3 layer=0 outer_op=0 inner_op=0 forward_op=0 stack=0 phase=other device=1 "
             "stream=5 pool=6\n"
+            "site id=4 layer=0 outer_op=0 inner_op=0 forward_op=0 stack=0 phase=forward device=0 "
+            "autograd=built\n"
             "setting name=7 type=boolean value=1\n"
             "setting name=8 type=number value=0.8\n"
             "setting name=9 type=text value=5\n"
@@ -152,7 +155,7 @@ TEST(Dump, reports_every_kind_of_record) {
             "function file=1 name=2 first_line=30\n"
             "module path=3 type=4 parameter_bytes=500\n"
             "source_line file=1 line=32 hash=0xabc text=\"x = \\x22\\xff\\x22\"\n"
-            "block at=156 kind=events events=17 bytes=117\n"
+            "block at=169 kind=events events=17 bytes=117\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
             "free time=10 thread=2 address=0xabc\n"
             "tag serial=3 tensor=5\n"

@@ -34,6 +34,7 @@ TEST(Encoder, round_trips_definitions) {
   encoder.define_name(UINT32_MAX, "");
   encoder.define_site(3, {1, 2, 3, 4, 5, 6, 7});
   encoder.define_site(8, {1, 2, 3, 4, 5, 6, 7, ~std::uint64_t{0}, UINT32_MAX});
+  encoder.define_site(9, {.autograd = 1});
   encoder.define_site(4, {UINT32_MAX, 0, UINT32_MAX, 0, UINT32_MAX, 255, 255});
   encoder.define_tensor(9, {1, 2, 3, UINT32_MAX});
   encoder.define_device(255, {1, -2});
@@ -45,13 +46,13 @@ TEST(Encoder, round_trips_definitions) {
   const auto read = read_file(file.bytes());
   EXPECT_THAT(
       read.read.definitions,
-      ElementsAre("process 4711 -1 1700000000000000000", "meta adapter=libtorch",
-                  "meta =", "name 1 model.fc1", "name 4294967295 ", "site 3 1 2 3 4 5 6 7",
-                  "site 8 1 2 3 4 5 6 7 18446744073709551615 4294967295",
-                  "site 4 4294967295 0 4294967295 0 4294967295 255 255",
-                  "tensor 9 1 2 3 4294967295", "device 255 1 -2", "function 1 2 30",
-                  "module 3 4 18446744073709551615",
-                  "source_line 1 4294967295 18446744073709551615 x = f(y)", "source_line 1 32 5 "));
+      ElementsAre(
+          "process 4711 -1 1700000000000000000", "meta adapter=libtorch",
+          "meta =", "name 1 model.fc1", "name 4294967295 ", "site 3 1 2 3 4 5 6 7",
+          "site 8 1 2 3 4 5 6 7 18446744073709551615 4294967295 0", "site 9 0 0 0 0 0 0 0 0 0 1",
+          "site 4 4294967295 0 4294967295 0 4294967295 255 255", "tensor 9 1 2 3 4294967295",
+          "device 255 1 -2", "function 1 2 30", "module 3 4 18446744073709551615",
+          "source_line 1 4294967295 18446744073709551615 x = f(y)", "source_line 1 32 5 "));
   EXPECT_THAT(read.read.ends, ElementsAre(" 5 0"));
   EXPECT_TRUE(read.is_ended);
   EXPECT_EQ(read.damage.blocks, 0u);

@@ -118,6 +118,10 @@ struct ByteOf : Byte {
 template <typename Inner>
 struct Later : Inner {};
 
+// The same, for a last field: it is written only if it is not 0 itself.
+template <typename Inner>
+struct IfKnown : Later<Inner> {};
+
 // A field that a dump prints only if it is not 0.
 template <typename Inner>
 struct OrNone : Inner {};
@@ -279,6 +283,12 @@ template <typename Wire>
 inline constexpr bool kIsLater = false;
 template <typename Inner>
 inline constexpr bool kIsLater<wire::Later<Inner>> = true;
+template <typename Inner>
+inline constexpr bool kIsLater<wire::IfKnown<Inner>> = true;
+template <typename Wire>
+inline constexpr bool kIsIfKnown = false;
+template <typename Inner>
+inline constexpr bool kIsIfKnown<wire::IfKnown<Inner>> = true;
 template <typename Wire>
 inline constexpr bool kIsShownIfZero = !kIsLater<Wire>;
 template <typename Inner>
@@ -294,6 +304,9 @@ std::byte* put_fields(std::byte* at, BlockState& state, const Record& record) no
   visit_fields(Of<Record>(), [&](auto wire, auto member, const FieldText&) {
     if constexpr (kIsLater<decltype(wire)>) {
       if (!has_later) return;
+    }
+    if constexpr (kIsIfKnown<decltype(wire)>) {
+      if (record.*member == 0) return;
     }
     at = wire.put(at, state, record, record.*member);
   });

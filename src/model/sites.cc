@@ -13,9 +13,11 @@ std::uint64_t both(High high, Low low) {
 }
 
 std::uint64_t hash_of(const Site& site) {
+  const StringId state{static_cast<unsigned>(site.autograd) << 8 |
+                       static_cast<unsigned>(site.phase)};
   const std::array words{both(site.stack, site.layer), both(site.op, site.inner_op),
                          both(site.forward_op, site.category), both(site.stream, site.pool),
-                         both(site.compile_context, StringId{static_cast<unsigned>(site.phase)})};
+                         both(site.compile_context, state)};
   return base::hash_bytes(words.data(), sizeof words);
 }
 
@@ -50,6 +52,7 @@ SiteId SiteTable::intern_another(const Site& site) {
   keep(some_.layer, site.layer);
   keep(some_.compile_context, site.compile_context);
   keep(some_.phase, site.phase);
+  keep(some_.autograd, site.autograd);
   return last_;
 }
 

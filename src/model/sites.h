@@ -13,6 +13,7 @@
 namespace plimsoll::model {
 
 // The thread's context (docs/attribution.md).
+using base::Autograd;
 using base::Phase;
 
 struct Site {
@@ -26,6 +27,7 @@ struct Site {
   StringId layer;       // the module path
   StringId compile_context;
   Phase phase = Phase::kOther;
+  Autograd autograd = Autograd::kUnknown;
 
   friend bool operator==(const Site&, const Site&) = default;
 };

@@ -12,6 +12,7 @@ Site site_of(std::uint32_t number) {
   site.stack = StackId{number % 1000};
   site.layer = StringId{number / 1000};
   site.phase = number % 2 == 0 ? Phase::kForward : Phase::kBackward;
+  site.autograd = number % 3 == 0 ? Autograd::kOff : Autograd::kUnknown;
   return site;
 }
 
@@ -33,6 +34,16 @@ TEST(SiteTable, stores_each_distinct_site_once) {
     EXPECT_EQ(sites[id], site_of(number));
   }
   EXPECT_EQ(sites.size(), 5001u);
+}
+
+TEST(SiteTable, sites_that_differ_only_in_autograd_are_distinct) {
+  SiteTable sites;
+  Site off, built;
+  off.autograd = Autograd::kOff;
+  EXPECT_FALSE(sites.states(&Site::autograd));
+  built.autograd = Autograd::kBuilt;
+  EXPECT_NE(sites.intern(off), sites.intern(built));
+  EXPECT_TRUE(sites.states(&Site::autograd));
 }
 
 // A file can have very many sites. With equal hashes, interning them would take quadratic time.

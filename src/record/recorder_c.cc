@@ -28,7 +28,10 @@ static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
                                         std::uint64_t ticks) noexcept {
   static_assert(offsetof(plimsoll_context, op_instance) + 4 - offsetof(plimsoll_context, layer) ==
                 sizeof(Event) - offsetof(Event, layer));
-  event.stamp = make_stamp(ticks, kind, context.phase);
+  // A free has no site: without this, it takes 4 instructions more, of 44.
+  const bool has_autograd = kind != Kind::kFree;
+  event.stamp = has_autograd ? make_stamp(ticks, kind, context.phase, context.autograd)
+                             : make_stamp(ticks, kind, context.phase);
   std::memcpy(&event.layer, &context.layer, sizeof(Event) - offsetof(Event, layer));
 }
 

@@ -53,6 +53,7 @@ TEST(Recorder, reports_where_memory_was_allocated) {
   const plimsoll_frame frame{name("train.py"), name("step"), 42};
   context->stack = api().stack(&frame, 1);
   context->phase = PLIMSOLL_PHASE_FORWARD;
+  context->autograd = PLIMSOLL_AUTOGRAD_BUILT;
   alloc(4096, 1000);
   *context = {};
 
@@ -65,6 +66,7 @@ TEST(Recorder, reports_where_memory_was_allocated) {
   EXPECT_EQ(replay.names.at(site.outer_op), "aten::linear");
   EXPECT_EQ(replay.names.at(site.inner_op), "aten::addmm");
   EXPECT_EQ(site.phase, PLIMSOLL_PHASE_FORWARD);
+  EXPECT_EQ(site.autograd, PLIMSOLL_AUTOGRAD_BUILT);
   ASSERT_THAT(replay.stacks.at(site.stack), SizeIs(1));
   EXPECT_EQ(replay.names.at(replay.stacks.at(site.stack)[0].file), "train.py");
   EXPECT_THAT(replay.violations, IsEmpty());

@@ -16,6 +16,12 @@ TEST(RecorderNames, have_the_numbers_of_the_recorder) {
   EXPECT_EQ(base::phase_of(PLIMSOLL_PHASE_DATA), base::Phase::kData);
   EXPECT_EQ(base::kPhaseNames.size(), std::size_t{PLIMSOLL_PHASE_DATA} + 1);
 
+  EXPECT_EQ(base::autograd_of(PLIMSOLL_AUTOGRAD_UNKNOWN), base::Autograd::kUnknown);
+  EXPECT_EQ(base::autograd_of(PLIMSOLL_AUTOGRAD_OFF), base::Autograd::kOff);
+  EXPECT_EQ(base::autograd_of(PLIMSOLL_AUTOGRAD_ON), base::Autograd::kOn);
+  EXPECT_EQ(base::autograd_of(PLIMSOLL_AUTOGRAD_BUILT), base::Autograd::kBuilt);
+  EXPECT_EQ(base::kAutogradNames.size(), std::size_t{PLIMSOLL_AUTOGRAD_BUILT} + 1);
+
   EXPECT_EQ(base::device_type_of(PLIMSOLL_DEVICE_CPU), base::DeviceType::kCpu);
   EXPECT_EQ(base::device_type_of(PLIMSOLL_DEVICE_CUDA), base::DeviceType::kCuda);
   EXPECT_EQ(base::device_type_of(PLIMSOLL_DEVICE_HIP), base::DeviceType::kHip);
@@ -34,6 +40,7 @@ TEST(RecorderNames, have_the_numbers_of_the_recorder) {
 
 TEST(RecorderNames, take_numbers_of_later_versions) {
   EXPECT_EQ(base::phase_of(200), base::Phase::kOther);
+  EXPECT_EQ(base::autograd_of(200), base::Autograd::kUnknown);
   EXPECT_EQ(base::device_type_of(200), base::DeviceType::kOther);
   EXPECT_EQ(base::category_of({.role = 200}), base::Category::kOther);
 }

@@ -33,6 +33,7 @@ from tests.causes import (
     reported,
     second_order,
     small_evaluations,
+    without_graph,
 )
 from tests.causes.training import PROGRAMS
 
@@ -53,6 +54,7 @@ REGISTERED = (
     evidence,
     everyday,
     reported,
+    without_graph,
 )
 CLEAN = {
     *controls.NAMES,

@@ -41,6 +41,7 @@ def expected() -> dict[str, dict[str, str]]:
         "expected_evidence.tsv",
         "expected_everyday.tsv",
         "expected_reported.tsv",
+        "expected_without_graph.tsv",
     ):
         with Path(__file__).with_name(name).open() as table:
             rows |= {row["program"]: row for row in csv.DictReader(table, delimiter="\t")}

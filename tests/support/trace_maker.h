@@ -34,6 +34,7 @@ struct Reported {
   model::LifetimeFlags flags = model::LifetimeFlags::kNothing;
   model::TensorId tensor = {};
   model::StackId stack = model::kNoStack;
+  model::Autograd autograd = model::Autograd::kUnknown;
 };
 
 class TraceMaker {
@@ -101,6 +102,7 @@ class TraceMaker {
     row.size_bytes = size_bytes;
     row.layer = string(reported.layer);
     row.phase = reported.phase;
+    row.autograd = reported.autograd;
     row.op = string(reported.op);
     row.forward_op = string(reported.forward_op);
     hindsight_ = {string(reported.category), reported.tensor, reported.flags};

@@ -100,6 +100,7 @@ void begin_call(ThreadState& thread, std::uint32_t layer) {
   // A call inside a forward belongs to it. Asking torch would take longer than everything else
   // here.
   const bool is_nested = thread.module_depth != 0 && context.phase == PLIMSOLL_PHASE_FORWARD;
+  if (thread.module_depth == 0 && thread.nodes.empty()) pass_unseen_nodes(thread);
   if (context.phase != PLIMSOLL_PHASE_BACKWARD && !is_nested) {
     context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;
   }

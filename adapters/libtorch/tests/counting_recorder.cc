@@ -59,6 +59,7 @@ std::string context_text(const plimsoll_context* c) {
          field("inner_op", quoted(g_names[c->inner_op])) +
          field("forward_op", quoted(g_names[c->forward_op])) +
          field("stack", std::to_string(c->stack)) + field("phase", std::to_string(c->phase)) +
+         field("autograd", std::to_string(c->autograd)) +
          field("instance", std::to_string(c->op_instance));
 }
 

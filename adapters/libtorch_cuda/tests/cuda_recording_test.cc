@@ -181,6 +181,7 @@ TEST_F(CudaRecordingTest, AWorkspaceHasItsOperatorAndNoLayerOrLine) {
                                  .stack = 2,
                                  .op_instance = 9,
                                  .phase = PLIMSOLL_PHASE_BACKWARD,
+                                 .autograd = PLIMSOLL_AUTOGRAD_UNKNOWN,
                                  .reserved = {}};
   context = running;
   device.library = Library::kCublas;

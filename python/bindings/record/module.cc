@@ -341,13 +341,14 @@ void module_of_model(const std::string& path, const std::string& type, std::uint
 }
 
 void set_context(const std::string& layer, const std::string& op, std::uint32_t stack,
-                 std::uint32_t op_instance, std::uint8_t phase) {
+                 std::uint32_t op_instance, std::uint8_t phase, std::uint8_t autograd) {
   plimsoll_context& context = *recorder().context();
   context.layer = name_id(layer);
   context.outer_op = context.inner_op = name_id(op);
   context.stack = stack;
   context.op_instance = op_instance;
   context.phase = phase;
+  context.autograd = autograd;
 }
 
 std::uint32_t tensor_id(std::uint8_t role, const std::string& name, const std::string& dtype,
@@ -399,7 +400,8 @@ void bind_feeding(nb::module_& module) {
   module.def("module", &module_of_model, nb::arg("path"), nb::arg("type"),
              nb::arg("parameter_bytes"), "Record a module of a model.");
   module.def("set_context", &set_context, nb::arg("layer"), nb::arg("op"), nb::arg("stack"),
-             nb::arg("op_instance"), nb::arg("phase"), "Set the context of this thread.");
+             nb::arg("op_instance"), nb::arg("phase"), nb::arg("autograd") = 0,
+             "Set the context of this thread.");
   module.def("tensor", &tensor_id, nb::arg("role"), nb::arg("name"), nb::arg("dtype"),
              nb::arg("shape"));
   module.def("device", &device_id, nb::arg("type"), nb::arg("ordinal"));

@@ -28,6 +28,7 @@ from plimsoll._cuda import cuda_history
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import text_of
 from plimsoll._process.program_errors import without_errors, without_memory
+from plimsoll._torch.autograd_state import AUTOGRAD_UNKNOWN, autograd_state
 from plimsoll._torch.dispatch_stack import push_beneath, take_out
 from plimsoll._torch.forward_layers import ForwardLayers
 from plimsoll._torch.hooks import Adapter, Survey
@@ -248,7 +249,8 @@ class PythonAttachment(TorchDispatchMode):
                     continue
                 if not reported:
                     stack = self._stacks.id_of(caller)
-                    self._set_context(layer, func._schema.name, stack, self._instances)
+                    autograd = autograd_state(caller)
+                    self._set_context(layer, func._schema.name, stack, self._instances, autograd)
                     reported = True
                 _record.alloc(self._storages.watch(*memory[:2]), *memory[1:])
                 self._report(tensor, _KNOWN, "")
@@ -256,8 +258,10 @@ class PythonAttachment(TorchDispatchMode):
             self._set_context(layer, "", 0, 0)
 
     @without_memory(None)
-    def _set_context(self, layer: str, op: str, stack: int, instance: int) -> None:
-        _record.set_context(layer, op, stack, instance, self._phase())
+    def _set_context(
+        self, layer: str, op: str, stack: int, instance: int, autograd: int = AUTOGRAD_UNKNOWN
+    ) -> None:
+        _record.set_context(layer, op, stack, instance, self._phase(), autograd)
 
     @without_memory(None)
     def _activity(self, op: str) -> None:

@@ -47,6 +47,11 @@ bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
          !has(peak.flags(allocation), model::LifetimeFlags::kAdopted);
 }
 
+bool may_be_of_graph(const Peak& peak, const PeakAllocation& allocation) {
+  return is_forward_activation(peak, allocation) &&
+         peak.site(allocation).autograd != model::Autograd::kOff;
+}
+
 std::set<std::string_view> roots_without_parameters(const Peak& peak) {
   const auto& strings = peak.trace().strings;
   std::set<std::string_view> roots, with_parameters;

@@ -1,6 +1,7 @@
 // The memory that each backward of a recording frees, and the forward that it belongs to.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string_view>
@@ -19,6 +20,20 @@ std::string_view root_of(std::string_view layer);
 std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation);
 
 bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
+
+// Whether it is a forward activation that an autograd graph may keep: not one that is known to be
+// made while autograd was off.
+bool may_be_of_graph(const Peak& peak, const PeakAllocation& allocation);
+
+// Whether it is known that none of the operators that made these has built a node, as in a model
+// whose parameters need no gradient.
+template <typename Allocations>
+bool is_known_without_nodes(const Peak& peak, const Allocations& allocations) {
+  return std::ranges::all_of(allocations, [&](const PeakAllocation& allocation) {
+    const model::Autograd autograd = peak.site(allocation).autograd;
+    return autograd == model::Autograd::kOff || autograd == model::Autograd::kOn;
+  });
+}
 
 // The root modules without parameters, such as nn.CrossEntropyLoss. A graph that they are part of
 // comes from what they get. Empty if no parameter has a name.

@@ -135,6 +135,8 @@ bool is_followed_by_graph(const Peak& peak, const RootAllocations& made, const T
 // Whether a forward keeps `parts` without any backward that uses them.
 bool is_unused_graph(const Peak& peak, const BackwardUse& use, const RootAllocations& made,
                      const Turns& turns, Parts parts, std::size_t window) {
+  const auto allocation_of = [&](std::uint32_t part) { return peak.live()[part]; };
+  if (is_known_without_nodes(peak, parts | std::views::transform(allocation_of))) return false;
   const bool is_small = parts.size() < kGraphFewestKept;
   const bool is_as_in_training = is_small && keeps_as_in_training(peak, made, parts) &&
                                  is_followed_by_graph(peak, made, turns, parts, window);
@@ -275,7 +277,7 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
     last_root = is_forward ? root_of(layer_now) : std::string_view();
     const bool is_turn = is_forward && (turns.empty() || turns.back().root != last_root);
     if (is_turn) turns.push_back({allocation.born, last_root});
-    if (!is_forward_activation(peak, allocation)) return;
+    if (!may_be_of_graph(peak, allocation)) return;
     const auto found = made_by.find(root_of(layer_now));
     if (found == made_by.end()) return;
     RootAllocations& made = found->second;
@@ -380,7 +382,7 @@ void explain_graph(Peak& peak, Explanations& out) {
   PartsByRoot unused;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
+    if (!may_be_of_graph(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
     unused[root_of(peak.trace().strings[peak.site(allocation).layer])].push_back(part);
   }
   const std::vector<std::uint32_t> losses = std::exchange(unused[{}], {});  // outside all modules

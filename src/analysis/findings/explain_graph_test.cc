@@ -13,14 +13,16 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 // A forward of `count` layers. Each allocates `mib` MiB, except the last, which allocates 1 MiB.
-void forward(Case& c, std::uint64_t first, std::uint64_t count, std::uint64_t mib) {
+void forward(Case& c, std::uint64_t first, std::uint64_t count, std::uint64_t mib,
+             model::Autograd autograd = model::Autograd::kUnknown) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t size = (i + 1 < count ? mib : 1) * kMib;
     c.maker.alloc_reported(first + i, size,
                            {.layer = "Net." + std::to_string(i),
                             .category = "activation",
                             .phase = Phase::kForward,
-                            .op = "aten::linear"});
+                            .op = "aten::linear",
+                            .autograd = autograd});
   }
 }
 
@@ -52,6 +54,23 @@ TEST(ExplainGraph, all_forwards_of_a_loop_between_two_backwards_count) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("Forwards of Net build graphs"));
   EXPECT_THAT(found[0].title, HasSubstr("300.0 MiB of 300.0 MiB"));
+}
+
+// However many activations are live: a program may collect what its layers return.
+TEST(ExplainGraph, forwards_that_are_known_to_build_no_graph_do_not_count) {
+  for (const auto autograd : {model::Autograd::kOff, model::Autograd::kOn, model::Autograd::kBuilt,
+                              model::Autograd::kUnknown}) {
+    Case c;
+    forward(c, 1, 8, 2);
+    backward(c, 1, 8, 2);
+    for (std::uint64_t i = 0; i < 20; ++i) forward(c, 100 + 10 * i, 8, 2, autograd);
+    c.peak_at_event = 8 + 3 + 16 + 20 * 8 - 1;
+    c.maker.alloc(99, 1);
+    c.peak_phase = "forward";
+    const bool has_graph =
+        autograd == model::Autograd::kBuilt || autograd == model::Autograd::kUnknown;
+    EXPECT_THAT(c.run(explain_graph), SizeIs(has_graph ? 1 : 0)) << name_of(autograd);
+  }
 }
 
 // The program fails after the forward, and its frames then free the activations.

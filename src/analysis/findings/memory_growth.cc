@@ -10,6 +10,7 @@
 
 #include "analysis/findings/backward_ends.h"
 #include "analysis/findings/packages.h"
+#include "analysis/findings/retained.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
@@ -214,7 +215,7 @@ bool is_of_gradients_of_leaves(const Facts& facts, const DeviceFacts& device) {
 
 std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows) {
   const report::GrowthRow& first = rows.front();
-  Retained retained = retained_in(growing_category(facts.report.tables, device.report.device));
+  Retained retained = retained_by(facts, device, rows);
   // A graph retains several tensors of each forward.
   const bool is_one_a_step = rows.size() == 1 && first.survivors <= first.steps;
   if (retained == Retained::kGraphs && is_one_a_step) retained = Retained::kOutputs;
@@ -340,8 +341,7 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
         "number of iterations and then stays. If that is too much, pass a smaller history_size.";
   }
   if (first.is_certain && first.is_of_calls) {
-    const bool is_of_graphs =
-        retained_in(growing_category(tables, device.report.device)) == Retained::kGraphs;
+    const bool is_of_graphs = retained_by(facts, device, rows) == Retained::kGraphs;
     finding.next_step =
         "If the program collects results on purpose, nothing is wrong. Otherwise: " +
         std::string(is_of_graphs ? "No backward runs, so call the model under torch.no_grad() or "

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "analysis/findings/live_by_kind.h"
 #include "analysis/findings/oom_message.h"
 #include "analysis/findings/oom_need.h"
+#include "analysis/findings/retained.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "analysis/steady_growth.h"
@@ -105,6 +107,7 @@ void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetai
                   " ran out of memory through steady growth: " + bytes_text(oom.grown_bytes) +
                   " of the " + bytes_text(oom.requested_active_bytes.value_or(0)) +
                   " live were added step by step";
+  using Rows = std::span<const report::GrowthRow>;
   const report::GrowthRow* first = nullptr;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device.report.device || grown_bytes(row) == 0) continue;
@@ -114,8 +117,7 @@ void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetai
                                ".");
     if (finding.evidence.size() == kMostReported + 1) break;
   }
-  const Retained retained =
-      retained_in(growing_category(facts.report.tables, device.report.device));
+  const Retained retained = retained_by(facts, device, first == nullptr ? Rows() : Rows(first, 1));
   finding.next_step = free_advice(first == nullptr ? top_line(oom) : first->line,
                                   device.report.device, retained, first);
   finding.saving_bytes = oom.grown_bytes;
@@ -198,7 +200,8 @@ std::string step_of_kind(const LiveByKind& live) {
 
 // Reports a forward from a line that no earlier step had called, such as the first validation. If
 // no backward follows, the memory that it keeps for backward is wasted.
-bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report::Finding& finding) {
+bool report_new_caller(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                       report::Finding& finding) {
   const report::OomNeed& need = oom.need;
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes.value_or(0), 1));
@@ -210,11 +213,12 @@ bool report_new_caller(const DeviceFacts& device, const OomDetails& oom, report:
                   need.new_caller + ": it " +
                   (is_known(need) ? "needs " + need_text(oom)
                                   : "holds " + bytes_text(need.caller_bytes) + " of activations");
-  finding.next_step =
-      "If no backward follows, as in validation, run it under torch.no_grad(), which "
-      "keeps no activations. Otherwise: " +
-      lower_first(enough_text(oom));
-  if (enough_text(oom).empty()) finding.next_step += "use a smaller batch.";
+  const std::string enough = enough_text(oom).empty() ? "Use a smaller batch." : enough_text(oom);
+  const bool is_off = facts.trace.site(device.trace, oom.event).autograd == model::Autograd::kOff;
+  finding.next_step = is_off ? enough
+                             : "If no backward follows, as in validation, run it under "
+                               "torch.no_grad(), which keeps no activations. Otherwise: " +
+                                   lower_first(enough);
   return true;
 }
 
@@ -258,7 +262,7 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
     finding.evidence.push_back("Live then were " + kinds_text(live) +
                                (facts.trace.has_inferred_roles ? " (inferred)." : "."));
   }
-  if (report_new_caller(device, oom, finding)) return;
+  if (report_new_caller(facts, device, oom, finding)) return;
   if (is_known(oom.need)) {
     report_needed(device, oom, live, finding);
     const std::string more = facts.conf.expandable_segments ? "" : close_text(oom);

@@ -118,19 +118,27 @@ TEST(OutOfMemory, the_first_step_of_an_optimizer_is_named) {
 }
 
 TEST(OutOfMemory, a_forward_that_training_does_not_make_is_named) {
-  FactsCase c;
-  c.device().oom_details = {needy("unknown")};
-  report::OomNeed& need = c.device().oom_details[0].need;
-  need = {};
-  need.basis = "unknown";
-  need.why_unknown = "nothing is alike";
-  need.new_caller = "val.py:9 (validate)";
-  need.caller_bytes = 60 * kGib;
-  const Findings found = c.run(out_of_memory);
-  EXPECT_THAT(found[0].title, HasSubstr("val.py:9 (validate): it holds 60.0 GiB of activations"));
-  EXPECT_THAT(found[0].next_step, HasSubstr("torch.no_grad()"));
-  EXPECT_THAT(found[0].evidence,
-              Contains("What the whole step needs is unknown: nothing is alike."));
+  for (const auto autograd : {model::Autograd::kUnknown, model::Autograd::kOff}) {
+    FactsCase c;
+    model::Event failed;
+    failed.action = model::Action::kOom;
+    failed.autograd = autograd;
+    c.maker.event(failed);
+    c.device().oom_details = {needy("unknown")};
+    report::OomNeed& need = c.device().oom_details[0].need;
+    need = {};
+    need.basis = "unknown";
+    need.why_unknown = "nothing is alike";
+    need.new_caller = "val.py:9 (validate)";
+    need.caller_bytes = 60 * kGib;
+    const Findings found = c.run(out_of_memory);
+    EXPECT_THAT(found[0].title, HasSubstr("val.py:9 (validate): it holds 60.0 GiB of activations"));
+    const bool is_off = autograd == model::Autograd::kOff;
+    EXPECT_THAT(found[0].next_step, HasSubstr(is_off ? "Use a smaller batch" : "torch.no_grad()"));
+    EXPECT_EQ(found[0].next_step.find("no_grad") == std::string::npos, is_off);
+    EXPECT_THAT(found[0].evidence,
+                Contains("What the whole step needs is unknown: nothing is alike."));
+  }
 }
 
 TEST(OutOfMemory, idle_memory_of_private_pools_is_named_with_its_pool) {

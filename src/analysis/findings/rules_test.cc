@@ -368,6 +368,40 @@ TEST(MemoryGrowth, the_advice_follows_from_the_category_that_grows) {
   EXPECT_THAT(advice("optimizer_state"), Not(HasSubstr(".item()")));
 }
 
+// A graph is blamed for activations only if operators may have built one.
+TEST(MemoryGrowth, activations_that_are_known_to_have_no_graph_are_not_detached) {
+  using model::Autograd;
+  const auto advice = [](std::initializer_list<Autograd> each) {
+    FactsCase c;
+    const auto stack = c.maker.stack({{"a.py", 1, "f"}});
+    std::uint64_t address = 0;
+    for (const Autograd autograd : each) {
+      c.maker.alloc_reported(++address, kMib,
+                             {.category = "activation",
+                              .phase = model::Phase::kForward,
+                              .stack = stack,
+                              .autograd = autograd});
+    }
+    c.device().requested_active.peak_event = address - 1;
+    c.report.tables.growth = {growth(2.0 * kMib)};
+    c.report.tables.growth[0].survivors = 50;
+    c.report.tables.growth[0].is_of_calls = true;
+    c.report.tables.growth_by_category = {growth(2.0 * kMib)};
+    c.report.tables.growth_by_category[0].key = "activation";
+    return c.run(memory_growth)[0].next_step;
+  };
+  const auto is_of_graph = AllOf(HasSubstr("torch.no_grad()"), HasSubstr(".detach()"));
+  const auto is_without = AllOf(HasSubstr("a view retains the whole tensor"),
+                                Not(HasSubstr("no_grad")), Not(HasSubstr("detach")));
+  EXPECT_THAT(advice({Autograd::kUnknown}), is_of_graph);
+  EXPECT_THAT(advice({Autograd::kBuilt}), is_of_graph);
+  EXPECT_THAT(advice({Autograd::kOff}), is_without);
+  EXPECT_THAT(advice({Autograd::kOn, Autograd::kOff}), is_without) << "the model is frozen";
+  EXPECT_THAT(advice({Autograd::kOn, Autograd::kBuilt}), is_of_graph) << "a mask of a dropout";
+  EXPECT_THAT(advice({Autograd::kOff, Autograd::kOff, Autograd::kBuilt}), is_without)
+      << "a training step runs at the peak";
+}
+
 TEST(MemoryGrowth, of_more_than_128_steps_groups_are_compared) {
   const auto finding = [](std::uint64_t grown_groups) {
     FactsCase c;

@@ -42,7 +42,7 @@ using RootModules = std::map<std::string_view, RootModule>;
 RootModules roots_at_peak(const Peak& peak, const BackwardUse& use) {
   std::map<std::string_view, std::uint64_t> bytes;
   for (const PeakAllocation& allocation : peak.live()) {
-    if (!is_forward_activation(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
+    if (!may_be_of_graph(peak, allocation) || use.is_freed_by_backward(allocation)) continue;
     const std::string_view root = root_of(peak.trace().strings[peak.site(allocation).layer]);
     if (!root.empty()) bytes[root] += allocation.size_bytes;
   }
@@ -118,7 +118,7 @@ void split_by_forward(const Peak& peak, const BackwardUse& use, RootModules& roo
       }
     }
     const auto found = roots.find(name);
-    if (found == roots.end() || !is_forward_activation(peak, allocation)) return;
+    if (found == roots.end() || !may_be_of_graph(peak, allocation)) return;
     add_activation(peak, use, allocation, found->second);
   });
   for (auto& [name, root] : roots) {
@@ -144,6 +144,7 @@ bool outlives(const ModuleForward& forward, const PeakAllocation& activation) {
 bool builds_graph(const Peak& peak, const BackwardUse& use, const ModuleForward& forward,
                   Calls wanted) {
   if (forward.activations.empty() || forward.next_graph == model::kNone) return false;
+  if (is_known_without_nodes(peak, forward.activations)) return false;
   for (const PeakAllocation& each : forward.activations) {
     const auto found = wanted.find(layer_operator(peak, each));
     if (found != wanted.end() && found->second > 0 && outlives(forward, each)) --found->second;

@@ -25,6 +25,11 @@ Elements elements_of(const report::GrowthRow* row, std::int32_t device) {
 std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements) {
   // A graph is often retained by the loss, however large the tensors of the graph are.
   const bool is_any = elements == Elements::kUnknown || retained == Retained::kGraphs;
+  if (retained == Retained::kMadeWithoutGraph) {
+    return std::string("They have no graph. Instead, store only the part that you need") +
+           (is_cpu ? "" : ", or .cpu() of it") +
+           "; if that is a view or a slice, its .clone(): a view retains the whole tensor";
+  }
   if (is_any) {
     return std::string("Instead, store .item() of a single number such as a loss, and ") +
            (is_cpu ? ".detach()" : ".detach().cpu()") + " of any other tensor";
@@ -72,7 +77,8 @@ std::string free_advice(const std::string& holder, std::int32_t device, Retained
   const std::string instead = instead_of_tensors(device < 0, retained, elements_of(row, device));
   return "Free what " + holder + " retains from step to step" +
          (retained == Retained::kGraphs ? ", and the graphs that it retains" : "") +
-         ": usually a list, dict or attribute that collects tensors. " + instead + ".";
+         ": usually a list, dict or attribute that collects tensors" +
+         (retained == Retained::kMadeWithoutGraph ? ", maybe in a hook. " : ". ") + instead + ".";
 }
 
 std::string_view growing_category(const report::Tables& tables, std::int32_t device) {

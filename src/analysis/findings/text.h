@@ -28,7 +28,8 @@ bool is_every_step(const report::GrowthRow& row);
 enum class Retained : std::uint8_t {
   kUnknown,
   kTensors,
-  kOutputs,  // of forwards, without their graphs
+  kOutputs,           // of forwards, without their graphs
+  kMadeWithoutGraph,  // of forwards that are known to build no graph
   kGraphs,
   kModel
 };

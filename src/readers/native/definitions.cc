@@ -235,6 +235,7 @@ std::vector<Place> Definitions::places() {
     row.stream = builder_.stream(site->stream);
     row.pool = pool(site->pool);
     row.phase = base::phase_of(site->phase);
+    row.autograd = base::autograd_of(site->autograd);
     places[id].row = builder_.sites().intern(row);
   }
   return places;

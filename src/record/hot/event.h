@@ -28,13 +28,14 @@ enum class Kind : std::uint8_t {
 };
 constexpr bool has_details(Kind kind) { return kind >= Kind::kAllocBlock; }
 
-inline constexpr unsigned kPhaseBits = 4, kKindBits = 6, kTickBits = 64 - kPhaseBits - kKindBits;
+inline constexpr unsigned kPhaseBits = 4, kAutogradBits = 2, kKindBits = 4;
+inline constexpr unsigned kTickBits = 64 - kPhaseBits - kAutogradBits - kKindBits;
 static_assert(static_cast<unsigned>(Kind::kOutOfMemory) < 1u << kKindBits);
 inline constexpr std::uint64_t kTickMask = (std::uint64_t{1} << kTickBits) - 1;
 inline constexpr std::uint64_t kMaxSizeBytes = (std::uint64_t{1} << 56) - 1;
 
 struct Event {
-  std::uint64_t stamp;    // ticks in the upper 54 bits, kind in 6, phase in 4
+  std::uint64_t stamp;    // ticks in the upper 54 bits, kind in 4, autograd in 2, phase in 4
   std::uint64_t address;  // mark, figure: its value; out of memory: free device memory
   std::uint64_t
       size;  // size in the upper 56 bits, device in 8; mark, figure: its kind in the upper bits
@@ -46,7 +47,10 @@ struct Event {
   std::uint32_t op_instance;  // adopt, tag: the tensor; figure: the process
 
   std::uint64_t slots() const { return has_details(kind()) ? 2 : 1; }
-  Kind kind() const { return static_cast<Kind>((stamp >> kPhaseBits) & ((1u << kKindBits) - 1)); }
+  Kind kind() const {
+    return static_cast<Kind>((stamp >> (kPhaseBits + kAutogradBits)) & ((1u << kKindBits) - 1));
+  }
+  std::uint8_t autograd() const { return static_cast<std::uint8_t>((stamp >> kPhaseBits) & 3u); }
   std::uint8_t phase() const { return static_cast<std::uint8_t>(stamp & 15u); }
   std::uint64_t ticks() const { return stamp >> (64 - kTickBits); }  // only the lower 54 bits
   std::uint64_t size_bytes() const { return size >> 8; }
@@ -67,9 +71,11 @@ struct EventDetails {
 inline EventDetails details_of(const Event& slot) { return std::bit_cast<EventDetails>(slot); }
 inline Event slot_of(const EventDetails& details) { return std::bit_cast<Event>(details); }
 
-inline std::uint64_t make_stamp(std::uint64_t ticks, Kind kind, std::uint8_t phase) {
-  return ticks << (64 - kTickBits) | std::uint64_t{static_cast<std::uint8_t>(kind)} << kPhaseBits |
-         (phase & 15u);
+inline std::uint64_t make_stamp(std::uint64_t ticks, Kind kind, std::uint8_t phase,
+                                std::uint8_t autograd = PLIMSOLL_AUTOGRAD_UNKNOWN) {
+  return ticks << (64 - kTickBits) |
+         std::uint64_t{static_cast<std::uint8_t>(kind)} << (kPhaseBits + kAutogradBits) |
+         (autograd & 3u) << kPhaseBits | (phase & 15u);
 }
 
 inline std::uint64_t make_size(std::uint64_t size_bytes, std::uint8_t device) {

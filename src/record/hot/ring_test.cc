@@ -172,17 +172,19 @@ TEST(RingThreads, counts_every_lost_event_and_keeps_the_order) {
 
 TEST(Event, keeps_ticks_sizes_and_kinds) {
   Event event{};
-  event.stamp = make_stamp(0x002B'CDEF'0123'4567, Kind::kMark, 4);
+  event.stamp = make_stamp(0x002B'CDEF'0123'4567, Kind::kMark, 4, 2);
   event.size = make_size(123'456'789'012, 200);
   EXPECT_EQ(event.ticks(), 0x002B'CDEF'0123'4567u);
   EXPECT_EQ(event.kind(), Kind::kMark);
   EXPECT_EQ(event.phase(), 4);
+  EXPECT_EQ(event.autograd(), 2);
   const auto last = static_cast<Kind>((1u << kKindBits) - 1);
   EXPECT_EQ(event.size_bytes(), 123'456'789'012u);
   EXPECT_EQ(event.device(), 200);
   EXPECT_EQ(make_size(~std::uint64_t{0}, 1) >> 8, kMaxSizeBytes);
-  event.stamp = make_stamp(kTickMask, last, 15);
+  event.stamp = make_stamp(kTickMask, last, 15, 3);
   EXPECT_EQ(event.kind(), last);
+  EXPECT_EQ(event.autograd(), 3);
   EXPECT_EQ(event.ticks(), kTickMask);
 }
 

@@ -17,7 +17,8 @@ std::uint8_t known_phase(std::uint8_t phase) {
 format::Site site_of(const Event& event, const EventDetails& details) {
   return {event.layer,      event.outer_op, event.inner_op,
           event.forward_op, event.stack,    known_phase(event.phase()),
-          event.device(),   details.stream, details.pool};
+          event.device(),   details.stream, details.pool,
+          event.autograd()};
 }
 
 bool was_in_op(const Event& event, const Origin& origin, const LiveRow& row) {

@@ -32,8 +32,8 @@ class SiteTable {
   static std::uint64_t hash_of(const format::Site& site) {
     const std::uint64_t a = std::uint64_t{site.layer} << 32 | site.outer_op;
     const std::uint64_t b = std::uint64_t{site.inner_op} << 32 | site.forward_op;
-    const std::uint64_t c =
-        std::uint64_t{site.stack} << 32 | static_cast<std::uint64_t>(site.phase) << 8 | site.device;
+    const std::uint64_t c = std::uint64_t{site.stack} << 32 | std::uint64_t{site.autograd} << 16 |
+                            std::uint64_t{site.phase} << 8 | site.device;
     const std::uint64_t d = site.stream ^ std::uint64_t{site.pool} << 48;
     return base::hash_u64(base::hash_mix(a ^ 0xA0761D6478BD642Fu, b ^ 0xE7037ED1A0B428DBu) ^ c ^
                           d * 0x9E3779B97F4A7C15u);
