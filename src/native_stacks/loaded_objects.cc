@@ -113,8 +113,9 @@ auto identity(const LoadedObject& object) {
 }
 
 bool has_same_segments(const LoadedObject& left, const LoadedObject& right) {
-  return std::ranges::equal(std::as_bytes(std::span(left.segments)),
-                            std::as_bytes(std::span(right.segments)));
+  const std::span bytes = std::as_bytes(std::span(left.segments));
+  return left.segments.size() == right.segments.size() &&
+         std::memcmp(bytes.data(), right.segments.data(), bytes.size()) == 0;
 }
 
 }  // namespace
