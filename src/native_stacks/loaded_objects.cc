@@ -109,12 +109,13 @@ int copy_object(dl_phdr_info* info, std::size_t /*size*/, void* to) try {
 }
 
 auto identity(const LoadedObject& object) {
-  return std::tie(object.base, object.path, object.notes, object.file_version);
+  return std::tie(object.path, object.notes, object.file_version);
 }
 
 bool has_same_segments(const LoadedObject& left, const LoadedObject& right) {
-  return std::ranges::equal(std::as_bytes(std::span(left.segments)),
-                            std::as_bytes(std::span(right.segments)));
+  const std::span bytes = std::as_bytes(std::span(left.segments));
+  return left.segments.size() == right.segments.size() &&
+         std::memcmp(bytes.data(), right.segments.data(), bytes.size()) == 0;
 }
 
 }  // namespace
@@ -132,11 +133,12 @@ void LoadedObjects::refresh() {
         !has_added_seccomp_filter()) {
       each.file_version = version_of_file(each.path);
     }
+    const std::uintptr_t base = each.base;
     const LoadedObject& object = known(std::move(each));
     for (const ElfW(Phdr) & segment : object.segments) {
       if (segment.p_type != PT_LOAD) continue;
-      const std::uintptr_t begin = object.base + segment.p_vaddr;
-      ranges.push_back({begin, begin + segment.p_memsz, &object});
+      const std::uintptr_t begin = base + segment.p_vaddr;
+      ranges.push_back({begin, begin + segment.p_memsz, &object, base});
     }
   }
   std::ranges::sort(ranges, {}, &Range::begin);
@@ -152,11 +154,12 @@ const LoadedObject& LoadedObjects::known(LoadedObject&& found) {
   return *objects_.emplace_back(std::make_unique<const LoadedObject>(std::move(found)));
 }
 
-const LoadedObject* LoadedObjects::at(std::uintptr_t address) const noexcept {
+CodeAddress LoadedObjects::at(std::uintptr_t address) const noexcept {
   const auto after = std::ranges::upper_bound(ranges_, address, {}, &Range::begin);
-  if (after == ranges_.begin()) return nullptr;
+  if (after == ranges_.begin()) return {.object = nullptr, .address = address};
   const Range& range = *std::prev(after);
-  return address < range.end ? range.object : nullptr;
+  if (address >= range.end) return {.object = nullptr, .address = address};
+  return {.object = range.object, .address = address - range.base + range.object->base};
 }
 
 }  // namespace plimsoll::native_stacks

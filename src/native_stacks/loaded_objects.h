@@ -21,8 +21,8 @@ struct LoadedNote {
 };
 
 struct LoadedObject {
-  std::uintptr_t base = 0;
-  std::string path;  // as the loader names it; empty for the program
+  std::uintptr_t base = 0;  // where it was loaded first
+  std::string path;         // as the loader names it; empty for the program
   std::vector<ElfW(Phdr)> segments;
   std::vector<LoadedNote> notes;
   std::vector<std::uint64_t> file_version;  // of a library without a build id
@@ -34,6 +34,15 @@ struct LoadedObject {
   bool is_lasting() const noexcept { return is_program() || is_library; }
 };
 
+// Code of an object that is loaded again at another address has its first address, so that it is
+// read only once.
+struct CodeAddress {
+  const LoadedObject* object = nullptr;  // null: code of no program or library
+  std::uintptr_t address = 0;
+
+  bool operator==(const CodeAddress&) const = default;
+};
+
 // Not thread-safe. The objects that it returns neither move nor change, and exist for the life of
 // the process, even after they are unloaded.
 class LoadedObjects {
@@ -43,8 +52,8 @@ class LoadedObjects {
 
   // Reads the list of objects if it has changed.
   void refresh();
-  // The object that contained this address at the last refresh(), or null.
-  const LoadedObject* at(std::uintptr_t address) const noexcept;
+  // The code that was at this address at the last refresh().
+  CodeAddress at(std::uintptr_t address) const noexcept;
   std::uint64_t unloads_at_refresh() const noexcept { return version_.unloads; }
 
   struct Version {
@@ -58,6 +67,7 @@ class LoadedObjects {
     std::uintptr_t begin;
     std::uintptr_t end;
     const LoadedObject* object;
+    std::uintptr_t base;  // now
   };
   const LoadedObject& known(LoadedObject&& found);
 

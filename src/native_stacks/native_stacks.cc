@@ -25,20 +25,14 @@
 namespace plimsoll::native_stacks {
 namespace {
 
-// Addresses, and after them the numbers of the libraries that contain them, because another library
-// can be loaded where an unloaded one was.
+// Addresses, each followed by the number of the library that contains it if another library can be
+// loaded there later.
 using StackKey = std::vector<std::uintptr_t>;
 
 struct StackKeyHash {
   std::size_t operator()(const StackKey& key) const noexcept {
     return base::hash_bytes(key.data(), key.size() * sizeof(std::uintptr_t));
   }
-};
-
-struct CodeAddress {
-  const LoadedObject* object;  // null: code of no program or library
-  std::uintptr_t address;
-  bool operator==(const CodeAddress&) const = default;
 };
 
 struct CodeAddressHash {
@@ -59,14 +53,15 @@ class NativeStacks {
       const std::lock_guard lock(ids_mutex_);
       loaded_.refresh();
       unloads = PLIMSOLL_NEVER_UNLOADED;
-      StackKey key(addresses.begin(), addresses.end());
+      StackKey key;
       std::list<WaitingStack> stack(1);
-      stack.front().code.reserve(addresses.size());
+      std::vector<CodeAddress>& code = stack.front().code;
+      code.reserve(addresses.size());
       for (const std::uintptr_t address : addresses) {
-        const LoadedObject* const object = loaded_.at(address);
-        stack.front().code.push_back({object, address});
-        if (object == nullptr || object->is_lasting()) continue;
-        key.push_back(object->number);
+        const CodeAddress& at = code.emplace_back(loaded_.at(address));
+        key.push_back(at.address);
+        if (at.object == nullptr || at.object->is_lasting()) continue;
+        key.push_back(at.object->number);
         unloads = loaded_.unloads_at_refresh();
       }
       if (const auto known = ids_.find(key); known != ids_.end()) return known->second;

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -100,7 +103,7 @@ std::vector<CodeFrame> frames_at(std::uintptr_t address) {
   LoadedObjects loaded;
   SourceLines lines;
   loaded.refresh();
-  const LoadedObject* const object = loaded.at(address);
+  const LoadedObject* const object = loaded.at(address).object;
   if (object == nullptr) return {};
   return lines.frames_at(*object, address).value_or(std::vector<CodeFrame>());
 }
@@ -174,7 +177,7 @@ TEST(SourceLines, a_library_that_was_unloaded_since_has_its_lines) {
   LoadedObjects loaded;
   const std::uintptr_t address = object.call("call_inlined");
   loaded.refresh();
-  const LoadedObject& known = *loaded.at(address);
+  const LoadedObject& known = *loaded.at(address).object;
   object.unload();
   SourceLines lines;
   EXPECT_THAT(texts(*lines.frames_at(known, address)), kLines);
@@ -186,7 +189,7 @@ TEST(SourceLines, a_note_that_is_not_loaded_is_not_read) {
   ElfW(Ehdr) header{};
   std::memcpy(&header, bytes.data(), sizeof header);
   int changed = 0;
-  for (int i = 0; i < header.e_phnum; ++i) {
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
     char* const at = bytes.data() + header.e_phoff + i * sizeof(ElfW(Phdr));
     ElfW(Phdr) segment{};
     std::memcpy(&segment, at, sizeof segment);
@@ -208,24 +211,39 @@ TEST(SourceLines, a_library_in_the_place_of_another_is_another) {
   const auto call = [&] {
     const std::uintptr_t address = object.call("call_inlined");
     loaded.refresh();
-    return std::pair(address, loaded.at(address));
+    return loaded.at(address);
   };
-  const auto [address, first] = call();
+  const CodeAddress first = call();
   const std::uint64_t unloads = LoadedObjects::unloads();
-  EXPECT_THAT(texts(*lines.frames_at(*first, address)), kLines);
+  EXPECT_THAT(texts(*lines.frames_at(*first.object, first.address)), kLines);
   object.unload();
   EXPECT_EQ(LoadedObjects::unloads(), unloads + 1);
   loaded.refresh();
-  EXPECT_EQ(loaded.at(address), nullptr);
+  EXPECT_EQ(loaded.at(first.address).object, nullptr);
 
   replace(object.path(), LoadedLibrary::original("plain"));
-  const auto [other_address, other] = call();
-  EXPECT_NE(other, first);
-  EXPECT_THAT(texts(*lines.frames_at(*other, other_address)),
+  const CodeAddress other = call();
+  EXPECT_NE(other.object, first.object);
+  EXPECT_THAT(texts(*lines.frames_at(*other.object, other.address)),
               ElementsAre(object.name() + ":0 call_inlined"));
+}
+
+// Its debug information is not read again.
+TEST(SourceLines, a_library_that_is_loaded_elsewhere_is_the_same) {
+  LoadedLibrary object("debug");
+  LoadedObjects loaded;
+  const std::uintptr_t first = object.call("call_inlined");
+  loaded.refresh();
+  const CodeAddress at_first = loaded.at(first);
   object.unload();
-  const auto [same_address, same] = call();
-  EXPECT_EQ(same == other, same->base == other->base);
+  constexpr std::size_t kBytes = 4096;
+  void* const begin = std::bit_cast<void*>(at_first.object->base);
+  void* const taken = ::mmap(begin, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::uintptr_t again = object.call("call_inlined");
+  loaded.refresh();
+  EXPECT_NE(again, first);
+  EXPECT_EQ(loaded.at(again), at_first);
+  ::munmap(taken, kBytes);
 }
 
 TEST(SourceLines, function_names_need_no_debug_information) {
@@ -234,7 +252,7 @@ TEST(SourceLines, function_names_need_no_debug_information) {
     LoadedObjects loaded;
     const std::uintptr_t address = object.call("call_hidden");
     loaded.refresh();
-    const LoadedObject& known = *loaded.at(address);
+    const LoadedObject& known = *loaded.at(address).object;
     SourceLines lines;
     EXPECT_EQ(lines.function_at(known, address).function, "hidden(void (*)())");
     replace(object.path(), LoadedLibrary::original("stripped"));
@@ -249,7 +267,7 @@ TEST(SourceLines, a_limit_of_processes_only_delays_the_lines) {
   const auto read_twice = [&] {
     LoadedObjects loaded;
     loaded.refresh();
-    const LoadedObject& known = *loaded.at(address);
+    const LoadedObject& known = *loaded.at(address).object;
     if (::getuid() == 0 && ::setuid(65534) != 0) ::_exit(2);
     rlimit limit{};
     ::getrlimit(RLIMIT_NPROC, &limit);
@@ -298,7 +316,7 @@ TEST(SourceLines, a_program_that_the_loader_started_has_lines) {
   const std::string loader = [] {
     LoadedObjects loaded;
     loaded.refresh();
-    return loaded.at(::getauxval(AT_BASE))->path;
+    return loaded.at(::getauxval(AT_BASE)).object->path;
   }();
   const std::string program = fs::read_symlink("/proc/self/exe").string();
   EXPECT_EXIT(::execl(loader.c_str(), loader.c_str(), program.c_str(),
