@@ -69,6 +69,50 @@ def gradient_of_a_sparse_matrix(steps=4, n=2000):
         step_of(optimizer, torch.sparse.mm(adjacency, features).square().mean())
 
 
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(256, 128)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128)) for _ in range(5)
+        )
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = x + block(x)
+        if tokens.numel() > 2048:
+            raise torch.OutOfMemoryError("Tried to allocate 20.00 MiB")
+        return x.square().mean()
+
+
+def trained_with_retries(retry):
+    model = Decoder()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+
+    def train(tokens):
+        model(tokens).backward()
+
+    for step in range(8):
+        optimizer.zero_grad()
+        retry(train, torch.randint(0, 256, (32 if step % 4 == 1 else 16, 128)))
+        optimizer.step()
+
+
+@standalone("reported")
+def retry_inside_the_except_block():
+    """The exception that is handled retains the frames of the attempt that failed."""
+
+    def retry(train, tokens):
+        try:
+            train(tokens)
+        except torch.OutOfMemoryError:
+            for half in tokens.chunk(2):
+                train(half)
+
+    trained_with_retries(retry)
+
+
 PLANTED = {name for name in PROGRAMS if name not in BEFORE}
 
 CLEAN = [name for name in PROGRAMS if name not in BEFORE and name not in PLANTED]
