@@ -130,8 +130,8 @@ bool BackwardUse::outlives_backward(const PeakAllocation& allocation) const {
   return next < backwards_.size() && backwards_[next].first <= allocation.died;
 }
 
-std::size_t BackwardUse::interval(const PeakAllocation& allocation) const {
-  const auto after = std::ranges::upper_bound(backwards_, allocation.born, {},
+std::size_t BackwardUse::interval(std::uint32_t event) const {
+  const auto after = std::ranges::upper_bound(backwards_, event, {},
                                               &std::pair<std::uint32_t, std::uint32_t>::first);
   return static_cast<std::size_t>(after - backwards_.begin());
 }

@@ -60,7 +60,13 @@ class BackwardUse {
   bool outlives_backward(const PeakAllocation& allocation) const;
   // The number of backwards that began before it was allocated: forwards with the same number are
   // between the same two backwards.
-  std::size_t interval(const PeakAllocation& allocation) const;
+  std::size_t interval(const PeakAllocation& allocation) const { return interval(allocation.born); }
+  std::size_t interval(std::uint32_t event) const;
+  // The event at which the backward with this number ends; kNone if there is none, or it does not
+  // end.
+  std::uint32_t end(std::size_t backward) const {
+    return backward < backwards_.size() ? backwards_[backward].second : model::kNone;
+  }
 
  private:
   static constexpr std::size_t kMany = static_cast<std::size_t>(-1);

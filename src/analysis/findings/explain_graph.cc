@@ -132,6 +132,11 @@ bool is_followed_by_graph(const Peak& peak, const RootAllocations& made, const T
   return count_between(made.births, last + 1, next->born) < window;
 }
 
+// Whether a forward after `last`, which a backward uses, begins while `last` is live.
+bool is_retried(const RootAllocations& made, const PeakAllocation& last) {
+  return count_between(made.freed_by_backward, last.born + 1, last.died - 1) > 0;
+}
+
 // Whether a forward keeps `parts` without any backward that uses them.
 bool is_unused_graph(const Peak& peak, const BackwardUse& use, const RootAllocations& made,
                      const Turns& turns, Parts parts, std::size_t window) {
@@ -157,7 +162,8 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const RootAllocat
   // unknown.
   const bool is_cut_off = made.is_last_of_recording || use.is_before_last_backward(last);
   const bool is_used = is_at_least(freed, kFreedShare, parts.size()) ||
-                       use.may_be_used(last, parts.size()) || use.is_of_failed_forward(last) ||
+                       use.may_be_used(last, parts.size()) ||
+                       (use.is_of_failed_forward(last) && !is_retried(made, last)) ||
                        (last.died == model::kNone && is_cut_off);
   return !is_used;
 }
@@ -205,6 +211,8 @@ struct Graphs {
   std::size_t in_one_forward = 0;  // allocations
   std::size_t kept = 0;            // activations
   bool outlives_backward = false;
+  // A single forward, called where others are trained, that is live while the next of them runs.
+  bool is_attempt = false;
   std::uint64_t freed_bytes = 0;  // at the peak, without a graph; 0 if unknown
   Explanation explanation;
 };
@@ -221,6 +229,7 @@ Graphs merged(const Peak& peak, std::vector<Graphs> found) {
     all.forwards += each.forwards;
     all.kept += each.kept;
     all.outlives_backward |= each.outlives_backward;
+    all.is_attempt &= each.is_attempt;
     all.freed_bytes += each.freed_bytes;
     for (const std::uint32_t part : each.explanation.parts) all.explanation.add(peak, part);
   }
@@ -256,6 +265,40 @@ void describe(const Peak& peak, Graphs& graphs) {
   finding.next_step =
       "Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
       "torch.inference_mode(): no activation is kept for backward.";
+  if (!graphs.is_attempt) return;
+  finding.evidence.push_back("Other forwards that are called there are used by a backward.");
+  finding.title = "The activations of an attempt that failed, or whose result was dropped, are " +
+                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
+                  " of " + bytes_text(peak.bytes()) + " while the next forward of " + graphs.roots +
+                  " runs";
+  finding.next_step =
+      "If the program retries after an exception, leave the except block first: the traceback of "
+      "the exception retains the frames of the attempt, with their tensors. Otherwise delete (del) "
+      "the result of the attempt before the next forward. If it is an evaluation, run it under "
+      "torch.no_grad().";
+}
+
+// The line that calls the forward of an allocation.
+std::string caller_of(const Peak& peak, const PeakAllocation& allocation) {
+  std::string caller = peak.facts().lines.caller(allocation.stack);
+  return caller.empty() ? peak.line_label(allocation) : caller;
+}
+
+// Whether a backward uses forwards of the root that are called where this one is.
+bool is_of_training_call(const Peak& peak, const BackwardUse& use, std::string_view root,
+                         const PeakAllocation& unused) {
+  const std::string caller = caller_of(peak, unused);
+  std::unordered_map<std::uint32_t, bool> is_same;  // by stack
+  bool is_found = false;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (is_found || !is_forward_activation(peak, allocation)) return;
+    if (!use.is_freed_by_backward(allocation)) return;
+    if (root_of(peak.trace().strings[peak.site(allocation).layer]) != root) return;
+    const auto [same, is_new] = is_same.try_emplace(allocation.stack.value);
+    if (is_new) same->second = caller_of(peak, allocation) == caller;
+    is_found = same->second;
+  });
+  return is_found;
 }
 
 using PartsByRoot = std::map<std::string_view, std::vector<std::uint32_t>>;
@@ -328,6 +371,10 @@ std::vector<Graphs> graphs_by_number(const Peak& peak, const BackwardUse& use, P
     graphs.roots = std::string(root);
     graphs.forwards = forwards.size();
     graphs.in_one_forward = made.in_one_forward();
+    if (forwards.size() == 1) {
+      const PeakAllocation& last = peak.live()[forwards.front().back()];
+      graphs.is_attempt = is_retried(made, last) && is_of_training_call(peak, use, root, last);
+    }
     for (const std::uint32_t part : forwards | std::views::join) {
       graphs.explanation.add(peak, part);
       graphs.outlives_backward |= use.outlives_backward(peak.live()[part]);

@@ -89,6 +89,34 @@ TEST(ExplainGraph, a_forward_after_which_memory_runs_out_may_have_been_for_a_bac
   }
 }
 
+// A forward fails, and a program that handles the exception runs the next one while its activations
+// are live, or after they are freed.
+TEST(ExplainGraph, a_training_forward_that_is_live_while_the_next_one_runs_is_an_attempt) {
+  for (const bool runs_out : {false, true}) {
+    for (const bool is_live : {false, true}) {
+      Case c;
+      forward(c, 1, 8, 2);
+      backward(c, 1, 8, 2);
+      forward(c, 101, 7, 10);
+      if (runs_out && is_live) c.maker.event(model::Action::kOom, 0, kGib);
+      c.peak_at_event = 8 + 3 + 16 + 7 - 1 + (is_live ? (runs_out ? 9 : 8) : 0);
+      if (!is_live) free_forward(c, 101, 7, 10);
+      forward(c, 1, 8, 2);
+      backward(c, 1, 8, 2);
+      if (is_live) free_forward(c, 101, 7, 10);
+      forward(c, 1, 8, 2);
+      backward(c, 1, 8, 2);
+      c.peak_phase = "forward";
+      const auto found = c.run(explain_graph);
+      ASSERT_THAT(found, SizeIs(1)) << runs_out << is_live;
+      EXPECT_THAT(found[0].next_step, testing::StartsWith(is_live ? "If the program retries after"
+                                                                  : "Run what no backward uses"));
+      EXPECT_THAT(found[0].title,
+                  HasSubstr(is_live ? "of an attempt that failed" : "builds a graph"));
+    }
+  }
+}
+
 // Training steps, each with an additional forward of three layers whose result is kept in a buffer.
 // That forward runs before or after the one that backward uses.
 Case buffer(std::uint64_t steps, std::uint64_t mib, bool is_made_after) {

@@ -188,6 +188,7 @@ void explain_optimizer(Peak& peak, Explanations& out);
 void explain_copies(Peak& peak, Explanations& out);
 void explain_batches(Peak& peak, Explanations& out);
 void explain_unowned(Peak& peak, Explanations& out);
+void explain_earlier(Peak& peak, Explanations& out);
 void explain_epoch(Peak& peak, Explanations& out);
 void explain_garbage(Peak& peak, Explanations& out);
 void explain_many(Peak& peak, Explanations& out);
