@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/backward_use.h"
 #include "analysis/findings/blocks.h"
 #include "analysis/findings/calls.h"
 #include "analysis/findings/line_advice.h"
@@ -182,6 +183,48 @@ void add_line_of_size(const Peak& peak, const std::vector<std::uint32_t>& parts,
       "(torch.nn.functional.scaled_dot_product_attention for attention), or use a smaller batch.";
 }
 
+// One forward may call a module twice.
+constexpr std::size_t kFewestOfPlace = 3;
+
+// The parts that were made while autograd was off, of places that have several live tensors: the
+// program collects them, since no graph does.
+std::vector<std::uint32_t> collected_without_graph(const Peak& peak,
+                                                   const Explanation& explanation) {
+  using Place = std::pair<std::uint64_t, std::uint32_t>;  // layer and operator; line
+  std::map<Place, std::vector<std::uint32_t>> places;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.site(allocation).autograd != model::Autograd::kOff) continue;
+    places[{layer_operator(peak, allocation), peak.line(allocation).value}].push_back(part);
+  }
+  std::vector<std::uint32_t> parts;
+  for (const auto& [place, of_place] : places) {
+    if (of_place.size() < kFewestOfPlace) continue;
+    parts.insert(parts.end(), of_place.begin(), of_place.end());
+  }
+  return parts;
+}
+
+// Returns whether most of the activations are collected results, which needs other advice.
+bool add_collected(const Peak& peak, Explanation& explanation) {
+  Explanation collected;
+  for (const std::uint32_t part : collected_without_graph(peak, explanation)) {
+    collected.add(peak, part);
+  }
+  if (!is_at_least(collected.bytes, kShareOfActivations, explanation.bytes)) return false;
+  const auto [line, of_line] = line_of_most(peak, collected.parts);
+  explanation.finding.evidence.push_back(
+      bytes_text(collected.bytes) + " of it, in " + counted(collected.parts.size(), "tensor") +
+      ", were made while autograd was off: the program keeps them, not a graph.");
+  explanation.finding.next_step =
+      "Free what " + (is_named(line) ? line + " has made in" : std::string("is left of")) +
+      " earlier calls: usually a list, dict or attribute collects it, maybe in a hook. Store only "
+      "the part that you need; if that is a view or a slice, its .clone(): a view retains the "
+      "whole "
+      "tensor.";
+  return true;
+}
+
 // Memory that an operator of the forward needs while it runs.
 bool is_of_forward(const Peak& peak, const PeakAllocation& allocation) {
   return !peak.is_inferred() && peak.phase(allocation) == model::Phase::kForward &&
@@ -234,6 +277,10 @@ void explain_activations(Peak& peak, Explanations& out) {
         (inside.empty() ? "" : ", of which " + inside + " creates " + bytes_text(of_inside)) + ".");
   }
   finding.next_step = smaller_batch(peak, explanation);
+  if (add_collected(peak, explanation)) {
+    out.push_back(std::move(explanation));
+    return;
+  }
   if (!peak.may_train()) {
     finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
     out.push_back(std::move(explanation));

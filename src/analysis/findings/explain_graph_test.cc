@@ -73,6 +73,21 @@ TEST(ExplainGraph, forwards_that_are_known_to_build_no_graph_do_not_count) {
   }
 }
 
+// What they keep is then not activations for a backward, but results that the program collects.
+TEST(ExplainGraph, results_that_are_collected_without_a_graph_are_not_advised_to_be_checkpointed) {
+  for (const auto autograd : {model::Autograd::kOff, model::Autograd::kBuilt}) {
+    Case c;
+    for (std::uint64_t i = 0; i < 20; ++i) forward(c, 100 + 10 * i, 8, 2, autograd);
+    c.peak_at_event = 20 * 8 - 1;
+    c.maker.alloc(99, 1).begin_backward().end_backward().alloc(98, 1);
+    const auto found = c.run(explain_activations);
+    ASSERT_THAT(found, SizeIs(1));
+    const bool is_off = autograd == model::Autograd::kOff;
+    EXPECT_EQ(found[0].next_step.find("earlier calls") != std::string::npos, is_off);
+    EXPECT_EQ(found[0].next_step.find("batch") == std::string::npos, is_off);
+  }
+}
+
 // The program fails after the forward, and its frames then free the activations.
 TEST(ExplainGraph, a_forward_after_which_memory_runs_out_may_have_been_for_a_backward) {
   for (const bool runs_out : {false, true}) {
