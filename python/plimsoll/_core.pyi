@@ -52,11 +52,11 @@ def diff(before: bytes, after: bytes, at: str, top: int, progress: Callable[[str
 def export_formats() -> list[tuple[str, str, str]]:
     """Return the name, description and suffix of each export format."""
 
-def is_too_large(text: str) -> bool:
-    """Return whether the text is a size that does not fit into 63 bits."""
-
 def parse_bytes(text: str) -> int | None:
     """Return a size such as ``48 MB`` in bytes, or None if it is not one."""
+
+def is_too_large(text: str) -> bool:
+    """Return whether the text is a size that does not fit into 63 bits."""
 
 class Table:
     """

@@ -94,9 +94,7 @@ def function(file: str, name: str, first_line: int) -> None:
 def module(path: str, type: str, parameter_bytes: int) -> None:
     """Record a module of a model."""
 
-def set_context(
-    layer: str, op: str, stack: int, op_instance: int, phase: int, autograd: int = 0
-) -> None:
+def set_context(layer: str, op: str, stack: int, op_instance: int, phase: int, autograd: int = 0) -> None:
     """Set the context of this thread."""
 
 def tensor(role: int, name: str, dtype: str, shape: str) -> int: ...

@@ -288,7 +288,8 @@ def test_a_device_that_is_missing_is_reported_once_and_the_cpu_traced(capsys):
             train_step(model)
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "plimsoll: cuda:0 is unavailable: torch finds no CUDA device; MemoryTracer traces the CPU"
+        "plimsoll: cuda:0 is unavailable: torch finds no CUDA device; MemoryTracer traces the CPU "
+        "instead"
     ]
     assert tracer.get_layer_stats()["up"].parameter_bytes == 4 * (64 * 256 + 256)
     assert tracer.get_fragmentation_stats()

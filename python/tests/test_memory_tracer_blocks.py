@@ -237,7 +237,7 @@ def test_events_that_are_discarded_are_reported(monkeypatch, capfd):
                 train_step(model)
     printed = capfd.readouterr().err.splitlines()
     assert len(printed) == 1
-    assert "statistics of layers lack them" in printed[0]
+    assert "layer statistics do not include them" in printed[0]
     assert 0 < tracer.get_layer_stats()["up"].calls < 400
 
 

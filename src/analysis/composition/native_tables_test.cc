@@ -95,8 +95,8 @@ TEST(NativeTables, each_table_covers_all_live_bytes) {
   EXPECT_THAT(native_keys(tables.by_operator),
               ElementsAre("[unknown] = 1065", "aten::linear = 200", "aten::relu = 30",
                           "AddmmBackward0 = 4"));
-  EXPECT_THAT(native_keys(tables.by_line), ElementsAre("[allocated before recording] = 1064",
-                                                       "[recorded without lines] = 235"));
+  EXPECT_THAT(native_keys(tables.by_line),
+              ElementsAre("[allocated before recording] = 1064", "[recorded without lines] = 235"));
 }
 
 TEST(NativeTables, unknown_memory_has_a_reason) {
