@@ -124,7 +124,7 @@ void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::F
     finding.evidence.push_back(
         bytes_text(state.stale_bytes) + " of it are older state of parameters that have newer " +
         "state of the same kind, up to " + counted(state.most_of_one, "tensor") +
-        " each. Optimizers that the program has replaced but still retains hold it.");
+        " each. The program retains optimizers that it has replaced.");
     finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
       return state.stale.contains(allocation.lifetime) ? allocation.born : allocation.died;
     });
