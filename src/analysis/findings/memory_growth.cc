@@ -1,7 +1,6 @@
 // memory_growth: lines that leave allocations behind at every step.
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -269,7 +268,8 @@ std::vector<bool> lines_with(const Facts& facts, const std::string& label) {
 }
 
 // The saving if a line retains nothing from step to step. Of what it has made by the peak, it
-// retains what earlier steps made and what is live at the end. One step's share of it remains.
+// retains what lives through two ends of steps, which a tensor that each step replaces does not,
+// and what is live at the end. One step's share of it remains.
 std::uint64_t saving_of_freeing(const Facts& facts, const DeviceFacts& device,
                                 const report::GrowthRow& row) {
   const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
@@ -277,16 +277,15 @@ std::uint64_t saving_of_freeing(const Facts& facts, const DeviceFacts& device,
   if (!peak) return grown;
   const auto liveness = model::default_liveness(device.trace);
   const auto steps = marks_of(facts.trace, device.trace, model::MarkKind::kStep);
-  const auto next = std::ranges::upper_bound(steps, *peak);
-  const std::uint32_t step = next == steps.begin() ? 0 : *std::prev(next);
   const std::vector<bool> is_of_row = lines_with(facts, row.line);
   double retained = -row.bytes_per_step;
   for (const std::uint32_t lifetime :
        model::live_set(device.trace, liveness, static_cast<std::int64_t>(*peak))) {
     const std::uint32_t born = device.trace.lifetimes.alloc[lifetime];
     if (born == model::kNone) continue;
-    const bool is_left =
-        born < step || model::death(device.trace.lifetimes, lifetime, liveness) == model::kNone;
+    const std::uint32_t died = model::death(device.trace.lifetimes, lifetime, liveness);
+    const auto ends = std::ranges::upper_bound(steps, died) - std::ranges::upper_bound(steps, born);
+    const bool is_left = died == model::kNone || ends >= 2;
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
     if (!is_left || !is_of_row[line.index()]) continue;
     retained += static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
