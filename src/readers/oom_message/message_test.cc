@@ -126,7 +126,7 @@ TEST(OomMessage, messages_of_other_devices) {
   EXPECT_EQ(mps.requested_bytes, kGiB);
   EXPECT_EQ(mps.limit_bytes, 18 * kGiB);
   EXPECT_EQ(mps.reserved_bytes, 17 * kGiB + kGiB / 2);
-  EXPECT_EQ(mps.process_bytes, 17 * kGiB + kGiB / 2 + 384 * 1024);
+  EXPECT_EQ(mps.process_bytes, 17 * kGiB + kGiB / 2 + 384 * (kGiB >> 20));
   EXPECT_FALSE(mps.allocated_bytes.has_value());
   const model::OomMessage cpu = only(
       "[enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate memory: "
