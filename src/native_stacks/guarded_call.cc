@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,10 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+
+// Exists if ThreadSanitizer does.
+extern "C" [[gnu::weak]] void thread_sanitizer_init() __asm__("__tsan_init");
 
 namespace plimsoll::native_stacks {
 namespace {
@@ -31,16 +36,30 @@ struct GuardedCall {
 
 void leave(int /*signal*/) { ::_exit(1); }
 
+// By the system call: sigaction() of a preloaded library or of a sanitizer notes the handler in
+// memory, which this process shares with the program.
+void leave_on(int signal) {
+  struct {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)();  // required on x86-64; not called, since the handler does not return
+    std::uint64_t mask;
+  } action{.handler = leave, .flags = SA_ONSTACK, .restorer = nullptr, .mask = 0};
+#ifdef __x86_64__
+  constexpr unsigned long kHasRestorer = 0x04000000;  // SA_RESTORER of <asm/signal.h>
+  action.flags |= kHasRestorer;
+  action.restorer = +[] { ::_exit(1); };
+#endif
+  ::syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof action.mask);
+}
+
 // This process has its own signal handlers and mask; it shares memory and open files.
 int run_guarded(void* of) {
   GuardedCall& call = *static_cast<GuardedCall*>(of);
-  struct sigaction action{};
-  action.sa_handler = leave;
-  action.sa_flags = SA_ONSTACK;
   sigset_t fatal;
   sigemptyset(&fatal);
   for (const int signal : kFatal) {
-    ::sigaction(signal, &action, nullptr);
+    leave_on(signal);
     sigaddset(&fatal, signal);
   }
   // After a stack overflow, only an alternate stack has room for a handler.
@@ -56,7 +75,10 @@ int run_guarded(void* of) {
 
 }  // namespace
 
+bool can_guard_calls() noexcept { return &thread_sanitizer_init == nullptr; }
+
 CallResult call_guarded(void (*body)(void* argument) noexcept, void* argument) noexcept {
+  if (!can_guard_calls()) return CallResult::kNotStarted;
   const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t size_bytes = page_bytes + kStackBytes + kSignalStackBytes;
   void* const memory = ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,

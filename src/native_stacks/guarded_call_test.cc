@@ -10,7 +10,7 @@
 #include <csignal>
 #include <thread>
 
-#include "native_stacks/seccomp_for_test.h"
+#include "tests/support/seccomp_filter.h"
 
 namespace plimsoll::native_stacks {
 namespace {
@@ -57,7 +57,7 @@ TEST(GuardedCall, a_call_without_end_is_ended) {
 TEST(GuardedCall, a_process_that_cannot_be_started_is_not_a_crash) {
   EXPECT_EXIT(
       {
-        add_seccomp_filter(SECCOMP_RET_ERRNO | EAGAIN);
+        tests::add_seccomp_filter(SECCOMP_RET_ERRNO | EAGAIN);
         const CallResult result = call_guarded([](void*) noexcept {}, nullptr);
         ::_exit(result == CallResult::kNotStarted ? 0 : 1);
       },
@@ -69,7 +69,7 @@ TEST(GuardedCall, a_handler_of_sigsys_sees_the_forbidden_call) {
       {
         static volatile std::sig_atomic_t count = 0;
         ::signal(SIGSYS, [](int /*signal*/) { count = count + 1; });
-        add_seccomp_filter(SECCOMP_RET_TRAP);
+        tests::add_seccomp_filter(SECCOMP_RET_TRAP);
         call_guarded([](void*) noexcept {}, nullptr);
         ::_exit(count == 1 ? 0 : 1);
       },

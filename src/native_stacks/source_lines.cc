@@ -207,7 +207,7 @@ std::optional<std::vector<CodeFrame>> SourceLines::frames_at(const LoadedObject&
     object.is_checked = file.is_file_of(loaded);
     object.has_lines = object.is_checked;
   }
-  if (!object.has_lines) return {{function_at(loaded, address)}};
+  if (!object.has_lines || !can_guard_calls()) return {{function_at(loaded, address)}};
   const auto question =
       std::make_unique<Question>(loaded, object.file.path.c_str(), address, object.state);
   const CallResult result = call_guarded(ask, question.get());

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "native_stacks/loaded_objects.h"
-#include "native_stacks/seccomp_for_test.h"
+#include "tests/support/seccomp_filter.h"
 
 namespace plimsoll::native_stacks {
 namespace {
@@ -288,7 +288,7 @@ TEST(SourceLines, under_a_seccomp_filter_of_the_program_no_process_is_started) {
   const std::uintptr_t address = object.call("call_inlined");
   EXPECT_EXIT(
       {
-        add_seccomp_filter(SECCOMP_RET_KILL_PROCESS);
+        tests::add_seccomp_filter(SECCOMP_RET_KILL_PROCESS);
         const std::vector<std::string> frames = texts(frames_at(address));
         ::_exit(frames.size() == 1 && frames.front().starts_with(object.name() + ":0 +0x") ? 0 : 1);
       },
@@ -298,7 +298,7 @@ TEST(SourceLines, under_a_seccomp_filter_of_the_program_no_process_is_started) {
 TEST(SourceLines, a_seccomp_filter_from_before_the_program_does_not_matter) {
   EXPECT_EXIT(
       {
-        add_seccomp_filter(SECCOMP_RET_ALLOW);
+        tests::add_seccomp_filter(SECCOMP_RET_ALLOW);
         ::execl("/proc/self/exe", "native_stacks_test",
                 "--gtest_filter=SourceLines.an_inlined_call_is_a_frame", nullptr);
       },

@@ -4,6 +4,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -172,16 +174,22 @@ LeftByBackward left_by_backward(const Facts& facts, const DeviceFacts& device) {
   return left;
 }
 
-// What a step leaves behind of a backward's graph, if its forward's graph grows as well; else 0.
-double rate_of_backward_graph(const Facts& facts, const DeviceFacts& device) {
-  if (left_by_backward(facts, device).is_mostly_recomputed()) return 0;
+// What backward leaves behind.
+struct OfBackward {
+  bool is_recomputed = false;  // most of it is what a checkpoint recomputes
+  double graph_rate = 0;  // bytes of its graph that a step leaves, if its forward's graph grows too
+};
+
+OfBackward of_backward(const Facts& facts, const DeviceFacts& device) {
+  if (left_by_backward(facts, device).is_mostly_recomputed()) return {.is_recomputed = true};
   double forward = 0, backward = 0;
   for (const report::GrowthRow& row : facts.report.tables.growth_by_category) {
     if (row.device != device.report.device || !row.is_certain) continue;
     if (row.key == model::kActivation) forward = row.bytes_per_step;
     if (row.key == model::kActivationGradient) backward = row.bytes_per_step;
   }
-  return forward > 0 && backward >= kShareOfBackwardGraph * (forward + backward) ? backward : 0;
+  const bool is_graph = forward > 0 && backward >= kShareOfBackwardGraph * (forward + backward);
+  return {.graph_rate = is_graph ? backward : 0};
 }
 
 std::string create_graph_text(const report::GrowthRow& first) {
@@ -212,7 +220,8 @@ bool is_of_gradients_of_leaves(const Facts& facts, const DeviceFacts& device) {
   return backward > 0 && leaves >= backward / 2 && leaves <= backward * 2;
 }
 
-std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows) {
+std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows,
+                          const OfBackward& left) {
   const report::GrowthRow& first = rows.front();
   Retained retained = retained_by(facts, device, rows);
   // A graph retains several tensors of each forward.
@@ -227,70 +236,71 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
            "Otherwise: " +
            text;
   }
-  const bool is_of_backward =
-      retained == Retained::kGraphs && rate_of_backward_graph(facts, device) > 0;
   if (rows.size() > 1 && is_of_gradients_of_leaves(facts, device)) {
     return "If backward(create_graph=True) makes the .grad of these tensors, call "
            "torch.autograd.grad(…, create_graph=True) instead: a .grad with a graph refers to its "
            "tensor, so neither is ever freed, unless the program sets .grad to None. Otherwise: " +
            text;
   }
-  if (left_by_backward(facts, device).is_mostly_recomputed()) return recomputed_text(first);
+  if (left.is_recomputed) return recomputed_text(first);
+  const bool is_of_backward = retained == Retained::kGraphs && left.graph_rate > 0;
   return is_of_backward ? create_graph_text(first) : text;
 }
 
-// The saving if the program bounds the tensor's length. While torch.cat runs, its result and the
-// previous tensor are both live. With a bound, each of them is as large as what one step appends.
-std::uint64_t saving_of_bound(const Facts& facts, const DeviceFacts& device,
-                              const report::GrowthRow& row) {
-  const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
-  const std::optional<std::uint64_t> peak = device.report.live_totals().peak_event;
-  if (!peak) return grown;
-  double saving = 0;
-  for (const std::uint32_t lifetime : model::live_set(
-           device.trace, model::default_liveness(device.trace), static_cast<std::int64_t>(*peak))) {
-    const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
-    const auto size = static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
-    if (size > row.bytes_per_step && facts.lines.label(line) == row.line) {
-      saving += size - row.bytes_per_step;
-    }
+// For each line of the recording, the position in `rows` of the row it has; rows.size() for others.
+std::vector<std::size_t> row_of_each_line(const Facts& facts, const GrowthRows& rows) {
+  std::unordered_map<std::string_view, std::size_t> row_of_label;
+  for (std::size_t i = 0; i < rows.size(); ++i) row_of_label.emplace(rows[i].line, i);
+  std::vector<std::size_t> row_of_line(facts.lines.line_count(), rows.size());
+  for (std::uint32_t id = 0; id < row_of_line.size(); ++id) {
+    const auto found = row_of_label.find(facts.lines.label(model::LineId{id}));
+    if (found != row_of_label.end()) row_of_line[id] = found->second;
   }
-  return std::max(static_cast<std::uint64_t>(saving), grown);
+  return row_of_line;
 }
 
-// For each line, whether it has this label.
-std::vector<bool> lines_with(const Facts& facts, const std::string& label) {
-  std::vector<bool> has_label(facts.lines.line_count());
-  for (std::uint32_t id = 0; id < has_label.size(); ++id) {
-    has_label[id] = facts.lines.label(model::LineId{id}) == label;
+// What the program saves at the peak if no line keeps more than one step's share, in bytes.
+//
+// A tensor that gets longer: while torch.cat runs, its result and the previous tensor are both
+// live, and with a bound each of them is as large as what one step appends. Any other line retains
+// what is live at the end and what lives through two ends of steps, which a tensor that each step
+// replaces does not.
+std::uint64_t saving_at_peak(const Facts& facts, const DeviceFacts& device,
+                             const GrowthRows& rows) {
+  std::vector<double> saved(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].is_appended) saved[i] = -rows[i].bytes_per_step;
   }
-  return has_label;
-}
-
-// The saving if a line retains nothing from step to step. Of what it has made by the peak, it
-// retains what lives through two ends of steps, which a tensor that each step replaces does not,
-// and what is live at the end. One step's share of it remains.
-std::uint64_t saving_of_freeing(const Facts& facts, const DeviceFacts& device,
-                                const report::GrowthRow& row) {
-  const auto grown = static_cast<std::uint64_t>(row.grown_bytes);
-  const std::optional<std::uint64_t> peak = device.report.live_totals().peak_event;
-  if (!peak) return grown;
   const auto liveness = model::default_liveness(device.trace);
   const auto steps = marks_of(facts.trace, device.trace, model::MarkKind::kStep);
-  const std::vector<bool> is_of_row = lines_with(facts, row.line);
-  double retained = -row.bytes_per_step;
-  for (const std::uint32_t lifetime :
-       model::live_set(device.trace, liveness, static_cast<std::int64_t>(*peak))) {
+  const auto is_retained = [&](std::uint32_t lifetime) {
     const std::uint32_t born = device.trace.lifetimes.alloc[lifetime];
-    if (born == model::kNone) continue;
+    if (born == model::kNone) return false;
     const std::uint32_t died = model::death(device.trace.lifetimes, lifetime, liveness);
     const auto ends = std::ranges::upper_bound(steps, died) - std::ranges::upper_bound(steps, born);
-    const bool is_left = died == model::kNone || ends >= 2;
-    const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
-    if (!is_left || !is_of_row[line.index()]) continue;
-    retained += static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
+    return died == model::kNone || ends >= 2;
+  };
+  if (const std::optional<std::uint64_t> peak = device.report.live_totals().peak_event) {
+    const std::vector<std::size_t> row_of_line = row_of_each_line(facts, rows);
+    for (const std::uint32_t lifetime :
+         model::live_set(device.trace, liveness, static_cast<std::int64_t>(*peak))) {
+      const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, lifetime));
+      const std::size_t i = row_of_line[line.index()];
+      if (i == rows.size()) continue;
+      const auto size = static_cast<double>(facts.trace.lifetime_bytes(device.trace, lifetime));
+      if (rows[i].is_appended) {
+        saved[i] += std::max(size - rows[i].bytes_per_step, 0.0);
+      } else if (is_retained(lifetime)) {
+        saved[i] += size;
+      }
+    }
   }
-  return std::max(static_cast<std::uint64_t>(std::max(retained, 0.0)), grown);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto grown = static_cast<std::uint64_t>(rows[i].grown_bytes);
+    sum += std::max(static_cast<std::uint64_t>(std::max(saved[i], 0.0)), grown);
+  }
+  return sum;
 }
 
 // `rows` are lines or, if each line alone grows too little to report, categories.
@@ -302,9 +312,8 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
   for (const report::GrowthRow& row : rows) {
     per_step += row.bytes_per_step;
     grown += static_cast<std::uint64_t>(row.grown_bytes);
-    finding.saving_bytes += row.is_appended ? saving_of_bound(facts, device, row)
-                                            : saving_of_freeing(facts, device, row);
   }
+  finding.saving_bytes = saving_at_peak(facts, device, rows);
   const report::GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.live_totals().end_bytes, 0));
@@ -323,16 +332,18 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
     add_kind("category", tables.growth_by_category, device.report.device, finding);
   }
   add_kind("layer", tables.growth_by_layer, device.report.device, finding);
-  if (const double rate = rate_of_backward_graph(facts, device); rate > 0) {
-    finding.evidence.push_back(rate_text(rate) +
+  const OfBackward left = of_backward(facts, device);
+  if (left.graph_rate > 0) {
+    finding.evidence.push_back(rate_text(left.graph_rate) +
                                " are tensors that backward makes: create_graph=True keeps them, "
                                "and the graph behind them.");
   }
   finding.evidence.push_back(steps_text(first));
   finding.next_step =
-      first.is_certain ? first.is_appended ? append_text(first) : retained_text(facts, device, rows)
-                       : "Record at least 12 steps: these are too few to distinguish growth from a "
-                         "cache that fills.";
+      first.is_certain
+          ? first.is_appended ? append_text(first) : retained_text(facts, device, rows, left)
+          : "Record at least 12 steps: these are too few to distinguish growth from a "
+            "cache that fills.";
   if (first.is_of_lbfgs) {
     finding.severity = report::FindingSeverity::kInfo;
     finding.next_step =

@@ -54,6 +54,30 @@ TEST(MemoryGrowth, promises_what_its_line_holds_at_the_peak_except_for_one_step)
   EXPECT_EQ(with_last_evaluation(true)[0].saving_bytes, 9 * kMib) << "the last ones may be needed";
 }
 
+// A line leaves 1 MiB behind in each of ten steps. In the ninth it also makes a tensor of 5 MiB,
+// which it frees in the tenth if `is_replaced`, else after it.
+Findings with_larger_tensor(bool is_replaced) {
+  FactsCase c;
+  const auto line = c.maker.stack({{"train.py", 3, "main"}});
+  const tests::Reported where{.category = "other", .stack = line};
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    c.maker.alloc_reported(1 + i, kMib, where);
+    if (i == 8) c.maker.alloc_reported(100, 5 * kMib, where);
+    if (i == 9 && is_replaced) c.maker.free(100, 5 * kMib);
+    c.maker.step(i + 1);
+  }
+  if (!is_replaced) c.maker.free(100, 5 * kMib);
+  c.device().requested_active.peak_event = 10;
+  c.report.tables.growth = {row_of("train.py:3 (main)", kMib)};
+  c.report.tables.growth[0].line = "train.py:3 (main)";
+  return c.run(memory_growth);
+}
+
+TEST(MemoryGrowth, what_lives_through_one_end_of_a_step_is_not_retained) {
+  EXPECT_EQ(with_larger_tensor(true)[0].saving_bytes, 9 * kMib);
+  EXPECT_EQ(with_larger_tensor(false)[0].saving_bytes, 14 * kMib);
+}
+
 // Backward leaves tensors behind: those of create_graph=True, or those that a checkpoint recomputes
 // in it.
 Findings left_by_backward_of(bool is_recomputed) {

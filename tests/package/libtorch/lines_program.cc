@@ -8,11 +8,6 @@
 //
 // Each tensor has a size of its own. A comment at the end of a line names it for the test.
 #include <dlfcn.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/modules/linear.h>
@@ -25,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../../support/seccomp_filter.h"
 #include "plimsoll/libtorch/memory_tracer.h"
 
 torch::Tensor in_library(std::int64_t count);  // lines_library.cc
@@ -88,20 +84,6 @@ void keep_one_of_each_kind() {
   for (const Tensor& part : torch::stack({half, half}).unbind()) kept.push_back(part);
 }
 
-void forbid_processes() {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{.len = sizeof code / sizeof *code, .filter = code};
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
-}
-
 void call_plugin(const char* path) {
   void* const library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void* const found = library != nullptr ? ::dlsym(library, "run_plugin") : nullptr;
@@ -122,7 +104,7 @@ int main(int count, char** arguments) {
   const std::string_view word = count > 2 ? arguments[2] : "";
   const bool forks = word == "fork";
   if (word == "delete") ::unlink(arguments[0]);
-  if (word == "sandbox") forbid_processes();
+  if (word == "sandbox") plimsoll::tests::add_seccomp_filter(SECCOMP_RET_KILL_PROCESS);
   torch::set_num_threads(1);
   torch::nn::Linear layer(5, 7);
   using plimsoll::InChildren;

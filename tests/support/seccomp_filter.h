@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace plimsoll::native_stacks {
+namespace plimsoll::tests {
 
 // Does this for each clone() that does not start a thread.
 inline void add_seccomp_filter(std::uint32_t action) {
@@ -28,4 +28,4 @@ inline void add_seccomp_filter(std::uint32_t action) {
   ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 }
 
-}  // namespace plimsoll::native_stacks
+}  // namespace plimsoll::tests
