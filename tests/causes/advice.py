@@ -20,7 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from tests.causes import cycles, deep_models, everyday, leaks, peaks, record_all, reported
+from tests.causes import cycles, deep_models, everyday, kept, leaks, peaks, record_all, reported
 from tests.causes.architectures import ARCHITECTURES, WIDE
 from tests.causes.training import PROGRAMS, Training
 from torch import nn
@@ -301,7 +301,7 @@ ADVICE: dict[str, tuple[str, Fix]] = {
     "cycles/module_with_bound_method": ("garbage_in_cycles", without_bound_method),
     **{
         program: (name, edited(program, old, new))
-        for program, (name, old, new) in {**everyday.EDITS, **reported.EDITS}.items()
+        for program, (name, old, new) in {**everyday.EDITS, **reported.EDITS, **kept.EDITS}.items()
     },
 }
 
@@ -325,7 +325,6 @@ NOT_MEASURED: dict[str, str] = {
     "repeated_large_allocation": NOTHING,
     "churn": NOTHING,
     "one_layer_dominates": NOTHING,
-    "graph_without_backward": NOTHING,
     "one_device_dominates": NOTHING,
     "unknown_memory": NOTHING,
 }

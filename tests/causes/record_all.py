@@ -25,6 +25,7 @@ from tests.causes import (
     held_out_controls,
     held_out_leaks,
     held_out_peaks,
+    kept,
     leaks,
     mechanism_controls,
     mechanisms,
@@ -55,6 +56,7 @@ REGISTERED = (
     everyday,
     reported,
     without_graph,
+    kept,
 )
 CLEAN = {
     *controls.NAMES,

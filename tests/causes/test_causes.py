@@ -40,6 +40,7 @@ def expected() -> dict[str, dict[str, str]]:
         "expected_cycles.tsv",
         "expected_evidence.tsv",
         "expected_everyday.tsv",
+        "expected_kept.tsv",
         "expected_reported.tsv",
         "expected_without_graph.tsv",
     ):

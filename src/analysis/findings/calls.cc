@@ -168,7 +168,8 @@ RetainedGraphs retained_graphs(const Peak& peak, const Explanation& explanation,
     ++tensors;
     retained.bytes += allocation.size_bytes;
   }
-  if (tensors < kFewestOfGraph * rounds) return {};
+  // The backward of the last one may still run.
+  if (tensors < kFewestOfGraph * (rounds - 1)) return {};
   retained.saving_bytes = peak.saving(end_of_use);
   return retained;
 }

@@ -1,5 +1,6 @@
 // graph_without_backward: a forward built an autograd graph, and no backward ever used it.
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <ranges>
@@ -15,6 +16,7 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/small_graphs.h"
 #include "analysis/findings/text.h"
+#include "analysis/findings/without_graph.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
@@ -143,8 +145,12 @@ bool is_unused_graph(const Peak& peak, const BackwardUse& use, const RootAllocat
   const auto allocation_of = [&](std::uint32_t part) { return peak.live()[part]; };
   if (is_known_without_nodes(peak, parts | std::views::transform(allocation_of))) return false;
   const bool is_small = parts.size() < kGraphFewestKept;
-  const bool is_as_in_training = is_small && keeps_as_in_training(peak, made, parts) &&
-                                 is_followed_by_graph(peak, made, turns, parts, window);
+  const bool has_nodes = std::ranges::all_of(parts, [&](std::uint32_t part) {
+    return peak.site(allocation_of(part)).autograd == model::Autograd::kBuilt;
+  });
+  const bool is_as_in_training =
+      is_small && keeps_as_in_training(peak, made, parts) &&
+      (has_nodes || is_followed_by_graph(peak, made, turns, parts, window));
   if (!is_as_in_training) {
     if (parts.size() < kFewestOfSmall || !is_graph(made, parts.size(), window)) return false;
   }
@@ -265,6 +271,9 @@ void describe(const Peak& peak, Graphs& graphs) {
   finding.next_step =
       "Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
       "torch.inference_mode(): no activation is kept for backward.";
+  if (graphs.forwards > 1 && graphs.outlives_backward) {
+    finding.next_step += " If the program stores the results, store their .detach().";
+  }
   if (!graphs.is_attempt) return;
   finding.evidence.push_back("Other forwards that are called there are used by a backward.");
   finding.title = "The activations of an attempt that failed, or whose result was dropped, are " +
@@ -404,6 +413,24 @@ std::vector<Graphs> graphs_of_small(const Peak& peak, const BackwardUse& use) {
   return found;
 }
 
+// The fall of the peak if the forwards of these roots that no backward uses built no graph.
+std::uint64_t saving_without(const Peak& peak, const BackwardUse& use, const Explanation& graphs) {
+  const auto root_in = [&](const PeakAllocation& allocation) {
+    return root_of(peak.trace().strings[peak.site(allocation).layer]);
+  };
+  std::set<std::string_view> roots;
+  for (const std::uint32_t part : graphs.parts) roots.insert(root_in(peak.live()[part]));
+  roots.erase(std::string_view());
+  const auto freed = frees_without_graph(peak, [&](const PeakAllocation& allocation) {
+    return roots.contains(root_in(allocation)) && may_be_of_graph(peak, allocation) &&
+           !use.is_freed_by_backward(allocation);
+  });
+  return peak.saving([&](const PeakAllocation& allocation) {
+    const auto found = freed.find(allocation.lifetime);
+    return found == freed.end() ? allocation.died : std::min(found->second, allocation.died);
+  });
+}
+
 // Adds the finding if the graphs are a large enough part of the peak.
 bool add_graphs(const Peak& peak, const BackwardUse& use, std::vector<Graphs> found,
                 const std::vector<std::uint32_t>& losses, Explanations& out) {
@@ -418,6 +445,7 @@ bool add_graphs(const Peak& peak, const BackwardUse& use, std::vector<Graphs> fo
   if (explanation.bytes < kLeastPeakBytes) return false;
   if (!is_at_least(explanation.bytes, kGraphShareOfPeak, peak.bytes())) return false;
   describe(peak, graphs);
+  if (!graphs.is_attempt) explanation.finding.saving_bytes = saving_without(peak, use, explanation);
   out.push_back(std::move(explanation));
   return true;
 }

@@ -185,7 +185,7 @@ TEST(ExplainGraph, small_forwards_that_free_their_first_tensor_may_have_returned
 // Steps of a model with two ReLUs. A training forward frees what its convolutions make, because
 // backward needs only what the ReLUs make. A rollout keeps the same tensors, because it builds a
 // graph or because they are its results. If it builds a graph, so do the operators after it.
-Case rollouts(bool build_graphs) {
+Case rollouts(bool build_graphs, model::Autograd autograd = model::Autograd::kUnknown) {
   Case c;
   const auto run = [&](std::uint64_t first) {
     for (std::uint64_t i = 0; i < 4; ++i) {
@@ -193,7 +193,8 @@ Case rollouts(bool build_graphs) {
                              {.layer = i % 2 == 0 ? "Net.conv" + std::to_string(i) : "Net",
                               .category = "activation",
                               .phase = Phase::kForward,
-                              .op = i % 2 == 0 ? "aten::conv2d" : "aten::relu"});
+                              .op = i % 2 == 0 ? "aten::conv2d" : "aten::relu",
+                              .autograd = autograd});
       if (i % 2 == 1) c.maker.free(first + i - 1, (5 - i) * kMib);
     }
     c.maker.alloc_reported(first + 4, 1,
@@ -222,7 +223,17 @@ TEST(ExplainGraph, small_forwards_that_keep_what_training_keeps_build_graphs) {
   EXPECT_THAT(found[0].title, HasSubstr("Forwards of Net build graphs"));
   EXPECT_THAT(found[0].evidence[0],
               HasSubstr("16 activations are live at the peak, of 8 forwards"));
+  // Of 36 MiB, 15 would be left: 8 results, and the first two tensors of the training forward.
+  EXPECT_EQ(found[0].saving_bytes, 21 * kMib + 1);
   EXPECT_THAT(rollouts(false).run(explain_graph), IsEmpty());
+}
+
+// A pool of generated pictures: what follows uses them without their graphs.
+TEST(ExplainGraph, small_forwards_that_built_nodes_need_no_operator_after_them) {
+  const auto found = rollouts(false, model::Autograd::kBuilt).run(explain_graph);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("Forwards of Net build graphs"));
+  EXPECT_THAT(rollouts(false, model::Autograd::kOn).run(explain_graph), IsEmpty());
 }
 
 // A model of Linear, ReLU and Linear is trained, and two batches are evaluated. The ReLU's tensor

@@ -16,6 +16,8 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
+// Of what is allocated outside training.
+constexpr double kShareCollected = 0.4;
 constexpr double kOutsideShareOfPeak = 0.15;
 constexpr double kOutsideWeight = 1.8;
 
@@ -107,6 +109,36 @@ bool awaits_a_backward_that_is_missing(const Peak& peak) {
          is_at_least(live.size(), kShareOfKeptCalls, kept.size());
 }
 
+// Tensors of one line and operator that the program collects, as in a list of an evaluation's
+// results.
+struct Collected {
+  std::string line;
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+// The largest collection without graphs among the parts; `tensors` is 0 if there is none. A graph
+// also has many tensors of one line.
+Collected largest_collection(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  constexpr std::size_t kFewestCollected = 8;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Collected> all;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const model::Site& site = peak.site(allocation);
+    const bool is_without_graph = site.autograd == model::Autograd::kOff;
+    if (!is_without_graph || !peak.has_line(allocation)) continue;
+    Collected& of_line = all[{peak.line(allocation).value, site.op.value}];
+    if (of_line.tensors++ == 0) of_line.line = peak.line_label(allocation);
+    of_line.bytes += allocation.size_bytes;
+  }
+  Collected largest;
+  for (auto& [key, each] : all) {
+    const bool is_larger = each.tensors >= kFewestCollected && each.bytes > largest.bytes;
+    if (is_larger) largest = std::move(each);
+  }
+  return largest;
+}
+
 const char* stage(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (begins.front() > peak.event()) return "before the first backward";
@@ -154,27 +186,36 @@ void explain_outside(Peak& peak, Explanations& out) {
                              callers_text(peak, *largest) + ".");
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
   finding.saving_bytes = excess;
-  if (const std::size_t times = times_appended(peak, *largest); times > 0) {
+  const std::string on_cpu = peak.device().report.device >= 0 ? " after .cpu()" : "";
+  const std::string same_samples =
+      " A smaller batch changes nothing: the same samples are collected. Training itself needs " +
+      bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";
+  const std::size_t times = times_appended(peak, *largest);
+  const Collected collected = largest_collection(peak, explanation.parts);
+  if (times > 0) {
     finding.evidence.push_back("That line makes one tensor longer again and again, " +
                                base::format_count(times) + " times up to " +
                                bytes_text(largest->size_bytes) +
                                "; each time, the old and the new tensor are live.");
     finding.next_step = "At " + line +
                         ", keep only what you need of each batch, such as the number of correct "
-                        "answers. Or append the results to a list";
-    finding.next_step += peak.device().report.device >= 0 ? " after .cpu()" : "";
-    finding.next_step +=
-        ", and call torch.cat once at the end. A smaller batch changes nothing: the same samples "
-        "are collected. Training itself needs " +
-        bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";
-    out.push_back(std::move(explanation));
-    return;
+                        "answers. Or append the results to a list" +
+                        on_cpu + ", and call torch.cat once at the end." + same_samples;
+  } else if (is_at_least(collected.bytes, kShareCollected, explanation.bytes)) {
+    finding.evidence.push_back("The program collects " + counted(collected.tensors, "tensor") +
+                               " of " + collected.line + ", " + bytes_text(collected.bytes) +
+                               " in all.");
+    finding.next_step = "Of each tensor that " + collected.line +
+                        " makes, keep only what you need, such as the number of correct answers, "
+                        "not the tensor itself." +
+                        same_samples;
+  } else {
+    finding.next_step = "Process less at a time at " + line +
+                        ": a smaller batch for evaluation, chunks for preparation and saving, and "
+                        "del for what is no longer used. Training itself needs " +
+                        bytes_text(training) + ", so up to " + bytes_text(excess) +
+                        " can be saved.";
   }
-  finding.next_step =
-      "Process less at a time at " + line +
-      ": a smaller batch for evaluation, chunks for preparation and saving, and del for what is "
-      "no longer used. Training itself needs " +
-      bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";
   out.push_back(std::move(explanation));
 }
 

@@ -2,17 +2,21 @@
 // gradients because the program leaves requires_grad on and passes only the other parameters to the
 // optimizer.
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/backward_use.h"
 #include "analysis/findings/owners.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/findings/unowned.h"
+#include "analysis/findings/without_graph.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
@@ -38,6 +42,14 @@ struct Gradient {
   bool has_state = false;  // an optimizer has state for its parameter
 };
 
+// "Net.head" for "Net.head.weight", the name of a parameter or of its state.
+std::string_view module_of(std::string_view name) { return name.substr(0, name.rfind('.')); }
+
+bool is_inside(std::string_view layer, std::string_view module) {
+  return layer.starts_with(module) &&
+         (layer.size() == module.size() || layer[module.size()] == '.');
+}
+
 std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
   std::map<std::string_view, Gradient> gradients;
   std::set<std::string_view> states;
@@ -46,10 +58,51 @@ std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
     const std::string_view category = peak.category(allocation);
     const std::string_view name = strings[peak.tensor(allocation).name];
     if (category == model::kGradient && !name.empty()) ++gradients[name].made;
-    if (category == model::kOptimizerState) states.insert(name.substr(0, name.rfind('.')));
+    if (category == model::kOptimizerState) states.insert(module_of(name));
   });
   for (auto& [name, gradient] : gradients) gradient.has_state = states.contains(name);
   return gradients;
+}
+
+// What a module keeps for backward, and would not keep if it were frozen.
+struct KeptByModule {
+  std::vector<std::uint32_t> parts;                        // activations, and their gradients
+  std::unordered_map<std::uint32_t, std::uint32_t> freed;  // when it would be freed; by lifetime
+};
+
+// Nothing if a trained module runs before the module in some forward: then its inputs need
+// gradients, so it keeps activations although it is frozen.
+KeptByModule kept_by_module(const Peak& peak, std::string_view module,
+                            const std::set<std::string_view>& trained_modules) {
+  const BackwardUse use(peak);
+  const auto layer_of = [&](const PeakAllocation& allocation) {
+    return std::string_view(peak.trace().strings[peak.site(allocation).layer]);
+  };
+  const auto is_kept = [&](const PeakAllocation& allocation) {
+    return is_forward_activation(peak, allocation) && is_inside(layer_of(allocation), module) &&
+           use.is_freed_by_backward(allocation);
+  };
+  const auto is_of_backward = [&](const PeakAllocation& allocation) {
+    return peak.category(allocation) == model::kActivationGradient &&
+           is_inside(layer_of(allocation), module);
+  };
+  bool runs_first = true, is_after_trained = false;
+  std::size_t interval = 0;
+  KeptByModule kept;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (is_of_backward(allocation)) kept.freed.emplace(allocation.lifetime, allocation.born);
+    if (!is_forward_activation(peak, allocation)) return;
+    if (std::exchange(interval, use.interval(allocation)) != interval) is_after_trained = false;
+    if (is_inside(layer_of(allocation), module)) runs_first &= !is_after_trained;
+    is_after_trained |= trained_modules.contains(layer_of(allocation));
+  });
+  if (!runs_first) return {};
+  kept.freed.merge(frees_without_graph(peak, is_kept));
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (is_kept(allocation) || is_of_backward(allocation)) kept.parts.push_back(part);
+  }
+  return kept;
 }
 
 }  // namespace
@@ -60,10 +113,11 @@ Unowned unowned_gradients(const Peak& peak) {
   const auto gradients = gradients_of(peak);
   Unowned unowned;
   unowned.fewest_backwards = backwards;
-  unowned.cleared =
-      static_cast<std::size_t>(std::ranges::count_if(gradients, [&](const auto& each) {
-        return is_at_least(each.second.made, kShareOfBackwards, backwards);
-      }));
+  for (const auto& [name, gradient] : gradients) {
+    if (!is_at_least(gradient.made, kShareOfBackwards, backwards)) continue;
+    ++unowned.cleared;
+    unowned.trained_modules.insert(module_of(name));
+  }
   if (unowned.cleared == 0) return {};
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -110,8 +164,19 @@ void explain_unowned(Peak& peak, Explanations& out) {
                              " are freed and made again. No optimizer has state for them.");
   std::set<std::uint32_t> rows;
   for (const std::uint32_t part : explanation.parts) rows.insert(peak.live()[part].lifetime);
+  KeptByModule kept;
+  if (!owner.path.empty()) kept = kept_by_module(peak, owner.path, unowned.trained_modules);
+  const std::uint64_t of_gradients = explanation.bytes;
+  for (const std::uint32_t part : kept.parts) explanation.add(peak, part);
+  if (!kept.parts.empty()) {
+    finding.evidence.push_back("Because of them, " + owner.path + " also keeps " +
+                               bytes_text(explanation.bytes - of_gradients) +
+                               " for backward. No trained module runs before it.");
+  }
   finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-    return rows.contains(allocation.lifetime) ? allocation.born : allocation.died;
+    if (rows.contains(allocation.lifetime)) return allocation.born;
+    const auto found = kept.freed.find(allocation.lifetime);
+    return found == kept.freed.end() ? allocation.died : std::min(found->second, allocation.died);
   });
   finding.next_step =
       "If " + what +
@@ -119,8 +184,9 @@ void explain_unowned(Peak& peak, Explanations& out) {
       "there. Otherwise pass the parameters to the optimizer, whose zero_grad() clears their "
       "gradients.";
   if (finding.saving_bytes > 0) {
-    finding.next_step +=
-        " Without these gradients the peak is " + bytes_text(finding.saving_bytes) + " lower.";
+    finding.next_step += (kept.parts.empty() ? " Without these gradients" : " If it is frozen,") +
+                         std::string(" the peak is ") + bytes_text(finding.saving_bytes) +
+                         " lower.";
   }
   out.push_back(std::move(explanation));
 }

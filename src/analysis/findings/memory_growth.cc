@@ -131,21 +131,35 @@ std::string append_text(const report::GrowthRow& row) {
          "move it to a file.";
 }
 
+// A stack that is charged to the line with this label.
+std::optional<model::StackId> stack_of_line(const Facts& facts, const std::string& label) {
+  for (std::uint32_t id = 0; id < facts.lines.line_count(); ++id) {
+    if (facts.lines.label(model::LineId{id}) != label) continue;
+    for (std::uint32_t stack = 0; stack < facts.trace.stacks.stack_count(); ++stack) {
+      if (facts.lines.line(model::StackId{stack}).value == id) return model::StackId{stack};
+    }
+  }
+  return std::nullopt;
+}
+
 // Whether a line is in a torch.autograd.Function.
 bool is_in_autograd_function(const Facts& facts, const std::string& line) {
   const model::Trace& trace = facts.trace;
-  for (std::uint32_t id = 0; id < facts.lines.line_count(); ++id) {
-    if (facts.lines.label(model::LineId{id}) != line) continue;
-    for (std::uint32_t stack = 0; stack < trace.stacks.stack_count(); ++stack) {
-      if (facts.lines.line(model::StackId{stack}).value != id) continue;
-      return std::ranges::any_of(
-          trace.stacks.frames(model::StackId{stack}), [&](model::FrameId frame) {
-            return base::ends_with_path(trace.strings[trace.stacks.frame(frame).file],
-                                        "torch/autograd/function.py");
-          });
-    }
-  }
-  return false;
+  const std::optional<model::StackId> stack = stack_of_line(facts, line);
+  return stack && std::ranges::any_of(trace.stacks.frames(*stack), [&](model::FrameId frame) {
+           return base::ends_with_path(trace.strings[trace.stacks.frame(frame).file],
+                                       "torch/autograd/function.py");
+         });
+}
+
+// Whether the text of a line shows that it calls backward(create_graph=True).
+bool is_backward_with_graph(const Facts& facts, const std::string& line) {
+  const std::optional<model::StackId> stack = stack_of_line(facts, line);
+  if (!stack || facts.lines.why(*stack) != model::NoLine::kHasLine) return false;
+  const model::Frame& frame = facts.trace.stacks.frame(facts.lines.frame(*stack));
+  const model::SourceLine* const source = facts.trace.source.line(frame.file, frame.line);
+  return source != nullptr && source->text.find(".backward(") != std::string::npos &&
+         source->text.find("create_graph=True") != std::string::npos;
 }
 
 // The tensors that backward makes and that are live at the end, and the part of them that a
@@ -220,13 +234,32 @@ bool is_of_gradients_of_leaves(const Facts& facts, const DeviceFacts& device) {
   return backward > 0 && leaves >= backward / 2 && leaves <= backward * 2;
 }
 
+// Whether each step leaves at most one activation behind, the result of a forward. A graph retains
+// several.
+bool is_one_a_step(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows) {
+  if (rows.size() == 1) return rows.front().survivors <= rows.front().steps;
+  std::uint64_t activations = 0;
+  for (const report::GrowthRow& row : facts.report.tables.growth_by_category) {
+    if (row.device != device.report.device) continue;
+    if (row.key == model::kActivationGradient) return false;
+    if (row.key == model::kActivation) activations = row.survivors;
+  }
+  return activations > 0 && activations <= rows.front().steps;
+}
+
 std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows,
                           const OfBackward& left) {
   const report::GrowthRow& first = rows.front();
+  for (const report::GrowthRow& row : rows) {
+    if (!is_backward_with_graph(facts, row.line)) continue;
+    return "Call torch.autograd.grad(…, create_graph=True) instead of backward at " + row.key +
+           ": a .grad with a graph refers to its parameter, so neither is ever freed. Or set .grad "
+           "to None after use, also of each copy of the model.";
+  }
   Retained retained = retained_by(facts, device, rows);
-  // A graph retains several tensors of each forward.
-  const bool is_one_a_step = rows.size() == 1 && first.survivors <= first.steps;
-  if (retained == Retained::kGraphs && is_one_a_step) retained = Retained::kOutputs;
+  if (retained == Retained::kGraphs && is_one_a_step(facts, device, rows)) {
+    retained = Retained::kOutputs;
+  }
   std::string text = free_advice(holder_text(first), device.report.device, retained, &first);
   for (const report::GrowthRow& row : rows) {
     if (retained != Retained::kGraphs || !is_in_autograd_function(facts, row.line)) continue;
@@ -243,8 +276,7 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
            text;
   }
   if (left.is_recomputed) return recomputed_text(first);
-  const bool is_of_backward = retained == Retained::kGraphs && left.graph_rate > 0;
-  return is_of_backward ? create_graph_text(first) : text;
+  return left.graph_rate > 0 ? create_graph_text(first) : text;
 }
 
 // For each line of the recording, the position in `rows` of the row it has; rows.size() for others.

@@ -117,5 +117,35 @@ TEST(MemoryGrowth, what_a_checkpoint_recomputes_is_no_graph_of_a_backward) {
   EXPECT_THAT(recomputed[0].evidence, Not(Contains(HasSubstr("create_graph"))));
 }
 
+// A step leaves the result of a forward and its target behind, or several activations.
+report::Finding of_results(std::uint64_t activations_a_step) {
+  FactsCase c;
+  c.report.tables.growth = {row_of("net.py:9 (Net.forward)", 2 * kMib),
+                            row_of("train.py:3 (main)", kMib)};
+  for (report::GrowthRow& row : c.report.tables.growth) row.line = row.key;
+  c.report.tables.growth_by_category = {row_of("activation", 2 * kMib), row_of("input", kMib)};
+  c.report.tables.growth_by_category[0].survivors = 8 * activations_a_step;
+  return c.run(memory_growth).at(0);
+}
+
+TEST(MemoryGrowth, one_activation_a_step_is_a_result_without_its_graph) {
+  EXPECT_THAT(of_results(1).next_step, Not(HasSubstr("and the graphs")));
+  EXPECT_THAT(of_results(3).next_step, HasSubstr("and the graphs"));
+}
+
+report::Finding of_graphs(std::uint64_t grown_steps) {
+  FactsCase c;
+  c.report.tables.growth = {row_of("net.py:9 (Net.forward)", 2 * kMib)};
+  c.report.tables.growth[0].survivors = 30;
+  c.report.tables.growth[0].grown_steps = grown_steps;
+  c.report.tables.growth_by_category = {row_of("activation", 2 * kMib)};
+  return c.run(memory_growth).at(0);
+}
+
+TEST(MemoryGrowth, exceptions_may_hold_graphs_that_only_some_steps_leave) {
+  EXPECT_THAT(of_graphs(8).next_step, Not(HasSubstr("exception")));
+  EXPECT_THAT(of_graphs(4).next_step, HasSubstr("store str(exception)"));
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::findings

@@ -42,8 +42,9 @@ std::string instead_of_tensors(bool is_cpu, Retained retained, Elements elements
   if (!is_cpu) return "Store .detach().cpu() copies instead, or only the part that you need";
   // A copy on the CPU does not free CPU memory.
   if (retained == Retained::kOutputs) {
-    return "Instead, store .detach().clone() of the part that you need: a slice retains the whole "
-           "tensor";
+    return "Instead, store .detach().clone() of the part that you need (a slice retains the whole "
+           "tensor), or compute a metric at each step and store its sums: if a backward has freed "
+           "their graphs, .detach() of the whole tensors frees nothing";
   }
   return "Keep fewer of them, or write them to a file";
 }
@@ -74,10 +75,15 @@ std::string free_advice(const std::string& holder, std::int32_t device, Retained
     return "Make the model and its optimizer once, before the loop: " + holder + " adds to them " +
            how_often + " (add_param_group, a new module, parameter or optimizer).";
   }
+  const bool is_of_some_steps =
+      retained == Retained::kGraphs && row != nullptr && row->grown_steps < row->compared_steps;
   const std::string instead = instead_of_tensors(device < 0, retained, elements_of(row, device));
   return "Free what " + holder + " retains from step to step" +
          (retained == Retained::kGraphs ? ", and the graphs that it retains" : "") +
          ": usually a list, dict or attribute that collects tensors" +
+         (is_of_some_steps ? ", or exceptions that are stored (each retains its frames; store "
+                             "str(exception))"
+                           : "") +
          (retained == Retained::kMadeWithoutGraph ? ", maybe in a hook. " : ". ") + instead + ".";
 }
 

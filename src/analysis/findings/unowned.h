@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "analysis/findings/peak.h"
@@ -13,6 +15,7 @@ struct Unowned {
   std::vector<std::uint32_t> parts;  // rows of Peak::live()
   std::size_t fewest_backwards = 0;  // that one of them lives through
   std::size_t cleared = 0;           // parameters whose gradients are freed and made again
+  std::set<std::string_view> trained_modules;  // that these parameters are part of
 };
 
 Unowned unowned_gradients(const Peak& peak);
