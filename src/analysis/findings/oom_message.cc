@@ -151,7 +151,7 @@ report::Finding explain_message(OomMessage message, const std::string& line, std
                          : ", which the program has set."));
     if (derived.is_least_unshared && derived.unshared_bytes.value_or(0) > 0) {
       finding.evidence.back() += " It bounds what PyTorch reserves, so at least " +
-                                 bytes_text(*derived.unshared_bytes) +
+                                 bytes_text(*derived.unshared_bytes + listed_bytes(message)) +
                                  " are used outside of PyTorch's allocator.";
     }
   }

@@ -45,6 +45,11 @@ TEST(OomMessageFinding, a_limit_bounds_what_is_reserved_where_the_message_does_n
   EXPECT_THAT(finding.next_step, AllOf(HasSubstr("nvidia-smi"), Not(HasSubstr("batch"))));
   EXPECT_THAT(finding.evidence, Contains(AllOf(StartsWith("Limit"), HasSubstr("at least 30.0"))));
 
+  message.processes = {{.pid = 7, .used_bytes = kGib}};
+  EXPECT_THAT(explain_message(message, "", 1).evidence,
+              Contains(AllOf(StartsWith("Limit"), HasSubstr("at least 30.0"))));
+  message.processes.clear();
+
   // The limit was set after more had been allocated, or leaves nothing to others: no lower bound.
   for (const std::uint64_t limit : {6 * kGib, 80 * kGib}) {
     message.limit_bytes = limit;
