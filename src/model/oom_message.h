@@ -24,6 +24,7 @@ struct OomMessage {
   std::optional<std::uint64_t> reserved_bytes = {};
   std::optional<std::uint64_t> private_pool_bytes = {};  // part of allocated_bytes
   std::vector<base::DeviceProcess> processes = {};       // all other processes
+  bool is_from_windows = false;                          // false if unknown
 };
 
 }  // namespace plimsoll::model

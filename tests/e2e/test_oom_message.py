@@ -67,6 +67,11 @@ def test_colors_inside_a_message_are_ignored(plimsoll):
         ("alloc.h:178 NCCL WARN Cuda failure 2 'out of memory'\n", ["NCCL", "no numbers"]),
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling\n", ["cuBLAS", "no numbers"]),
         ("Out of memory: Killed process 42 (python) anon-rss:9kB\n", ["the kernel", "plimsoll"]),
+        (
+            'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "/work/c10/cuda/'
+            'CUDACachingAllocator.cpp":1154, please report a bug to PyTorch.\n',
+            ["PyTorch ran out of memory", "no numbers", "MIG"],
+        ),
         ("bfc.cc:482] Allocator (GPU_0_bfc) ran out of memory trying\n", ["XLA or TensorFlow"]),
         ("CUDA out of memory. Tried to allocate 20", ["cut off"]),
         ("| PyTorch CUDA memory summary, device ID 0 |\n", ["memory_summary()", "plimsoll run"]),

@@ -79,6 +79,24 @@ std::string others_text(const OomMessage& message, const MessageFigures& derived
   return text + ".";
 }
 
+// What would show what fills the memory, as far as Plimsoll and PyTorch support the platform.
+std::string how_to_record(const OomMessage& message) {
+  const std::string unknown = "The message does not say what fills the memory";
+  const bool is_cpu = message.device.type == model::DeviceType::kCpu;
+  const bool is_cuda = message.device.type == model::DeviceType::kCuda;
+  if (is_mps(message)) return unknown + ", and Plimsoll does not record MPS.";
+  if (is_cpu && message.is_from_windows) {
+    return unknown + ", and Plimsoll does not record on Windows.";
+  }
+  if (is_cpu || (is_cuda && !message.is_from_windows)) {
+    return unknown + ": plimsoll run SCRIPT records it.";
+  }
+  return unknown +
+         ": a snapshot of PyTorch does. Call torch.cuda.memory._record_memory_history() before the "
+         "model is created, and torch.cuda.memory._dump_snapshot(PATH) when the error is raised: "
+         "plimsoll report PATH explains it.";
+}
+
 }  // namespace
 
 report::Finding explain_message(OomMessage message, const std::string& line, std::uint64_t count) {
@@ -86,14 +104,12 @@ report::Finding explain_message(OomMessage message, const std::string& line, std
       message.process_bytes ? std::vector<std::string>() : find_own_process(message);
   std::ranges::move(remove_impossible(message), std::back_inserter(notes));
   const MessageFigures derived = figures_of(message);
-  MessageVerdict verdict = verdict_of(message, derived);
+  MessageVerdict verdict = verdict_of(message, derived, !line.empty());
   report::Finding finding;
   finding.id = "out_of_memory";
   finding.severity = report::FindingSeverity::kCritical;
   finding.title = model::to_string(message.device) + " ran out of memory: " + verdict.title;
-  finding.next_step = std::move(verdict.next_step) +
-                      " The message does not say what fills the memory: plimsoll run SCRIPT "
-                      "records it.";
+  finding.next_step = std::move(verdict.next_step) + " " + how_to_record(message);
   finding.saving_bytes = verdict.saving_bytes;
   const auto say = [&](std::string sentence) { finding.evidence.push_back(std::move(sentence)); };
   say("Failed request: " + bytes_text(message.requested_bytes) +
@@ -133,6 +149,11 @@ report::Finding explain_message(OomMessage message, const std::string& line, std
     say("Limit of this process: " + bytes_text(*message.limit_bytes) +
         (is_mps(message) ? " (PYTORCH_MPS_HIGH_WATERMARK_RATIO)."
                          : ", which the program has set."));
+    if (derived.is_least_unshared && derived.unshared_bytes.value_or(0) > 0) {
+      finding.evidence.back() += " It bounds what PyTorch reserves, so at least " +
+                                 bytes_text(*derived.unshared_bytes + listed_bytes(message)) +
+                                 " are used outside of PyTorch's allocator.";
+    }
   }
   for (std::string& note : notes) say(std::move(note));
   if (count > 1) {

@@ -29,6 +29,11 @@ bool is_much(std::optional<std::uint64_t> bytes, const OomMessage& message,
          is_at_least(*bytes, kMuchOfMessage, whole);
 }
 
+// The allocator has already returned what it could, so its free pieces are useful only together.
+bool is_enough_in_pieces(const OomMessage& message, const MessageFigures& derived) {
+  return derived.cached_bytes && *derived.cached_bytes >= message.requested_bytes;
+}
+
 // Largest first; of equal ones, the first in the order of this list.
 enum class Reason : std::uint8_t { kOthers, kOutside, kUnshared, kCached, kRequest, kNone };
 
@@ -49,8 +54,7 @@ Reason largest_reason(const OomMessage& message, const MessageFigures& derived) 
   if (is_much(derived.unshared_bytes, message, derived)) {
     consider(Reason::kUnshared, *derived.unshared_bytes);
   }
-  // The allocator has already returned what it could, so its free pieces are useful only together.
-  if (derived.cached_bytes && *derived.cached_bytes >= message.requested_bytes) {
+  if (is_enough_in_pieces(message, derived)) {
     consider(Reason::kCached, *derived.cached_bytes);
   }
   if (is_at_least(message.requested_bytes, kLargeRequestShare,
@@ -86,11 +90,12 @@ std::size_t similar_processes(const OomMessage& message) {
       }));
 }
 
-MessageVerdict request_too_large(const OomMessage& message) {
+MessageVerdict request_too_large(const OomMessage& message, bool names_line) {
   MessageVerdict verdict{
       "one tensor of " + bytes_text(message.requested_bytes) + " was requested",
-      "Make that line request less at a time: a smaller batch or chunk, or a fused "
-      "operator that never stores the whole tensor."};
+      std::string(names_line ? "Make that line request" : "Request") +
+          " less at a time: a smaller batch or chunk, or a fused operator that never stores the "
+          "whole tensor."};
   if (message.total_bytes && message.requested_bytes > *message.total_bytes) {
     verdict.title += ", more than the whole device has (" + bytes_text(*message.total_bytes) + ")";
   } else if (message.limit_bytes && message.requested_bytes > *message.limit_bytes) {
@@ -99,14 +104,41 @@ MessageVerdict request_too_large(const OomMessage& message) {
   return verdict;
 }
 
-MessageVerdict at_limit(const OomMessage& message) {
-  return {"this process may hold " + bytes_text(*message.limit_bytes) + ", and requested " +
-              bytes_text(message.requested_bytes) + " more",
-          is_mps(message)
-              ? "Use less memory. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk "
-                "that the system runs out of memory."
-              : "Raise the limit that the program sets "
-                "(torch.cuda.set_per_process_memory_fraction), or use less memory."};
+// Advice for free pieces that are large enough only together.
+std::string join_pieces(const OomMessage& message) {
+  std::string advice =
+      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
+      "pieces can then be used together. ";
+  if (message.is_from_windows) {
+    advice +=
+        "Most versions of PyTorch ignore it on Windows, with a warning: there, try "
+        "max_split_size_mb. ";
+  }
+  return advice +
+         "If the unused memory is in private pools (CUDA graphs), capture fewer graphs. Whether "
+         "the rest of the step fits then is unknown.";
+}
+
+MessageVerdict at_limit(const OomMessage& message, const MessageFigures& derived) {
+  const bool in_pieces = is_enough_in_pieces(message, derived);
+  MessageVerdict verdict;
+  verdict.title = "this process may hold " + bytes_text(*message.limit_bytes);
+  if (in_pieces) {
+    verdict.title +=
+        ", of which " + bytes_text(*derived.cached_bytes) + " were reserved and unused";
+  }
+  verdict.title += ", and requested " + bytes_text(message.requested_bytes) + " more";
+  if (is_mps(message)) {
+    verdict.next_step =
+        "Use less memory. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk that the "
+        "system runs out of memory.";
+    return verdict;
+  }
+  verdict.next_step = in_pieces ? join_pieces(message) + " Or raise" : "Raise";
+  verdict.next_step +=
+      " the limit that the program sets (torch.cuda.set_per_process_memory_fraction), or use less "
+      "memory.";
+  return verdict;
 }
 
 MessageVerdict refused_while_free(const OomMessage& message) {
@@ -120,12 +152,18 @@ MessageVerdict refused_while_free(const OomMessage& message) {
 }
 
 // The CPU's messages have no number but the request.
-MessageVerdict refused_by_system(const OomMessage& message) {
-  return {
-      "the system refused one tensor of " + bytes_text(message.requested_bytes),
-      "Compare it with free -h and with ulimit -v. Linux refuses a request that alone exceeds "
-      "memory and swap, or a limit; Windows refuses one that exceeds what is left of memory and "
-      "page file. If one tensor is too large, make that line request less at a time."};
+MessageVerdict refused_by_system(const OomMessage& message, bool names_line) {
+  std::string next_step =
+      message.is_from_windows
+          ? "Compare it with the committed memory that Task Manager shows: Windows refuses a "
+            "request that exceeds what is left of memory and page file."
+          : "Compare it with free -h and with ulimit -v: Linux refuses a request that alone "
+            "exceeds memory and swap, or a limit.";
+  next_step += " If one tensor is too large, ";
+  next_step += names_line ? "make that line request" : "request";
+  next_step += " less at a time.";
+  return {"the system refused one tensor of " + bytes_text(message.requested_bytes),
+          std::move(next_step)};
 }
 
 MessageVerdict others_use(const OomMessage& message, const MessageFigures& derived) {
@@ -159,8 +197,8 @@ MessageVerdict used_outside(const OomMessage& message, const MessageFigures& der
 }
 
 MessageVerdict used_by_whom(const OomMessage& message, const MessageFigures& derived) {
-  return {bytes_text(*derived.unshared_bytes) + of_the_device(message) +
-              " were used outside of PyTorch's allocator",
+  return {(derived.is_least_unshared ? "at least " : "") + bytes_text(*derived.unshared_bytes) +
+              of_the_device(message) + " were used outside of PyTorch's allocator",
           "nvidia-smi lists the processes of the device: stop others, or choose another device "
           "(CUDA_VISIBLE_DEVICES). If it is this process, look for other libraries that allocate "
           "on the device (CuPy, NCCL, RAPIDS, TensorRT)."};
@@ -170,9 +208,7 @@ MessageVerdict in_pieces(const OomMessage& message, const MessageFigures& derive
   return {bytes_text(*derived.cached_bytes) +
               " were reserved and unused, but no piece could serve " +
               bytes_text(message.requested_bytes),
-          "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
-          "pieces can then be used together. If the unused memory is in private pools (CUDA "
-          "graphs), capture fewer graphs. Whether the rest of the step fits then is unknown."};
+          join_pieces(message)};
 }
 
 // The message does not state what the driver had free, but PyTorch used little of the device.
@@ -201,6 +237,14 @@ MessageVerdict too_much(const OomMessage& message) {
     verdict.title += ", and tensors held " + bytes_text(*message.allocated_bytes);
   }
   return verdict;
+}
+
+// What PyTorch's allocator reserves at most: what the message states, or else the limit, which the
+// allocator enforces.
+std::optional<std::uint64_t> most_reserved(const OomMessage& message) {
+  if (message.reserved_bytes || is_mps(message)) return message.reserved_bytes;
+  const bool is_kept = message.allocated_bytes.value_or(0) <= message.limit_bytes.value_or(0);
+  return is_kept ? message.limit_bytes : std::nullopt;
 }
 
 }  // namespace
@@ -235,21 +279,23 @@ MessageFigures figures_of(const OomMessage& message) {
       derived.unlisted_bytes = unlisted;
       derived.other_process_bytes = listed + unlisted;
     }
-  } else if (message.reserved_bytes) {
-    derived.unshared_bytes = minus_or_zero(used, *message.reserved_bytes + listed);
+  } else if (const auto reserved = most_reserved(message)) {
+    derived.unshared_bytes = minus_or_zero(used, *reserved + listed);
+    derived.is_least_unshared = !message.reserved_bytes;
   }
   return derived;
 }
 
-MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& derived) {
+MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& derived,
+                          bool names_line) {
   const std::uint64_t most =
       std::min(message.total_bytes.value_or(UINT64_MAX), message.limit_bytes.value_or(UINT64_MAX));
-  if (message.requested_bytes > most) return request_too_large(message);
-  if (message.device.type == model::DeviceType::kCpu) return refused_by_system(message);
+  if (message.requested_bytes > most) return request_too_large(message, names_line);
+  if (message.device.type == model::DeviceType::kCpu) return refused_by_system(message, names_line);
   const Reason reason = largest_reason(message, derived);
   if (is_at_limit(message)) {
     return is_mps(message) && reason == Reason::kOutside ? used_outside(message, derived)
-                                                         : at_limit(message);
+                                                         : at_limit(message, derived);
   }
   if (message.free_bytes && derived.missing_bytes == 0) return refused_while_free(message);
   switch (reason) {
@@ -262,7 +308,7 @@ MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& deriv
     case Reason::kCached:
       return in_pieces(message, derived);
     case Reason::kRequest:
-      return request_too_large(message);
+      return request_too_large(message, names_line);
     case Reason::kNone:
       break;
   }

@@ -18,7 +18,8 @@ struct MessageFigures {
   std::optional<std::uint64_t> other_process_bytes;
   std::uint64_t unlisted_bytes = 0;  // part of the others that the message does not list
   std::optional<std::uint64_t>
-      unshared_bytes;  // outside of the allocator, of this process or others
+      unshared_bytes;              // outside of the allocator, of this process or others
+  bool is_least_unshared = false;  // of what PyTorch reserves, only the limit is known
 };
 
 MessageFigures figures_of(const model::OomMessage& message);
@@ -29,7 +30,9 @@ struct MessageVerdict {
   std::uint64_t saving_bytes = 0;
 };
 
-MessageVerdict verdict_of(const model::OomMessage& message, const MessageFigures& derived);
+// `names_line`: the text has the line that requested the memory.
+MessageVerdict verdict_of(const model::OomMessage& message, const MessageFigures& derived,
+                          bool names_line);
 
 // MPS always has a limit, whether the program sets one or not. It covers all memory of the process;
 // other limits cover only what PyTorch reserves.

@@ -101,12 +101,27 @@ std::vector<base::DeviceProcess> processes_in(std::string_view text) {
   return processes;
 }
 
-// Joins lines that a terminal has wrapped, or that rich has put into a box.
-std::string unwrapped(std::string_view text) {
+// The marks of a comment or quotation before the message's first line: "#" of "# RuntimeError: ".
+std::string_view quotation_of(std::string_view before) {
+  std::string_view line = before.substr(before.rfind('\n') + 1);
+  line.remove_prefix(std::min(line.size(), line.find_first_not_of(" \t")));
+  const std::string_view marks = line.substr(0, line.find_first_not_of("#>| \t"));
+  return marks.substr(0, marks.find_last_not_of(" \t") + 1);
+}
+
+// Joins lines that a terminal has wrapped, or that rich has put into a box. `quotation`: marks that
+// lines may begin with.
+std::string unwrapped(std::string_view text, std::string_view quotation) {
   constexpr std::string_view kBoxBar = "\xE2\x94\x82";
   std::string joined;
   joined.reserve(text.size());
   while (!text.empty()) {
+    if (!quotation.empty() && text.front() == '\n') {
+      text.remove_prefix(std::min(text.size(), text.find_first_not_of(" \t\n")));
+      if (text.starts_with(quotation)) text.remove_prefix(quotation.size());
+      if (!joined.ends_with(' ')) joined += ' ';
+      continue;
+    }
     const bool is_bar = text.starts_with(kBoxBar);
     if (is_bar || std::string_view(" \t\r\n|").find(text.front()) != text.npos) {
       if (!joined.ends_with(' ')) joined += ' ';
@@ -127,7 +142,7 @@ std::optional<std::uint64_t> first_of(Sizes... sizes) {
 }
 
 std::optional<model::OomMessage> parse(std::string_view before, std::string_view wrapped) {
-  const std::string text = unwrapped(wrapped);
+  const std::string text = unwrapped(wrapped, quotation_of(before));
   const auto requested = size_after(text, "ried to allocate ");
   if (!requested) return std::nullopt;
   model::OomMessage message;
@@ -194,10 +209,51 @@ std::optional<CodeLine> code_line(std::string_view line) {
   return found;
 }
 
+// Whether `line` can follow a frame in a traceback: a line of source, or a blank one. `indent`:
+// what the frame's line has before `File "`.
+bool is_below_frame(std::string_view line, std::string_view indent) {
+  const std::string_view trimmed = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+  if (indent.starts_with(trimmed)) return true;
+  if (!line.starts_with(indent)) return false;
+  return line[indent.size()] == ' ' || line[indent.size()] == '[';  // [Previous line repeated …]
+}
+
+// The frames directly above the message that `text` ends at, if the head of their traceback is cut
+// off.
+std::vector<CodeLine> frames_above(std::string_view text) {
+  constexpr std::size_t kMostSourceLines = 40;  // of one frame
+  std::vector<CodeLine> frames;
+  std::vector<std::string_view> below;  // the lines between a frame and what follows it
+  std::string_view indent;
+  const std::string_view last = text.substr(text.rfind('\n') + 1);
+  for (text.remove_suffix(last.size()); !text.empty();) {
+    text.remove_suffix(1);
+    const std::string_view line = text.substr(text.rfind('\n') + 1);
+    text.remove_suffix(line.size());
+    const auto frame = code_line(line);
+    if (!frame) {
+      below.push_back(line);
+      if (below.size() > kMostSourceLines) break;
+      continue;
+    }
+    const std::string_view before = line.substr(0, line.find("File \""));
+    if (frames.empty()) {
+      indent = before;
+      if (!last.starts_with(indent.substr(0, indent.find_last_not_of(" \t") + 1))) break;
+    }
+    const auto belongs = [&](std::string_view each) { return is_below_frame(each, indent); };
+    if (before != indent || !std::ranges::all_of(below, belongs)) break;
+    frames.push_back(*frame);
+    if (frames.size() == kMostFrames) break;
+    below.clear();
+  }
+  return frames;
+}
+
 // The lines of the last traceback in `text`, which ends at the message.
 std::vector<CodeLine> traceback_of(std::string_view text) {
   const std::size_t start = text.rfind("Traceback (most recent call last)");
-  if (start == text.npos) return {};
+  if (start == text.npos) return frames_above(text);
   std::vector<CodeLine> lines;
   for (std::string_view rest = text.substr(start); !rest.empty();) {
     const std::string_view line = first_line(rest);
@@ -207,6 +263,14 @@ std::vector<CodeLine> traceback_of(std::string_view text) {
   std::ranges::reverse(lines);
   if (lines.size() > kMostFrames) lines.resize(kMostFrames);
   return lines;
+}
+
+// Messages state no platform, but paths and the CPU allocator's wording differ.
+bool is_from_windows(std::string_view before, const std::vector<CodeLine>& traceback) {
+  return before.ends_with("not enough ") ||
+         std::ranges::any_of(traceback, [](const CodeLine& line) {
+           return line.file.size() > 1 && line.file.substr(1).starts_with(":\\");
+         });
 }
 
 }  // namespace
@@ -241,7 +305,9 @@ std::vector<Found> find_messages(std::string_view text) {
         text.substr(at, std::min(kMostMessageBytes, std::min(next, text.size()) - at));
     if (auto message = parse(text.substr(0, at), rest)) {
       const std::size_t from = std::max(last_end, at - std::min(at, kMostTracebackBytes));
-      found.push_back({*std::move(message), traceback_of(text.substr(from, at - from))});
+      std::vector<CodeLine> traceback = traceback_of(text.substr(from, at - from));
+      message->is_from_windows = is_from_windows(text.substr(0, at), traceback);
+      found.push_back({*std::move(message), std::move(traceback)});
       last_end = at;
     }
   }

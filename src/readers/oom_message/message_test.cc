@@ -105,6 +105,23 @@ TEST(OomMessage, a_message_may_be_wrapped) {
   }
 }
 
+// As in a comment, a mail, or a table of Markdown.
+TEST(OomMessage, a_wrapped_message_may_be_quoted) {
+  for (const std::string marks : {"# ", "> ", "| ", "> > ", "  # ", ">"}) {
+    const model::OomMessage message = only(
+        "the run printed:\n" + marks + "CUDA out of memory. Tried to allocate 250.00\n" + marks +
+        "MiB. GPU 0 has a total capacity of 79.19 GiB of which 70.00 MiB is free. Process 4711 "
+        "has\r\n" +
+        marks + "40.10 GiB memory in use. Of the allocated memory\n" + marks + "\n" + marks +
+        "20.25 GiB is allocated by PyTorch, and\n" + marks + "17.75 GiB is reserved by\n" + marks +
+        "PyTorch but unallocated.\n");
+    EXPECT_EQ(message.requested_bytes, 250 * kMiB) << marks;
+    ASSERT_THAT(message.processes, SizeIs(1)) << marks;
+    EXPECT_EQ(message.allocated_bytes, 20 * kGiB + kGiB / 4) << marks;
+    EXPECT_EQ(message.reserved_bytes, 38 * kGiB) << marks;
+  }
+}
+
 TEST(OomMessage, messages_of_other_devices) {
   EXPECT_EQ(only("HIP out of memory. Tried to allocate 1.00 GiB. GPU 1 has a total capacity of "
                  "64.00 GiB of which 0 bytes is free.")
@@ -155,6 +172,50 @@ TEST(OomMessage, the_traceback_before_it_names_the_lines) {
   EXPECT_EQ(found[0].traceback[0].file, "/env/torch/nn/functional.py");
   EXPECT_EQ(found[0].traceback[0].line, 7u);
   EXPECT_EQ(found[0].traceback[1].function, "<module>");
+}
+
+TEST(OomMessage, frames_directly_above_it_need_no_head_of_a_traceback) {
+  for (const std::string prefix : {"", "[rank3]: ", "# "}) {
+    const std::string text = "step 7 done\n" + prefix + "    main()\n" + prefix +
+                             "  File \"/home/me/train.py\", line 30, in step\n" + prefix +
+                             "    loss = model(\n" + prefix + "           ^^^^^^\n" + prefix +
+                             "  [Previous line repeated 9 more times]\n" + prefix +
+                             "  File \"/env/torch/functional.py\", line 7, in linear\r\n" + prefix +
+                             "    return x @ w\n" + prefix + "\n" + prefix + std::string(kTorch2);
+    const auto found = find_messages(text);
+    ASSERT_THAT(found, SizeIs(1)) << prefix;
+    ASSERT_THAT(found[0].traceback, SizeIs(2)) << prefix;
+    EXPECT_EQ(found[0].traceback[0].function, "linear");
+    EXPECT_EQ(found[0].traceback[1].line, 30u);
+    EXPECT_EQ(found[0].traceback[1].function, "step");
+  }
+}
+
+TEST(OomMessage, frames_of_other_output_are_not_its_traceback) {
+  const std::string frame = "  File \"a.py\", line 1, in f\n    f()\n";
+  for (const std::string& text :
+       {frame + "ValueError: retried\n", "[rank0]:" + frame + "[rank1]: ", frame + "epoch 2\n\n",
+        frame + "[rank0]:   File \"b.py\", line 2, in g\n[rank1]: "}) {
+    const auto found = find_messages(text + std::string(kTorch2));
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_THAT(found[0].traceback, IsEmpty()) << text;
+  }
+}
+
+TEST(OomMessage, paths_and_wording_of_windows_are_recognized) {
+  const auto is_from_windows = [](std::string_view file, std::string_view message) {
+    return only("  File \"" + std::string(file) + "\", line 1, in f\n    f()\n" +
+                std::string(message))
+        .is_from_windows;
+  };
+  EXPECT_TRUE(is_from_windows("C:\\dev\\train.py", kTorch2));
+  EXPECT_FALSE(is_from_windows("/home/me/train.py", kTorch2));
+  EXPECT_FALSE(is_from_windows("", kTorch2));
+  EXPECT_FALSE(only(kTorch2).is_from_windows);
+  EXPECT_TRUE(only("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.")
+                  .is_from_windows);
+  EXPECT_FALSE(only("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
+                   .is_from_windows);
 }
 
 TEST(OomMessage, a_traceback_belongs_to_one_message) {

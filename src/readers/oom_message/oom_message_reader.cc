@@ -44,6 +44,12 @@ constexpr std::string_view kOfCublas =
     "this out-of-memory error of cuBLAS has no numbers: the driver had no memory for its handle, "
     "which is outside of PyTorch's allocator. Leave some free: use a smaller batch, or stop other "
     "processes on the device (nvidia-smi)";
+constexpr std::string_view kOfNvml =
+    "PyTorch ran out of memory, but could not complete the message, so it has no numbers: its "
+    "query "
+    "of NVML for the processes of the device failed, as it can in containers and on partitions "
+    "(MIG). See how much is free before the first allocation (torch.cuda.mem_get_info()), and "
+    "record what fills the memory: plimsoll run SCRIPT";
 constexpr std::string_view kOfKernel =
     "the kernel killed a process because the host memory of the machine or of its container ran "
     "out. Record what uses it, up to the kill: plimsoll run SCRIPT";
@@ -72,7 +78,23 @@ constexpr auto kOtherTexts = std::to_array<OtherText>({
     {"out of memory. Tried to allocate", kCut},
 });
 
+// Inside its allocator, PyTorch queries NVML only for an out-of-memory message.
+bool has_failed_query_of_nvml(std::string_view text) {
+  constexpr std::string_view kCheck = "NVML_SUCCESS == ";
+  constexpr std::size_t kMostBytes = 512;
+  for (std::size_t at = text.find(kCheck); at != text.npos; at = text.find(kCheck, at + 1)) {
+    const std::string_view error = text.substr(at, kMostBytes);
+    const std::string_view line = error.substr(0, error.find('\n'));
+    if (line.find("INTERNAL ASSERT FAILED") != line.npos &&
+        line.find("CUDACachingAllocator.cpp") != line.npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string_view answer_for(std::string_view text) {
+  if (has_failed_query_of_nvml(text)) return kOfNvml;
   for (const OtherText& other : kOtherTexts) {
     if (text.find(other.phrase) != text.npos) return other.answer;
   }

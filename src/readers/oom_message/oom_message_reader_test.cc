@@ -10,6 +10,7 @@
 namespace plimsoll::readers::oom_message {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::string_view kLog =
@@ -69,6 +70,20 @@ TEST(OomMessageReader, other_failures_of_nccl_are_not_about_memory) {
               HasSubstr("of NCCL"));
   EXPECT_THAT(read("NCCL WARN Cuda failure 1 'invalid argument'\nout of memory?\n").error().message,
               HasSubstr("plimsoll analyze FILE"));
+}
+
+TEST(OomMessageReader, a_failed_query_of_nvml_is_an_out_of_memory_error_only_in_the_allocator) {
+  const auto answer = [](std::string file) {
+    return read("RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"/work/c10/cuda/" +
+                file +
+                "\":1154, please report a bug to PyTorch.\n  at CUDACachingAllocator.cpp:3\n")
+        .error()
+        .message;
+  };
+  EXPECT_THAT(answer("CUDACachingAllocator.cpp"),
+              AllOf(HasSubstr("PyTorch ran out of memory"), HasSubstr("NVML"),
+                    HasSubstr("plimsoll run SCRIPT")));
+  EXPECT_THAT(answer("PeerToPeerAccess.cpp"), HasSubstr("no out-of-memory message"));
 }
 
 TEST(OomMessageReader, other_text_is_refused_with_a_next_step) {
