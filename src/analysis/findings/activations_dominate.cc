@@ -217,11 +217,10 @@ bool advise_appended(const Peak& peak, const Explanation& collected, const std::
   finding.evidence.push_back("That line makes tensors longer again and again, up to " +
                              bytes_text(largest.size_bytes) +
                              " each. Each time, the old and the new tensor are live.");
-  finding.saving_bytes = saving_of_appended(peak, largest);
+  finding.saving_bytes = worthwhile(peak, saving_of_appended(peak, largest));
   finding.next_step = "Allocate each tensor that " + line +
                       " makes longer once, in its final size, and write each part into a slice of "
-                      "it: this also saves the copies." +
-                      saving_text(peak, finding.saving_bytes);
+                      "it: this also saves the copies.";
   return true;
 }
 

@@ -393,7 +393,9 @@ void advise_sparse(const Peak& peak, std::string_view name, bool has_state,
   finding.saving_bytes = saving_of_sparse(peak, name, false);
   if (!is_adam) {
     finding.next_step += has_state ? ", and torch.optim.SGD keeps no state for it." : ".";
-    finding.next_step += saving_text(peak, finding.saving_bytes);
+    if (finding.saving_bytes > 0) {
+      finding.next_step += " The peak falls by up to " + bytes_text(finding.saving_bytes) + ".";
+    }
     return;
   }
   // SparseAdam keeps the same state as Adam.

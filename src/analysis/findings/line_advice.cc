@@ -255,15 +255,13 @@ LineAdvice advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& p
                      (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
                      ", or make it smaller.";
   if (peak.is_inferred()) return advice;
-  advice.saving_bytes = saving_of_lines(peak, parts, substitute);
-  advice.next_step += saving_text(peak, advice.saving_bytes);
+  advice.saving_bytes = worthwhile(peak, saving_of_lines(peak, parts, substitute));
   return advice;
 }
 
-std::string saving_text(const Peak& peak, std::uint64_t saving_bytes) {
+std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {
   constexpr double kWorthIt = 0.02;
-  if (!is_at_least(saving_bytes, kWorthIt, peak.bytes())) return {};
-  return " The peak falls by up to " + bytes_text(saving_bytes) + ".";
+  return is_at_least(saving_bytes, kWorthIt, peak.bytes()) ? saving_bytes : 0;
 }
 
 void advise_one_hot(const Peak& peak, Explanation& explanation) {

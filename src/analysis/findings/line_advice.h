@@ -28,8 +28,8 @@ struct LineAdvice {
 LineAdvice advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
                            const std::string& line);
 
-// " The peak falls by up to 9.0 MiB."; empty for a saving that is not worth it.
-std::string saving_text(const Peak& peak, std::uint64_t saving_bytes);
+// The saving, or 0 if it is too small to be stated.
+std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes);
 
 // If a line with torch.nn.functional.one_hot, other than those of the parts, has a large share of
 // the peak: adds evidence and advice about it.

@@ -144,10 +144,9 @@ bool advise_logits(const Peak& peak, const std::optional<Logits>& logits,
     finding.evidence.push_back(logits->upcast + " copies all logits to a wider dtype.");
     finding.next_step += " Upcast each chunk, not all logits as " + logits->upcast + " does.";
   }
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  finding.saving_bytes = worthwhile(peak, peak.saving([&](const PeakAllocation& allocation) {
     return is_of_logits(allocation) ? allocation.born : allocation.died;
-  });
-  finding.next_step += saving_text(peak, finding.saving_bytes);
+  }));
   return true;
 }
 

@@ -62,9 +62,8 @@ TEST(Logits, of_a_loss_inside_forward_are_to_be_computed_in_chunks) {
               AllOf(HasSubstr("Compute Net.head and the loss at model.py:6 (Net.forward) in chunks "
                               "of the positions, each through torch.utils.checkpoint"),
                     HasSubstr("fused linear cross entropy"),
-                    HasSubstr("not all logits as model.py:4 (Net.forward) does"),
-                    HasSubstr("The peak falls by up to 96.0 MiB.")));
-  EXPECT_EQ(found[0].saving_bytes, 3 * 32 * kMib - 2 * 4096 + 0);
+                    HasSubstr("not all logits as model.py:4 (Net.forward) does")));
+  EXPECT_EQ(found[0].saving_bytes, 3 * 32 * kMib - 2 * 4096) << "parameters and gradients remain";
 }
 
 TEST(Logits, without_a_wider_copy_no_upcast_is_named) {
