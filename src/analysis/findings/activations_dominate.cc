@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/appending.h"
 #include "analysis/findings/backward_use.h"
 #include "analysis/findings/blocks.h"
 #include "analysis/findings/calls.h"
 #include "analysis/findings/line_advice.h"
+#include "analysis/findings/logits.h"
 #include "analysis/findings/packages.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/repeated_forward.h"
@@ -205,6 +207,23 @@ std::vector<std::uint32_t> collected_without_graph(const Peak& peak,
   return parts;
 }
 
+// For collected results that torch.cat makes longer, such as the keys and values of a decoder.
+// Returns whether they are.
+bool advise_appended(const Peak& peak, const Explanation& collected, const std::string& line,
+                     report::Finding& finding) {
+  const PeakAllocation& largest = peak.live()[*std::ranges::max_element(
+      collected.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
+  if (peak.line_label(largest) != line || times_appended(peak, largest) == 0) return false;
+  finding.evidence.push_back("That line makes tensors longer again and again, up to " +
+                             bytes_text(largest.size_bytes) +
+                             " each. Each time, the old and the new tensor are live.");
+  finding.saving_bytes = worthwhile(peak, saving_of_appended(peak, largest));
+  finding.next_step = "Allocate each tensor that " + line +
+                      " makes longer once, in its final size, and write each part into a slice of "
+                      "it: this also saves the copies.";
+  return true;
+}
+
 // Returns whether most of the activations are collected results, which needs other advice.
 bool add_collected(const Peak& peak, Explanation& explanation) {
   Explanation collected;
@@ -216,6 +235,7 @@ bool add_collected(const Peak& peak, Explanation& explanation) {
   explanation.finding.evidence.push_back(
       bytes_text(collected.bytes) + " of it, in " + counted(collected.parts.size(), "tensor") +
       ", were made while autograd was off: the program keeps them, not a graph.");
+  if (advise_appended(peak, collected, line, explanation.finding)) return true;
   explanation.finding.next_step =
       "Free what " + (is_named(line) ? line + " has made in" : std::string("is left of")) +
       " earlier calls: usually a list, dict or attribute collects it, maybe in a hook. Store only "
@@ -277,6 +297,11 @@ void explain_activations(Peak& peak, Explanations& out) {
         (inside.empty() ? "" : ", of which " + inside + " creates " + bytes_text(of_inside)) + ".");
   }
   finding.next_step = smaller_batch(peak, explanation);
+  if (advise_logits(peak, logits_of(peak), explanation)) {
+    add_kept(peak.facts(), peak.device(), finding);
+    out.push_back(std::move(explanation));
+    return;
+  }
   if (add_collected(peak, explanation)) {
     out.push_back(std::move(explanation));
     return;

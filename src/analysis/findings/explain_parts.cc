@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "analysis/findings/appending.h"
 #include "analysis/findings/line_advice.h"
+#include "analysis/findings/logits.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/lbfgs.h"
@@ -91,24 +93,6 @@ std::string place_text(const Peak& peak, const std::vector<std::uint32_t>& parts
          label.substr(place + number.size());
 }
 
-// The layer that computes the logits of a cross entropy outside all layers: its tensor has the size
-// of the largest part. Empty if the parts do not belong to a cross entropy.
-std::string layer_of_logits(const Peak& peak, const PeakAllocation& largest) {
-  const auto& strings = peak.trace().strings;
-  const std::string_view op = strings[peak.site(largest).op];
-  const bool is_loss = op.find("cross_entropy") != std::string_view::npos ||
-                       op.find("log_softmax") != std::string_view::npos ||
-                       op.find("LogSoftmax") != std::string_view::npos;
-  if (!is_loss || peak.is_inferred()) return {};
-  std::string_view layer;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    const bool is_before = allocation.born < largest.born && allocation.died > largest.born;
-    if (!is_before || allocation.size_bytes != largest.size_bytes) return;
-    if (!strings[peak.site(allocation).layer].empty()) layer = strings[peak.site(allocation).layer];
-  });
-  return std::string(layer);
-}
-
 // For a line that makes one tensor longer at every call: both the old and the new one are live.
 void advise_appending(const Peak& peak, const PeakAllocation& largest, const std::string& line,
                       Explanation& explanation) {
@@ -119,12 +103,7 @@ void advise_appending(const Peak& peak, const PeakAllocation& largest, const std
                              base::format_count(times) + " times up to " +
                              bytes_text(largest.size_bytes) +
                              "; each time, the old and the new tensor are live.");
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-    const bool is_other = allocation.lifetime != largest.lifetime;
-    const bool is_of_line = peak.line(allocation) == peak.line(largest) &&
-                            peak.site(allocation).op == peak.site(largest).op;
-    return is_other && is_of_line ? allocation.born : allocation.died;
-  });
+  finding.saving_bytes = saving_of_appended(peak, largest);
   finding.next_step =
       "Allocate the tensor at " + line +
       " once, in its final size, and write each part into a slice of it: that saves " +
@@ -174,7 +153,8 @@ void advise_broadcast(const Peak& peak, const std::string& line, Explanation& ex
   }
 }
 
-Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_line) {
+Explanation report_line(const Peak& peak, const std::optional<Logits>& logits,
+                        Explanation explanation, bool is_one_line) {
   report::Finding& finding = explanation.finding;
   const PeakAllocation& first = peak.live()[*std::ranges::max_element(
       explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
@@ -187,16 +167,12 @@ Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_l
                              callers_text(peak, first) + ".");
   const std::string_view layer = peak.trace().strings[peak.site(first).layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
-  finding.next_step = advice_for_line(peak, explanation.parts, line);
-  if (const std::string logits = layer_of_logits(peak, first); !logits.empty()) {
-    finding.evidence.push_back("These belong to the loss and are as large as the logits that " +
-                               logits + " makes.");
-    finding.next_step = "Compute " + logits + " and the loss at " + line +
-                        " in chunks of the positions" +
-                        (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
-                        ", or with a fused linear cross entropy: the logits of all positions are "
-                        "then never stored together.";
+  if (!advise_logits(peak, logits, explanation)) {
+    LineAdvice advice = advice_for_line(peak, explanation.parts, line);
+    finding.next_step = std::move(advice.next_step);
+    finding.saving_bytes = advice.saving_bytes;
   }
+  advise_one_hot(peak, explanation);
   advise_appending(peak, first, line, explanation);
   advise_broadcast(peak, line, explanation);
   return explanation;
@@ -267,6 +243,7 @@ void explain_line(Peak& peak, Explanations& out) {
       places[place].add(peak, part);
     }
   }
+  std::optional<std::optional<Logits>> logits;  // computed for the first place that is reported
   for (auto& [place, explanation] : places) {
     if (is_loop(peak, explanation.parts) || explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
@@ -283,7 +260,8 @@ void explain_line(Peak& peak, Explanations& out) {
                          : is_called_by_forward(peak, first) ? kWeightOfFunction
                                                              : kPartWeight;
     const std::uint64_t bytes = explanation.bytes;
-    Explanation reported = report_line(peak, std::move(explanation), is_line);
+    if (!logits) logits = logits_of(peak);
+    Explanation reported = report_line(peak, *logits, std::move(explanation), is_line);
     const std::uint64_t all = all_of_line[place.line];
     if (is_line && all > bytes) {
       reported.finding.evidence.push_back(
@@ -383,6 +361,53 @@ std::set<std::string_view> embedding_parameters(const Peak& peak) {
   return names;
 }
 
+// By how much the peak falls without the gradient of a parameter and without what one step of its
+// optimizer needs for it; with `has_state` false also without its state.
+std::uint64_t saving_of_sparse(const Peak& peak, std::string_view name, bool has_state) {
+  const auto& strings = peak.trace().strings;
+  std::uint64_t size = 0;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const bool is_parameter = peak.category(allocation) == model::kParameter;
+    if (is_parameter && strings[peak.tensor(allocation).name] == name) size = allocation.size_bytes;
+  });
+  return peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_of_table = strings[peak.tensor(allocation).name].starts_with(name);
+    const std::string_view category = peak.category(allocation);
+    const bool is_dropped = (is_of_table && category == model::kGradient) ||
+                            (is_of_table && category == model::kOptimizerState && !has_state) ||
+                            (category == model::kOptimizerScratch && allocation.size_bytes == size);
+    return is_dropped ? allocation.born : allocation.died;
+  });
+}
+
+void advise_sparse(const Peak& peak, std::string_view name, bool has_state,
+                   report::Finding& finding) {
+  const auto& strings = peak.trace().strings;
+  const bool is_adam = std::ranges::any_of(peak.live(), [&](const PeakAllocation& allocation) {
+    const std::string_view state = strings[peak.tensor(allocation).name];
+    return state.starts_with(name) && state.substr(name.size()) == ".exp_avg";
+  });
+  finding.next_step = "If a batch uses few rows of " + std::string(name) +
+                      ", make the embedding with sparse=True: its gradient is then as small as "
+                      "these rows";
+  finding.saving_bytes = saving_of_sparse(peak, name, false);
+  if (!is_adam) {
+    finding.next_step += has_state ? ", and torch.optim.SGD keeps no state for it." : ".";
+    if (finding.saving_bytes > 0) {
+      finding.next_step += " The peak falls by up to " + bytes_text(finding.saving_bytes) + ".";
+    }
+    return;
+  }
+  // SparseAdam keeps the same state as Adam.
+  const std::uint64_t with_state = saving_of_sparse(peak, name, true);
+  finding.next_step +=
+      ". Adam and AdamW raise an error for such a gradient, so give the embedding a second "
+      "optimizer: torch.optim.SparseAdam, or torch.optim.SGD, which keeps no state for it. The "
+      "peak falls by up to " +
+      bytes_text(with_state) + " with SparseAdam, and by up to " +
+      bytes_text(finding.saving_bytes) + " with SGD.";
+}
+
 }  // namespace
 
 // A parameter with its gradient and its optimizer state.
@@ -430,20 +455,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
       finding.evidence.push_back("Its optimizer state is " + bytes_text(state) + " of it.");
     }
     if (is_embedding) {
-      finding.next_step =
-          "If a batch uses few rows of " + std::string(name) +
-          ", make the embedding with sparse=True: its gradient is then as small as these rows";
-      finding.next_step += state > 0 ? ", and torch.optim.SGD keeps no state for it." : ".";
-      finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-        const bool is_of_table = strings[peak.tensor(allocation).name].starts_with(name);
-        const std::string_view category = peak.category(allocation);
-        const bool is_dropped =
-            is_of_table && (category == model::kGradient || category == model::kOptimizerState);
-        return is_dropped ? allocation.born : allocation.died;
-      });
-      if (finding.saving_bytes > 0) {
-        finding.next_step += " The peak falls by up to " + bytes_text(finding.saving_bytes) + ".";
-      }
+      advise_sparse(peak, name, state > 0, finding);
     } else if (state > 0) {
       finding.next_step +=
           " Its optimizer state is smaller in 8 bits (AdamW8bit of bitsandbytes or torchao).";

@@ -43,6 +43,35 @@ TEST(ForwardOnly, activations_are_of_note_from_16_mib_on_and_are_not_checkpointe
   EXPECT_EQ(found[0].saving_bytes, 0u);
 }
 
+TEST(ForwardOnly, keys_and_values_that_cat_makes_longer_are_to_be_allocated_once) {
+  Case c;
+  const auto stack = c.maker.stack({{"decoder.py", 12, "Layer.forward"}});
+  const auto add = [&](std::uint64_t address, std::uint64_t mib) {
+    c.maker.alloc_reported(address, mib * kMib,
+                           {.layer = "Net.layer",
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::cat",
+                            .stack = stack,
+                            .autograd = model::Autograd::kOff});
+  };
+  constexpr std::uint64_t kTokens = 10;
+  for (std::uint64_t token = 1; token <= kTokens; ++token) {
+    for (const std::uint64_t each : {0u, 1u}) add(2 * token + each, token);
+    if (token == 1 || token == kTokens) continue;  // the old ones are live while the new ones are
+    for (const std::uint64_t each : {0u, 1u}) {
+      c.maker.free_immediately(2 * token - 2 + each, (token - 1) * kMib);
+    }
+  }
+  c.peak_phase = "forward";
+  const auto found = c.run(explain_activations);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].next_step,
+              HasSubstr("Allocate each tensor that decoder.py:12 (Layer.forward) makes longer "
+                        "once, in its final size"));
+  EXPECT_EQ(found[0].saving_bytes, 2 * (kTokens - 1) * kMib);
+}
+
 TEST(ForwardOnly, a_recording_that_ends_before_its_first_backward_keeps_the_advice) {
   const auto found = forward_of(3, false).run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));

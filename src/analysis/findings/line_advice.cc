@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <span>
+#include <utility>
 
+#include "analysis/findings/text.h"
 #include "base/path_text.h"
 #include "model/categories.h"
 
@@ -56,26 +62,124 @@ bool is_one_hot(const Peak& peak, const PeakAllocation& allocation) {
   return op == "aten::one_hot" || op.starts_with("aten::scatter");
 }
 
+// An allocation of the same layer that is live when `allocation` is made and fits.
+std::optional<PeakAllocation> live_source(const Peak& peak, const PeakAllocation& allocation,
+                                          const std::function<bool(const PeakAllocation&)>& fits) {
+  std::vector<PeakAllocation> live;
+  peak.for_each([&](const PeakAllocation& each) {
+    if (each.born == model::kNone || each.born >= allocation.born) return;
+    if (each.died <= allocation.born || each.size_bytes < allocation.size_bytes) return;
+    if (peak.site(each).layer == peak.site(allocation).layer) live.push_back(each);
+  });
+  const auto found = std::ranges::find_if(live, fits);
+  return found == live.end() ? std::nullopt : std::optional(*found);
+}
+
+// The scores of an attention that the allocation is, or that a dropout made it from.
+std::optional<PeakAllocation> scores_of(const Peak& peak, const PeakAllocation& allocation) {
+  if (is_of_attention(peak, allocation)) return allocation;
+  constexpr std::array<std::string_view, 2> kDropouts = {"dropout", "Dropout"};
+  const auto is_dropout = [&](std::string_view op) { return is_any_in(kDropouts, op); };
+  if (std::ranges::none_of(operators_of(peak, allocation), is_dropout)) return std::nullopt;
+  return live_source(peak, allocation, [&](const PeakAllocation& each) {
+    const bool is_of_size =
+        each.size_bytes == allocation.size_bytes || each.size_bytes == allocation.size_bytes * 2;
+    const bool is_softmax =
+        operators_of(peak, each).front().find("softmax") != std::string_view::npos;
+    return is_of_size && is_softmax && is_of_attention(peak, each);
+  });
+}
+
+// The differences of all pairs that the allocation is, or whose norm it computes.
+std::optional<PeakAllocation> pairs_of(const Peak& peak, const PeakAllocation& allocation) {
+  if (is_of_pairs(peak, allocation)) return allocation;
+  constexpr std::array<std::string_view, 6> kNorms = {"aten::pow",  "aten::square",
+                                                      "aten::abs",  "aten::mul",
+                                                      "aten::norm", "aten::linalg_vector_norm"};
+  const auto [op, inner, forward] = operators_of(peak, allocation);
+  const auto is_norm = [&](std::string_view each) {
+    return std::ranges::find(kNorms, each) != kNorms.end();
+  };
+  if (!is_norm(op) && !is_norm(forward)) return std::nullopt;
+  return live_source(peak, allocation, [&](const PeakAllocation& each) {
+    return each.size_bytes == allocation.size_bytes && is_of_pairs(peak, each);
+  });
+}
+
+// The one-hot tensor that the allocation is, or that its line copies to another dtype.
+std::optional<PeakAllocation> one_hot_of(const Peak& peak, const PeakAllocation& allocation) {
+  if (is_one_hot(peak, allocation)) return allocation;
+  const std::string_view op = operators_of(peak, allocation).front();
+  if (op != "aten::to" && op != "aten::_to_copy") return std::nullopt;
+  return live_source(peak, allocation, [&](const PeakAllocation& each) {
+    return peak.line(each) == peak.line(allocation) && is_one_hot(peak, each);
+  });
+}
+
 // Whether it is the dense gradient that the backward of a sparse product computes for its matrix.
 bool is_of_sparse_backward(const Peak& peak, const PeakAllocation& allocation) {
   const std::string_view op = operators_of(peak, allocation).front();
   return op.starts_with("Sparse") && op.find("Backward") != std::string_view::npos;
 }
 
-// What never stores the largest tensors, with a separator; empty if nothing is known to fit.
-std::string substitute_for(const Peak& peak, const std::vector<std::uint32_t>& largest) {
-  const auto is_any = [&](bool (*fits)(const Peak&, const PeakAllocation&)) {
-    return std::ranges::any_of(largest,
-                               [&](std::uint32_t part) { return fits(peak, peak.live()[part]); });
+// What never stores the largest tensors.
+struct Substitute {
+  std::string text;                     // with a separator; empty if nothing is known to fit
+  std::vector<PeakAllocation> sources;  // what it never stores either
+};
+
+Substitute substitute_for(const Peak& peak, const std::vector<std::uint32_t>& largest) {
+  Substitute substitute;
+  const auto is_any = [&](const auto& source) {
+    for (const std::uint32_t part : largest) {
+      if (auto found = source(peak, peak.live()[part])) substitute.sources.push_back(*found);
+    }
+    return !substitute.sources.empty();
   };
-  if (is_any(is_of_attention)) {
-    return "use torch.nn.functional.scaled_dot_product_attention if this is attention, ";
+  if (is_any(scores_of)) {
+    const bool has_dropout = std::ranges::any_of(
+        largest, [&](std::uint32_t part) { return !is_of_attention(peak, peak.live()[part]); });
+    substitute.text = "use torch.nn.functional.scaled_dot_product_attention" +
+                      std::string(has_dropout ? " (with dropout_p)" : "") +
+                      " if this is attention, ";
+  } else if (is_any(pairs_of)) {
+    substitute.text = "use torch.cdist if these are the differences of all pairs, ";
+  } else if (is_any(one_hot_of)) {
+    substitute.text = "use an index in place of a one-hot tensor, ";
   }
-  if (is_any(is_of_pairs)) {
-    return "use torch.cdist if these are the differences of all pairs, ";
+  return substitute;
+}
+
+// The function that contains the line of an allocation.
+std::pair<std::uint32_t, std::uint32_t> code_of(const Peak& peak,
+                                                const PeakAllocation& allocation) {
+  const model::StackTable& stacks = peak.trace().stacks;
+  const model::Frame& frame = stacks.frame(peak.facts().lines.frame(allocation.stack));
+  return {frame.file.value, frame.function.value};
+}
+
+// By how much the peak falls at most if no tensor of the parts' sizes is made on their lines. A
+// substitute for a whole function also makes its other tensors of these sizes unnecessary.
+std::uint64_t saving_of_lines(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                              const Substitute& substitute) {
+  std::set<std::uint32_t> lines;
+  std::set<std::uint64_t> sizes;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> functions;
+  for (const std::uint32_t part : parts) {
+    lines.insert(peak.line(peak.live()[part]).value);
+    sizes.insert(peak.live()[part].size_bytes);
   }
-  if (is_any(is_one_hot)) return "use an index in place of a one-hot tensor, ";
-  return {};
+  for (const PeakAllocation& source : substitute.sources) {
+    if (!peak.has_line(source)) continue;
+    functions.insert(code_of(peak, source));
+    sizes.insert(source.size_bytes);
+  }
+  return peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_dropped = sizes.contains(allocation.size_bytes) && peak.has_line(allocation) &&
+                            (lines.contains(peak.line(allocation).value) ||
+                             functions.contains(code_of(peak, allocation)));
+    return is_dropped ? allocation.born : allocation.died;
+  });
 }
 
 // The parts as large as the largest one.
@@ -104,45 +208,113 @@ std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t si
   return count;
 }
 
-std::string advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                            const std::string& line) {
+LineAdvice advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                           const std::string& line) {
   const std::vector<std::uint32_t> all_largest = largest_of(peak, parts);
   const PeakAllocation& largest = peak.live()[all_largest.front()];
   if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
-    return "Pin less at a time at " + line +
-           ": reuse one pinned buffer for all transfers, and leave memory that is not transferred "
-           "unpinned.";
+    return {"Pin less at a time at " + line +
+            ": reuse one pinned buffer for all transfers, and leave memory that is not transferred "
+            "unpinned."};
   }
   if (peak.trace().has_native_lines) {
-    return "Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused.";
+    return {"Allocate less at a time at " + line +
+            ": in chunks, or into one buffer that is reused."};
   }
-  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) return advice;
+  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) return {advice};
   if (is_of_convolution(peak, largest)) {
     const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
     const bool is_on_host = peak.device().trace.device.type == model::DeviceType::kCpu;
-    return "Run the convolution at " + line +
-           " on fewer images or on tiles at a time, or in bfloat16." +
-           (is_scratch && !is_on_host
-                ? " It needs this memory only while it runs. If torch.backends.cudnn.benchmark is "
-                  "True, it may have chosen an algorithm that needs more."
-                : "");
+    return {"Run the convolution at " + line +
+            " on fewer images or on tiles at a time, or in bfloat16." +
+            (is_scratch && !is_on_host
+                 ? " It needs this memory only while it runs. If torch.backends.cudnn.benchmark is "
+                   "True, it may have chosen an algorithm that needs more."
+                 : "")};
   }
-  const std::string substitute = substitute_for(peak, all_largest);
+  const Substitute substitute = substitute_for(peak, all_largest);
   if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
-    return "Make the tensor at " + line + " smaller: " + substitute +
-           "compute it in chunks, or use a smaller dtype. Or create it only when it is needed, and "
-           "delete it (del) afterwards.";
+    return {"Make the tensor at " + line + " smaller: " + substitute.text +
+            "compute it in chunks, or use a smaller dtype. Or create it only when it is needed, "
+            "and delete it (del) afterwards."};
   }
   if (is_of_sparse_backward(peak, largest)) {
-    return "The backward of the product at " + line +
-           " makes a dense gradient of its sparse matrix. If the matrix needs no gradient, create "
-           "it with requires_grad=False. Otherwise compute the product from the entries of the "
-           "matrix (index_select, multiply, index_add).";
+    return {"The backward of the product at " + line +
+            " makes a dense gradient of its sparse matrix. If the matrix needs no gradient, create "
+            "it with requires_grad=False. Otherwise compute the product from the entries of the "
+            "matrix (index_select, multiply, index_add)."};
   }
-  const bool is_kept = peak.category(largest) != model::kTemporaryCategory;
-  return "Avoid the full-size tensor at " + line + ": " + substitute + "compute it in chunks" +
-         (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
-         ", or make it smaller.";
+  // Temporaries of backward belong to what forward keeps for it.
+  const bool is_kept = std::ranges::any_of(all_largest, [&](std::uint32_t part) {
+    return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
+           peak.phase(peak.live()[part]) == model::Phase::kBackward;
+  });
+  LineAdvice advice;
+  advice.next_step = "Avoid the full-size tensor at " + line + ": " + substitute.text +
+                     "compute it in chunks" +
+                     (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
+                     ", or make it smaller.";
+  if (peak.is_inferred()) return advice;
+  advice.saving_bytes = worthwhile(peak, saving_of_lines(peak, parts, substitute));
+  return advice;
+}
+
+std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {
+  constexpr double kWorthIt = 0.02;
+  return is_at_least(saving_bytes, kWorthIt, peak.bytes()) ? saving_bytes : 0;
+}
+
+void advise_one_hot(const Peak& peak, Explanation& explanation) {
+  constexpr double kLeastOneHot = 0.1;
+  std::set<std::uint32_t> one_hot;  // lines
+  peak.for_each([&](const PeakAllocation& allocation) {
+    const bool is_made = allocation.born != model::kNone && allocation.born <= peak.event();
+    if (!is_made || !peak.has_line(allocation)) return;
+    if (peak.trace().strings[peak.site(allocation).op] != "aten::one_hot") return;
+    one_hot.insert(peak.line(allocation).value);
+  });
+  for (const std::uint32_t part : explanation.parts) {
+    one_hot.erase(peak.line(peak.live()[part]).value);
+  }
+  std::map<std::string, std::uint64_t> lines;
+  for (const PeakAllocation& each : peak.live()) {
+    const bool is_of_line = peak.has_line(each) && one_hot.contains(peak.line(each).value);
+    if (is_of_line) lines[peak.line_label(each)] += each.size_bytes;
+  }
+  for (const auto& [line, bytes] : lines) {
+    if (!is_at_least(bytes, kLeastOneHot, peak.bytes())) continue;
+    explanation.finding.evidence.push_back("One-hot tensors of " + line + " are another " +
+                                           bytes_text(bytes) + " of the peak.");
+    explanation.finding.next_step +=
+        " Also use an index (torch.gather) in place of the one-hot "
+        "tensors of " +
+        line + ".";
+  }
+}
+
+std::uint64_t saving_of_appended(const Peak& peak, const PeakAllocation& largest) {
+  std::map<std::uint32_t, std::uint32_t> extended;  // by lifetime: when the longer one is made
+  std::vector<PeakAllocation> latest;               // not yet made longer
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (peak.site(allocation).op != peak.site(largest).op) return;
+    if (peak.line(allocation) != peak.line(largest)) return;
+    std::erase_if(latest, [&](const auto& each) { return each.died < allocation.born; });
+    auto before = latest.end();
+    for (auto each = latest.begin(); each != latest.end(); ++each) {
+      if (each->size_bytes >= allocation.size_bytes) continue;
+      if (before == latest.end() || each->size_bytes > before->size_bytes) before = each;
+    }
+    if (before == latest.end()) {
+      latest.push_back(allocation);
+      return;
+    }
+    extended[before->lifetime] = allocation.born;
+    *before = allocation;
+  });
+  return peak.saving([&](const PeakAllocation& allocation) {
+    const auto found = extended.find(allocation.lifetime);
+    return found == extended.end() ? allocation.died : std::min(allocation.died, found->second);
+  });
 }
 
 std::string chunk_size_advice(const Peak& peak, const PeakAllocation& allocation,

@@ -66,6 +66,97 @@ TEST(LineAdvice, names_a_fused_operator_only_for_what_it_replaces) {
       << "it is in use";
 }
 
+// A line that makes a tensor of 20 MiB from a tensor of 20 MiB that another line has made.
+struct Read {
+  std::string_view source_op;
+  std::string_view op;
+  std::string_view forward_op = {};
+  std::uint32_t source_line = 6;
+  std::uint64_t other_mib = 1;
+  bool is_live = true;
+  Phase phase = Phase::kForward;
+  std::string_view category = "activation";
+};
+
+Findings of_read(const Read& read) {
+  Case c;
+  c.maker.alloc_reported(1, read.other_mib * kMib, {.category = "parameter"});
+  c.maker.alloc_reported(2, 20 * kMib,
+                         {.category = "activation",
+                          .phase = Phase::kForward,
+                          .op = read.source_op,
+                          .stack = c.maker.stack({{"train.py", read.source_line, "loss"}})});
+  if (!read.is_live) c.maker.free_immediately(2, 20 * kMib);
+  for (const std::uint64_t address : {3u, 4u}) {
+    c.maker.alloc_reported(address, 20 * kMib,
+                           {.category = read.category,
+                            .phase = read.phase,
+                            .op = read.op,
+                            .forward_op = read.forward_op,
+                            .stack = c.maker.stack({{"train.py", 7, "loss"}})});
+  }
+  Findings found;
+  for (auto& each : c.run(explain_line)) {
+    if (each.title.find("train.py:7 (loss)") != std::string::npos) found.push_back(each);
+  }
+  return found;
+}
+
+TEST(LineAdvice, names_what_replaces_the_line_before_too) {
+  const auto advice = [](const Read& read) { return of_read(read)[0].next_step; };
+  EXPECT_THAT(advice({.source_op = "aten::softmax", .op = "aten::dropout"}),
+              HasSubstr("scaled_dot_product_attention (with dropout_p)"));
+  EXPECT_THAT(advice({.source_op = "aten::softmax", .op = "aten::dropout", .is_live = false}),
+              Not(HasSubstr(kAttention)));
+  EXPECT_THAT(advice({.source_op = "aten::log_softmax", .op = "aten::dropout"}),
+              Not(HasSubstr(kAttention)));
+  EXPECT_THAT(advice({.source_op = "aten::linear", .op = "aten::dropout"}),
+              Not(HasSubstr(kAttention)));
+  EXPECT_THAT(advice({.source_op = "aten::softmax", .op = "aten::add"}),
+              Not(HasSubstr(kAttention)));
+
+  EXPECT_THAT(advice({.source_op = "aten::sub", .op = "PowBackward0", .forward_op = "aten::pow"}),
+              HasSubstr(kPairs));
+  EXPECT_THAT(advice({.source_op = "aten::sub",
+                      .op = "LinalgVectorNormBackward0",
+                      .forward_op = "aten::linalg_vector_norm"}),
+              HasSubstr(kPairs));
+  EXPECT_THAT(advice({.source_op = "aten::sub", .op = "aten::pow", .other_mib = 20}),
+              Not(HasSubstr(kPairs)))
+      << "an operand has the size of the result";
+  EXPECT_THAT(advice({.source_op = "aten::add", .op = "aten::pow"}), Not(HasSubstr(kPairs)));
+
+  EXPECT_THAT(advice({.source_op = "aten::one_hot", .op = "aten::to", .source_line = 7}),
+              HasSubstr(kOneHot));
+  EXPECT_THAT(advice({.source_op = "aten::one_hot", .op = "aten::to"}),
+              Not(HasSubstr("in place of a one-hot")));
+}
+
+TEST(LineAdvice, of_chunks_gives_the_bytes_without_the_tensors) {
+  const auto chunks = of_read({.source_op = "aten::linear", .op = "aten::add"});
+  EXPECT_EQ(chunks[0].saving_bytes, 40 * kMib);
+  const auto pairs = of_read({.source_op = "aten::sub", .op = "aten::pow"});
+  EXPECT_EQ(pairs[0].saving_bytes, 60 * kMib) << "cdist does not store the differences either";
+}
+
+TEST(LineAdvice, of_temporaries_of_backward_is_a_checkpoint_for_what_forward_keeps) {
+  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+    const auto found = of_read(
+        {.source_op = "aten::linear", .op = "aten::add", .phase = phase, .category = "temporary"});
+    EXPECT_EQ(found[0].next_step.find("checkpoint") != std::string::npos,
+              phase == Phase::kBackward);
+  }
+}
+
+TEST(LineAdvice, names_the_line_of_one_hot_tensors_next_to_a_larger_one) {
+  for (const std::uint32_t line : {6u, 7u}) {
+    const auto found =
+        of_read({.source_op = "aten::one_hot", .op = "aten::log_softmax", .source_line = line});
+    EXPECT_EQ(found[0].next_step.find("one-hot tensors of train.py:6 (loss)") != std::string::npos,
+              line == 6);
+  }
+}
+
 TEST(LineAdvice, of_a_sparse_product_explains_its_dense_gradient) {
   EXPECT_THAT(advice_of({.op = "SparseAddmmBackward0", .category = "temporary"}),
               HasSubstr("dense gradient of its sparse matrix"));
