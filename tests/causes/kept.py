@@ -242,9 +242,4 @@ EDITS = {
         "failures.append(error)",
         "failures.append(str(error))",
     ),
-    "kept/cell_with_retained_graphs": (
-        "activations_dominate",
-        "functional.mse_loss(head(h), x).backward(retain_graph=True)",
-        "functional.mse_loss(head(h), x).backward()\n            h, c = h.detach(), c.detach()",
-    ),
 }
