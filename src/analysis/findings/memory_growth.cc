@@ -250,7 +250,8 @@ bool is_one_a_step(const Facts& facts, const DeviceFacts& device, const GrowthRo
 std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows,
                           const OfBackward& left) {
   const report::GrowthRow& first = rows.front();
-  for (const report::GrowthRow& row : rows) {
+  const auto steepest = std::span(rows).first(std::min(kGrowthLinesNamed, rows.size()));
+  for (const report::GrowthRow& row : steepest) {
     if (!is_backward_with_graph(facts, row.line)) continue;
     return "Call torch.autograd.grad(…, create_graph=True) instead of backward at " + row.key +
            ": a .grad with a graph refers to its parameter, so neither is ever freed. Or set .grad "
@@ -261,7 +262,7 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
     retained = Retained::kOutputs;
   }
   std::string text = free_advice(holder_text(first), device.report.device, retained, &first);
-  for (const report::GrowthRow& row : rows) {
+  for (const report::GrowthRow& row : steepest) {
     if (retained != Retained::kGraphs || !is_in_autograd_function(facts, row.line)) continue;
     return "If " + row.key +
            " stores tensors as attributes of ctx, pass them to ctx.save_for_backward: an output "
