@@ -1,5 +1,6 @@
 #include "readers/oom_message/message.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -105,16 +106,31 @@ TEST(OomMessage, a_message_may_be_wrapped) {
   }
 }
 
+// The text with a prefix before each line.
+std::string prefixed(std::string_view prefix, std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    all.append(prefix).append(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return all;
+}
+
 // As in a comment, a mail, or a table of Markdown.
 TEST(OomMessage, a_wrapped_message_may_be_quoted) {
   for (const std::string marks : {"# ", "> ", "| ", "> > ", "  # ", ">"}) {
-    const model::OomMessage message = only(
-        "the run printed:\n" + marks + "CUDA out of memory. Tried to allocate 250.00\n" + marks +
-        "MiB. GPU 0 has a total capacity of 79.19 GiB of which 70.00 MiB is free. Process 4711 "
-        "has\r\n" +
-        marks + "40.10 GiB memory in use. Of the allocated memory\n" + marks + "\n" + marks +
-        "20.25 GiB is allocated by PyTorch, and\n" + marks + "17.75 GiB is reserved by\n" + marks +
-        "PyTorch but unallocated.\n");
+    std::string text = "the run printed:\n";
+    text += prefixed(marks,
+                     "CUDA out of memory. Tried to allocate 250.00\n"
+                     "MiB. GPU 0 has a total capacity of 79.19 GiB of which 70.00 MiB is free. "
+                     "Process 4711 has\r\n"
+                     "40.10 GiB memory in use. Of the allocated memory\n"
+                     "\n"
+                     "20.25 GiB is allocated by PyTorch, and\n"
+                     "17.75 GiB is reserved by\n"
+                     "PyTorch but unallocated.\n");
+    const model::OomMessage message = only(text);
     EXPECT_EQ(message.requested_bytes, 250 * kMiB) << marks;
     ASSERT_THAT(message.processes, SizeIs(1)) << marks;
     EXPECT_EQ(message.allocated_bytes, 20 * kGiB + kGiB / 4) << marks;
@@ -176,12 +192,17 @@ TEST(OomMessage, the_traceback_before_it_names_the_lines) {
 
 TEST(OomMessage, frames_directly_above_it_need_no_head_of_a_traceback) {
   for (const std::string prefix : {"", "[rank3]: ", "# "}) {
-    const std::string text = "step 7 done\n" + prefix + "    main()\n" + prefix +
-                             "  File \"/home/me/train.py\", line 30, in step\n" + prefix +
-                             "    loss = model(\n" + prefix + "           ^^^^^^\n" + prefix +
-                             "  [Previous line repeated 9 more times]\n" + prefix +
-                             "  File \"/env/torch/functional.py\", line 7, in linear\r\n" + prefix +
-                             "    return x @ w\n" + prefix + "\n" + prefix + std::string(kTorch2);
+    std::string text = "step 7 done\n";
+    text += prefixed(prefix,
+                     "    main()\n"
+                     "  File \"/home/me/train.py\", line 30, in step\n"
+                     "    loss = model(\n"
+                     "           ^^^^^^\n"
+                     "  [Previous line repeated 9 more times]\n"
+                     "  File \"/env/torch/functional.py\", line 7, in linear\r\n"
+                     "    return x @ w\n"
+                     "\n");
+    text.append(prefix).append(kTorch2);
     const auto found = find_messages(text);
     ASSERT_THAT(found, SizeIs(1)) << prefix;
     ASSERT_THAT(found[0].traceback, SizeIs(2)) << prefix;
