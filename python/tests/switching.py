@@ -202,7 +202,7 @@ def steps():
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     tracker = plimsoll.MemoryTracker()
-    recording = _record.Recording(b"", False, 0, False, True, {})
+    recording = _record.Recording(b"", False, 0, False, True, False, {})
     for _ in range(3):
         optimizer.step()
     compiled()
