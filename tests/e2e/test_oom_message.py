@@ -68,7 +68,7 @@ def test_colors_inside_a_message_are_ignored(plimsoll):
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling\n", ["cuBLAS", "no numbers"]),
         ("Out of memory: Killed process 42 (python) anon-rss:9kB\n", ["the kernel", "plimsoll"]),
         (
-            'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "/work/c10/cuda/'
+            'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "/pytorch/c10/cuda/'
             'CUDACachingAllocator.cpp":1154, please report a bug to PyTorch.\n',
             ["PyTorch ran out of memory", "no numbers", "MIG"],
         ),

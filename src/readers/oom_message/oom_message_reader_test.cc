@@ -74,7 +74,7 @@ TEST(OomMessageReader, other_failures_of_nccl_are_not_about_memory) {
 
 TEST(OomMessageReader, a_failed_query_of_nvml_is_an_out_of_memory_error_only_in_the_allocator) {
   const auto answer = [](std::string file) {
-    return read("RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"/work/c10/cuda/" +
+    return read("RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/" +
                 file +
                 "\":1154, please report a bug to PyTorch.\n  at CUDACachingAllocator.cpp:3\n")
         .error()
