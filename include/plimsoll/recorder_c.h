@@ -88,7 +88,11 @@ enum plimsoll_mark {
   PLIMSOLL_MARK_OWN_STEPS = 11,
   /* Python's cyclic garbage collector runs on this thread. */
   PLIMSOLL_MARK_COLLECTION_BEGIN = 12, /* value: the generation; 2: all objects */
-  PLIMSOLL_MARK_COLLECTION_END = 13    /* value: the same */
+  PLIMSOLL_MARK_COLLECTION_END = 13,   /* value: the same */
+  /* value: 1 if the uses of memory are reported from here on, else 0. observe_uses() makes it. */
+  PLIMSOLL_MARK_USES = 14,
+  /* value: 0. The process was forked: a child may use what is live now, unseen. */
+  PLIMSOLL_MARK_FORK = 15
 };
 
 /* The context of a thread, which each alloc and free reads. Only its own thread writes it. Ids are
@@ -260,6 +264,24 @@ typedef struct plimsoll_recorder_api {
    * the bytes of the parameters that it has directly. The last module with a path applies. */
   void (*function)(uint32_t file, uint32_t name, uint32_t first_line);
   void (*module)(uint32_t path, uint32_t type, uint64_t parameter_bytes);
+
+  /* Last uses (docs/last-use.md). A use is measured in allocations: a counter of all allocations of
+   * the process is the clock.
+   *
+   * observe_uses: whether uses are reported from now on; not hot. Begin and end it between
+   * operators. Memory that was live while they were not has an unknown last use, except for what
+   * the observed spans themselves show. Turn it on again for each recording. */
+  void (*observe_uses)(plimsoll_context* context, int is_on);
+  /* Hot path. The thread's running operator reads or writes the memory at these addresses, until
+   * end_uses(). Addresses that are not live are ignored. */
+  void (*use)(plimsoll_context* context, const uint64_t* addresses, size_t count);
+  /* The thread's outermost operator (or autograd node) has ended, and with it its uses. */
+  void (*end_uses)(plimsoll_context* context);
+  /* The memory at this address may be read without an operator from now on, or was: its last use is
+   * unknown. Not hot. */
+  void (*escape)(uint64_t address);
+  /* Returns the clock: allocations since uses were first observed. */
+  uint64_t (*use_clock)(void);
 } plimsoll_recorder_api;
 
 /* Returns the recorder of this process, which is never destroyed. */

@@ -282,6 +282,7 @@ Result<Trace> join_torch_history(const Trace& recorded, const Trace& history,
   if (recorded.has_native_lines) builder.native_lines_known();
   if (recorded.has_layer_calls) builder.layer_calls_known();
   if (recorded.has_collections) builder.collections_known();
+  if (recorded.has_uses) builder.uses_known();
   builder.set_started(recorded.started_ns);
   recorded_copy.settings();
   recorded_copy.program();

@@ -83,7 +83,8 @@ model::Event TraceCopy::event(const model::DeviceTrace& device, std::size_t row)
 
 model::Hindsight TraceCopy::hindsight(const model::DeviceTrace& device, std::size_t lifetime) {
   const model::Lifetimes& rows = device.lifetimes;
-  return {text(rows.category[lifetime]), tensor(rows.tensor[lifetime]), rows.flags[lifetime]};
+  return {text(rows.category[lifetime]), tensor(rows.tensor[lifetime]), rows.flags[lifetime],
+          rows.use(lifetime)};
 }
 
 void TraceCopy::final_state(const model::DeviceTrace& device) {

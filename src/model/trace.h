@@ -8,6 +8,7 @@
 //   segments, blocks        the allocator's final state, if the file has it
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -113,7 +114,10 @@ enum class MarkKind : std::uint8_t {
   kLayerEnd,
   // A run of Python's cyclic garbage collector that freed recorded memory, or examined all objects.
   kCollectionBegin,
-  kCollectionEnd
+  kCollectionEnd,
+  // A span in which the uses of memory are observed.
+  kUsesBegin,
+  kUsesEnd
 };
 struct Mark {
   MarkKind kind = MarkKind::kStep;
@@ -166,10 +170,26 @@ inline constexpr LifetimeFlags LifetimeFlags::kSavedForBackward{2};
 inline constexpr LifetimeFlags LifetimeFlags::kAdopted{4};
 inline constexpr LifetimeFlags LifetimeFlags::kCollected{8};
 
+// The last use of an allocation by an operator. A use is measured in allocations on all devices.
+struct LastUse {
+  // The device's event before which the last use had ended: the first allocation after it, or the
+  // number of events if there is none. kNone: unknown.
+  std::uint32_t unused_from = kNone;
+  std::uint32_t silence = 0;  // from the last use to the free, or to the end of the recording
+  std::uint8_t gap = 0;       // longest between two uses: see gap_bound()
+
+  bool is_known() const { return unused_from != kNone; }
+  // Gaps are recorded in powers of two, rounded up: the longest is at most this many allocations.
+  std::uint64_t gap_bound() const {
+    return gap == 0 ? 0 : std::uint64_t{1} << std::min(gap - 1, 63);
+  }
+};
+
 struct Hindsight {
   StringId category;  // 0: as stated by the alloc event
   TensorId tensor;    // row in Trace::tensors; 0: unknown
   LifetimeFlags flags = LifetimeFlags::kNothing;
+  LastUse use;
 };
 
 // Allocations from birth to death. Baseline lifetimes (born before the first event) come first,
@@ -185,15 +205,28 @@ struct Lifetimes {
   OptionalColumn<StringId> category;  // 0: as stated by the alloc event
   OptionalColumn<TensorId> tensor;
   OptionalColumn<LifetimeFlags> flags;
+  // The last uses, if Trace::has_uses: the fields of LastUse.
+  OptionalColumn<std::uint32_t, kNone> unused_from;
+  OptionalColumn<std::uint32_t> silence;
+  OptionalColumn<std::uint8_t> use_gap;
   std::uint32_t baseline_count = 0;
 
   std::size_t size() const { return alloc.size(); }
+  LastUse use(std::size_t lifetime) const {
+    return {unused_from[lifetime], silence[lifetime], use_gap[lifetime]};
+  }
+  void set_use(std::size_t lifetime, const LastUse& use) {
+    unused_from.set(lifetime, use.unused_from);
+    silence.set(lifetime, use.silence);
+    use_gap.set(lifetime, use.gap);
+  }
   // The lifetime that begins with an alloc event of the device.
   std::size_t born_at(std::uint32_t event) const;
   std::size_t memory_bytes() const {
     return alloc.memory_bytes() + free_requested.memory_bytes() + free_completed.memory_bytes() +
            block.memory_bytes() + category.memory_bytes() + tensor.memory_bytes() +
-           flags.memory_bytes();
+           flags.memory_bytes() + unused_from.memory_bytes() + silence.memory_bytes() +
+           use_gap.memory_bytes();
   }
 };
 
@@ -257,6 +290,7 @@ struct Trace {
   bool has_attribution = false;       // phases and categories are the recorder's, even if all are
                                       // "other"
   bool has_layer_calls = false;       // kLayerBegin and kLayerEnd marks are recorded
+  bool has_uses = false;              // last uses are recorded, at least in some steps
   bool has_collections = false;       // the runs of Python's cyclic garbage collector are recorded
   std::int64_t started_ns = kNoTime;  // start of the recording, if the file states it
   bool has_native_lines =

@@ -70,6 +70,7 @@ std::uint32_t TraceBuilder::add_alloc(Device device, const Event& event,
   rows.category.set(lifetime, hindsight.category);
   rows.tensor.set(lifetime, hindsight.tensor);
   rows.flags.set(lifetime, hindsight.flags);
+  rows.set_use(lifetime, hindsight.use);
   return row;
 }
 
@@ -217,6 +218,9 @@ void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
   take(rows.category, given.category);
   take(rows.tensor, given.tensor);
   take(rows.flags, given.flags);
+  take(rows.unused_from, given.unused_from);
+  take(rows.silence, given.silence);
+  take(rows.use_gap, given.use_gap);
 }
 
 Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& progress) {

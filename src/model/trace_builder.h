@@ -88,6 +88,7 @@ class TraceBuilder {
   Program& program() { return trace_.program; }
   void settings_known() { trace_.has_settings = true; }
   void layer_calls_known() { trace_.has_layer_calls = true; }
+  void uses_known() { trace_.has_uses = true; }
   void collections_known() { trace_.has_collections = true; }
   void set_started(std::int64_t time_ns) { trace_.started_ns = time_ns; }
   void native_lines_known() { trace_.has_native_lines = true; }
