@@ -8,6 +8,7 @@
 #include "cpu_failures.cc"
 #include "gathered_parameters.cc"
 #include "operators.cc"
+#include "overwrite.cc"
 #include "parameter_layers.cc"
 #include "parameters.cc"
 #include "tensor_parts.cc"

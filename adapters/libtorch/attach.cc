@@ -10,6 +10,7 @@
 #include "cpu_allocator.h"
 #include "gathered_parameters.h"
 #include "operators.h"
+#include "overwrite.h"
 #include "parameter_layers.h"
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
@@ -64,6 +65,7 @@ extern "C" {
 const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
                                      plimsoll_libtorch_mode mode) try {
   using namespace plimsoll::libtorch;
+  api = overwriting(api);
   if (is_attached() && g_attachment.is_for_process && api == g_attachment.api) return nullptr;
   if (const char* problem = problem_of(api)) return problem;
   static bool watches_forks = false;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "overwrite.h"
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
 #include "python/frames.h"
@@ -316,6 +317,14 @@ PyObject* describe_address(PyObject* /*self*/, PyObject* /*args*/) {
       reinterpret_cast<std::uintptr_t>(&plimsoll_libtorch_describe_allocation));
 }
 
+// overwriting(api address) -> api address: see overwrite.h
+PyObject* overwriting_api(PyObject* /*self*/, PyObject* address) {
+  const auto* api = reinterpret_cast<const plimsoll_recorder_api*>(
+      static_cast<std::uintptr_t>(PyLong_AsUnsignedLongLong(address)));
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<std::uintptr_t>(overwriting(api)));
+}
+
 // report_cuda_tensors(wanted)
 PyObject* report_cuda_tensors(PyObject* /*self*/, PyObject* is_wanted) {
   plimsoll_libtorch_report_cuda_tensors(PyObject_IsTrue(is_wanted));
@@ -370,6 +379,7 @@ PyMethodDef g_functions[] = {
     {"layer_of", layer_of, METH_O, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
     {"observe", observe, METH_O, nullptr},
+    {"overwriting", overwriting_api, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},
     {"use_cheaper_mode", use_cheaper_mode, METH_O, nullptr},
     {"self_test", self_test, METH_VARARGS, nullptr},
