@@ -154,6 +154,24 @@ class Dump::Lines : public NoRecords {
     if (free.in_op) text_ += " in_op";
     end();
   }
+  // Age and gap of each use: "3:2,?,0:0!"; unknown; never used.
+  void on_uses(const EndUses& uses) {
+    begin("uses");
+    key("ended");
+    for (std::size_t i = 0; i < uses.count; ++i) {
+      const EndUse& use = uses.entries[i];
+      if (i > 0) text_ += ',';
+      if (use.age_plus_one == 0) {
+        text_ += '?';
+        continue;
+      }
+      number(use.age_plus_one - 1);
+      text_ += ':';
+      number(use.gap & ~kNeverUsed & 0xFF);
+      if ((use.gap & kNeverUsed) != 0) text_ += '!';
+    }
+    end();
+  }
   void on_attachment(const AttachmentPiece& piece) {
     begin("attachment");
     field("id", piece.id);

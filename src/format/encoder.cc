@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "format/wire.h"
 
@@ -11,7 +12,7 @@ namespace plimsoll::format {
 namespace {
 
 // One record, plus the records before it that set time, thread and serial.
-constexpr std::size_t kEventRoom = 2 * kMaxEventBytes;
+constexpr std::size_t kEventRoom = 3 * kMaxEventBytes;
 
 std::byte first_byte(EventKind kind) noexcept {
   return static_cast<std::byte>(static_cast<unsigned>(kind) << 2 |
@@ -208,6 +209,8 @@ std::byte* Encoder::begin_event(std::uint64_t serial, std::uint64_t address) noe
   state_.next_serial = serial;
   sites_.begin_block(address);
   block_events_ = 0;
+  if (has_uses_) prediction_.begin_block();
+  pending_uses_.count = 0;
   block_.set_end(at);
   return at;
 }
@@ -236,6 +239,7 @@ std::byte* Encoder::begin_timed(std::int64_t time_ns, std::uint32_t thread, std:
 void Encoder::end_event(const std::byte* end) noexcept {
   block_.set_end(end);
   ++block_events_;
+  if (pending_uses_.count == EndUses::kMost) put_uses();
   if (block_.size() >= kBlockHeadBytes + kPayloadBytes) close_events();
 }
 
@@ -283,7 +287,10 @@ void Encoder::alloc(const Alloc& event) noexcept {
   end_event(at);
 }
 
-void Encoder::free(const Free& event) noexcept {
+void Encoder::free(const Free& event) noexcept { free(event, {}); }
+void Encoder::free_requested(const FreeRequested& event) noexcept { free_requested(event, {}); }
+
+void Encoder::free(const Free& event, const EndUse& use) noexcept {
   std::byte* at = begin_timed(event.time_ns, event.thread, state_.next_serial, 0);
   if (at == nullptr) return;
   if (event.serial == kNoSerial) {
@@ -293,24 +300,49 @@ void Encoder::free(const Free& event) noexcept {
     end_event(at);
     return;
   }
-  end_event(put_free(at, Family::kFree, event));
+  end_event(put_free(at, Family::kFree, event, use));
 }
 
-std::byte* Encoder::put_free(std::byte* at, Family family, const Free& event) noexcept {
+std::byte* Encoder::put_free(std::byte* at, Family family, const Free& event,
+                             const EndUse& use) noexcept {
   const std::uint64_t steps = state_.back(event.serial);
   const std::uint64_t inlined = std::min(steps, kBackFollows);
   *at++ = static_cast<std::byte>(static_cast<unsigned>(family) | (event.in_op ? kInOp : 0) |
                                  static_cast<unsigned>(inlined) << kBackShift);
   at = wire::Time::put(at, state_, event, event.time_ns);
   if (inlined == kBackFollows) at = put_varint(at, steps - kBackFollows);
+  if (event.in_op) return at;
+  if (use.age_plus_one != 0 && !has_uses_) {
+    has_uses_ = true;
+    prediction_.begin_block();
+  }
+  if (has_uses_) {
+    prediction_.freed(steps);
+    pending_uses_.entries[pending_uses_.count++] = use;
+  }
   return at;
 }
 
-void Encoder::free_requested(const FreeRequested& event) noexcept {
+// The uses of the frees since the last such record. It belongs to these and is not counted.
+void Encoder::put_uses() noexcept {
+  const EndUses pending = std::exchange(pending_uses_, {});
+  if (pending.count == 0) return;
+  std::byte* const at = block_.room(kEventRoom);
+  if (at == nullptr) {
+    ++lost_;
+    return;
+  }
+  std::array<std::byte, UsePrediction::kMostBytes> fields;
+  static_assert(1 + kMaxVarintBytes + sizeof(fields) <= kEventRoom);
+  const std::byte* const end = prediction_.put(fields.data(), pending);
+  block_.set_end(put_skippable(at, EventKind::kUses, {fields.data(), end}));
+}
+
+void Encoder::free_requested(const FreeRequested& event, const EndUse& use) noexcept {
   std::byte* at = begin_timed(event.time_ns, event.thread, state_.next_serial, 0);
   if (at == nullptr) return;
   const Free free{event.time_ns, event.thread, event.serial, 0, event.in_op};
-  end_event(put_free(at, Family::kFreeRequested, free));
+  end_event(put_free(at, Family::kFreeRequested, free, use));
 }
 
 template <typename Event>
@@ -336,10 +368,13 @@ void Encoder::put_skippable(EventKind kind, const Event& event) noexcept {
   if (at == nullptr) return;
   std::array<std::byte, most_bytes(Event())> fields;
   const std::byte* const end = put_fields(fields.data(), state_, event);
-  const auto length = static_cast<std::size_t>(end - fields.data());
+  end_event(put_skippable(at, kind, {fields.data(), end}));
+}
+
+std::byte* Encoder::put_skippable(std::byte* at, EventKind kind,
+                                  std::span<const std::byte> fields) noexcept {
   *at++ = first_byte(kind);
-  at = put_varint(at, length);
-  end_event(put_bytes(at, fields.data(), length));
+  return put_bytes(put_varint(at, fields.size()), fields.data(), fields.size());
 }
 
 #define PLIMSOLL_EVENT(Struct, method, number, meaning) \
@@ -391,6 +426,7 @@ void Encoder::close_definitions() noexcept {
 
 void Encoder::close_events() noexcept {
   close_definitions();
+  put_uses();
   if (block_events_ > 0) close(block_, BlockKind::kEvents, block_events_);
   block_.clear();
   block_events_ = 0;

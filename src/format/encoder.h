@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "format/block.h"
+#include "format/end_uses.h"
 #include "format/fields.h"
 #include "format/records.h"
 #include "format/site_memory.h"
@@ -83,6 +84,10 @@ class Encoder {
 #define PLIMSOLL_EVENT(Struct, method, number, meaning) void method(const Struct& event) noexcept;
 #include "format/records.def"
 
+  // The same with the last use of the memory that they free.
+  void free(const Free& event, const EndUse& last) noexcept;
+  void free_requested(const FreeRequested& event, const EndUse& last) noexcept;
+
   // At any time; closes the open blocks. If memory for a piece cannot be allocated, the attachment
   // ends there, and readers omit an incomplete one.
   void attachment(std::string_view name, std::span<const std::byte> bytes) noexcept;
@@ -113,13 +118,16 @@ class Encoder {
   std::byte* begin_event(std::uint64_t serial, std::uint64_t address) noexcept;
   std::byte* begin_timed(std::int64_t time_ns, std::uint32_t thread, std::uint64_t serial,
                          std::uint64_t address) noexcept;
-  std::byte* put_free(std::byte* at, Family family, const Free& event) noexcept;
+  std::byte* put_free(std::byte* at, Family family, const Free& event, const EndUse& use) noexcept;
   std::byte* put_alloc(std::byte* at, const Alloc& event, SiteState& state) noexcept;
   void end_event(const std::byte* end) noexcept;
+  void put_uses() noexcept;
   template <typename Record>
   void define(DefinitionKind kind, const Record& record) noexcept;
   template <typename Event>
   void put_event(EventKind kind, const Event& event) noexcept;
+  static std::byte* put_skippable(std::byte* at, EventKind kind,
+                                  std::span<const std::byte> fields) noexcept;
   template <typename Event>
   void put_skippable(EventKind kind, const Event& event) noexcept;
 
@@ -134,6 +142,9 @@ class Encoder {
   GrowingBytes block_;        // of events: empty, or a head and a payload
   std::uint32_t block_events_ = 0;
   SiteMemory sites_;
+  UsePrediction prediction_;
+  EndUses pending_uses_;  // of frees in this block
+  bool has_uses_ = false;
   BlockState state_;
   std::uint64_t events_ = 0;
   std::uint64_t lost_ = 0;

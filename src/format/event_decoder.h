@@ -13,6 +13,7 @@
 #include <span>
 
 #include "format/block.h"
+#include "format/end_uses.h"
 #include "format/fields.h"
 #include "format/records.h"
 #include "format/site_memory.h"
@@ -27,6 +28,8 @@ struct NoEvents {
 #define PLIMSOLL_EVENT(Struct, method, number, meaning) \
   void on_##method(const Struct&) noexcept {}
 #include "format/records.def"
+  // Of the last frees and free requests that were not in their operator, in order.
+  void on_uses(const EndUses&) noexcept {}
 };
 
 class EventDecoder {
@@ -78,6 +81,7 @@ class EventDecoder {
     state_.thread = static_cast<std::uint32_t>(take_varint(at));
     state_.next_serial = take_varint(at);
     sites_.begin_block(take_varint(at));
+    prediction_.begin_block();
     return at;
   }
 
@@ -152,6 +156,7 @@ class EventDecoder {
     event.thread = state_.thread;
     event.serial = state_.back(steps);
     event.in_op = (first & kInOp) != 0;
+    if (!event.in_op) prediction_.freed(steps);
     if (static_cast<Family>(first & kFamilyMask) == Family::kFree) {
       visitor.on_free(event);
     } else {
@@ -219,6 +224,11 @@ class EventDecoder {
     break;                                                        \
   }
 #include "format/records.def"
+      case EventKind::kUses: {
+        const EndUses uses = prediction_.take(field);
+        if (field <= fields_end) visitor.on_uses(uses);
+        break;
+      }
       default:
         ++unknown_records_;
     }
@@ -227,6 +237,7 @@ class EventDecoder {
 
   SiteMemory sites_;
   std::uint64_t site_limit_ = std::uint64_t{1} << 32;
+  UsePrediction prediction_;
   BlockState state_;
   std::uint64_t unknown_records_ = 0;
   Outcome failure_ = Outcome::kBroken;

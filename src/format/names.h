@@ -14,10 +14,11 @@ inline constexpr std::array<std::string_view, 4> kSettingTypeNames = {"boolean",
 inline constexpr std::array<std::string_view, 4> kSegmentActionNames = {"alloc", "free", "map",
                                                                         "unmap"};
 
-inline constexpr std::array<std::string_view, 14> kMarkNames = {
+inline constexpr std::array<std::string_view, 16> kMarkNames = {
     "step",          "region_begin", "region_end",       "backward_begin", "backward_end",
     "out_of_memory", "layer",        "operator",         "phase",          "layer_begin",
-    "layer_end",     "own_steps",    "collection_begin", "collection_end"};
+    "layer_end",     "own_steps",    "collection_begin", "collection_end", "uses",
+    "fork"};
 
 inline constexpr std::array<std::string_view, 9> kFigureNames = {"total",
                                                                  "free",

@@ -7,6 +7,7 @@
 // adoptions of the recorder from 0.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -48,6 +49,25 @@ struct AttachmentPiece {
   std::uint64_t total_bytes = 0;
   std::uint64_t offset = 0;  // of the piece in the attachment
   std::span<const std::byte> bytes;
+};
+
+// The last use of an allocation, when it was freed or later.
+struct EndUse {
+  std::uint32_t age_plus_one = 0;  // allocations since then, plus one; 0: unknown
+  // The longest gap between two uses: g allocations or fewer if it is 0, 1 … for g = 0, 2⁰ …; with
+  // kNeverUsed if no use was seen.
+  std::uint8_t gap = 0;
+
+  friend bool operator==(const EndUse&, const EndUse&) = default;
+};
+inline constexpr std::uint8_t kNeverUsed = 128;
+
+struct EndUses {
+  static constexpr std::size_t kMost = 16;
+  std::array<EndUse, kMost> entries{};
+  std::uint8_t count = 0;
+
+  friend bool operator==(const EndUses&, const EndUses&) = default;
 };
 
 #define PLIMSOLL_RECORD(Struct) struct Struct {

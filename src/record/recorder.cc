@@ -334,7 +334,29 @@ void Recorder::detach(const Recording& recording) noexcept {
   std::erase_if(recordings_, [&](const auto& other) { return other.get() == &recording; });
   std::erase(receivers_, &recording);
   RangeListeners::get().set_marking_recordings(count_marking());
-  if (recordings_.empty()) hot.set_mode(Mode::kOff);
+  if (!recordings_.empty()) return;
+  hot.set_mode(Mode::kOff);
+  hot.uses.store(nullptr, std::memory_order_relaxed);
+}
+
+// The table begins empty with each first recording: memory freed meanwhile must not be in it.
+bool Recorder::observe_uses() noexcept {
+  const std::lock_guard lock(state_);
+  if (hot.mode.load(std::memory_order_relaxed) != Mode::kOn) return false;
+  if (hot.uses.load(std::memory_order_relaxed) != nullptr) return true;
+  if (!uses_.clear()) return false;
+  hot.uses.store(&uses_, std::memory_order_release);
+  return true;
+}
+
+void Recorder::report_uses(Recording& recording) noexcept {
+  const Uses* const uses = hot.uses.load(std::memory_order_relaxed);
+  if (uses == nullptr) return;
+  ledger_.rows().for_each([&](const LiveRow& row) {
+    const format::EndUse use = uses->use_of(row.address);
+    if (use.age_plus_one == 0 || row.is_pending) return;
+    recording.on_last_use({row.serial, use.age_plus_one, use.gap});
+  });
 }
 
 // Attached, and not waiting for the first event of a child process.
@@ -549,6 +571,7 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
     if (is_begun) {
       drain();
       recording.add_source_lines(sources);
+      report_uses(recording);
       recording.finish(now_ns());
     }
     fill_state(recording, state);
@@ -591,7 +614,11 @@ void Recorder::at_exit() noexcept {
     if (hot.mode.load(std::memory_order_relaxed) == Mode::kChild) return;
     drain();
     hot.set_mode(Mode::kOff);
-    for (const auto& recording : recordings_) recording->finish(now_ns());
+    for (const auto& recording : recordings_) {
+      report_uses(*recording);
+      recording->finish(now_ns());
+    }
+    hot.uses.store(nullptr, std::memory_order_relaxed);
     recordings.swap(recordings_);
     receivers_.clear();
   }

@@ -24,6 +24,7 @@
 #include "record/hot/merge.h"
 #include "record/hot/thread_registry.h"
 #include "record/hot/ticks.h"
+#include "record/hot/uses.h"
 #include "record/ledger/ledger.h"
 #include "record/output/definitions.h"
 #include "record/recording.h"
@@ -42,6 +43,7 @@ struct Hot {
   std::atomic<Mode> mode{Mode::kOff};
   TickSource ticks = TickSource::kClock;  // set once, before the first recording
   std::atomic<bool> is_quick{false};      // on, and reading the time is one instruction
+  std::atomic<Uses*> uses{nullptr};       // null: last uses are not recorded
 
   void set_mode(Mode now) noexcept {
     mode.store(now, std::memory_order_relaxed);
@@ -89,6 +91,9 @@ class Recorder {
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
+  // Returns false if uses cannot be recorded.
+  bool observe_uses() noexcept;
+
   // In a child whose recordings wait for its first event: begins them. Returns false if no
   // recording runs.
   bool begin_in_child() noexcept;
@@ -111,6 +116,7 @@ class Recorder {
   Recorder() noexcept;
 
   void define_waiting_stacks() noexcept;
+  void report_uses(Recording& recording) noexcept;
 
   using Recordings = std::vector<std::shared_ptr<Recording>>;
 
@@ -157,6 +163,8 @@ class Recorder {
   std::mutex control_;
   base::Worker drainer_{"plimsoll"};
   base::Worker writer_{"plimsoll-write"};
+
+  Uses uses_;
 
   std::mutex state_;
   Ledger ledger_;

@@ -29,7 +29,7 @@ static_assert(sizeof(plimsoll_frame) == sizeof(format::Frame));
   static_assert(offsetof(plimsoll_context, op_instance) + 4 - offsetof(plimsoll_context, layer) ==
                 sizeof(Event) - offsetof(Event, layer));
   // A free has no site: without this, it takes 4 instructions more, of 44.
-  const bool has_autograd = kind != Kind::kFree;
+  const bool has_autograd = kind != Kind::kFree && kind != Kind::kFreeRequested;
   event.stamp = has_autograd ? make_stamp(ticks, kind, context.phase, context.autograd)
                              : make_stamp(ticks, kind, context.phase);
   std::memcpy(&event.layer, &context.layer, sizeof(Event) - offsetof(Event, layer));
@@ -118,11 +118,29 @@ template <Kind kKind, Ring::Need kNeed>
   ThreadRegistry::of(context)->ring.publish_one();
 }
 
+Uses* uses() noexcept { return Recorder::made().hot.uses.load(std::memory_order_relaxed); }
+
+// A free, or a request for one, with the last use of its memory.
+[[gnu::noinline]] void record_last_use(plimsoll_context* context, Kind kind, uint8_t device,
+                                       uint64_t address) noexcept {
+  const format::EndUse use = uses()->freed(address);
+  Event* event = begin_event(context, kind, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = address;
+  event->size = make_size(0, device);
+  event->set_use(use);
+  end_event(context);
+}
+
 void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {
   record<Kind::kAlloc, Ring::Need::kAlloc>(context, {address, make_size(size_bytes, device)});
+  if (Uses* const table = uses()) [[unlikely]]
+    table->allocated(address);
 }
 
 void free(plimsoll_context* context, uint8_t device, uint64_t address) {
+  if (uses() != nullptr) [[unlikely]]
+    return record_last_use(context, Kind::kFree, device, address);
   record<Kind::kFree, Ring::Need::kOther>(context, {address, make_size(0, device)});
 }
 
@@ -130,6 +148,8 @@ void adopt(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t
            uint32_t tensor) {
   record<Kind::kAdopt, Ring::Need::kAlloc>(context,
                                            {address, make_size(size_bytes, device), tensor});
+  if (Uses* const table = uses()) [[unlikely]]
+    table->adopted(address);
 }
 
 void tag(plimsoll_context* context, uint8_t device, uint64_t address, uint32_t tensor) {
@@ -186,6 +206,7 @@ void alloc_block(plimsoll_context* context, uint8_t device, const plimsoll_block
   event->address = block->address;
   event->size = make_size(block->size_bytes, device);
   end_event(context, details_of(*block));
+  if (Uses* const table = uses()) table->allocated(block->address);
 }
 
 void adopt_block(plimsoll_context* context, uint8_t device, const plimsoll_block* block,
@@ -196,9 +217,12 @@ void adopt_block(plimsoll_context* context, uint8_t device, const plimsoll_block
   event->size = make_size(block->size_bytes, device);
   event->op_instance = tensor;
   end_event(context, details_of(*block));
+  if (Uses* const table = uses()) table->adopted(block->address);
 }
 
 void free_requested(plimsoll_context* context, uint8_t device, uint64_t address) {
+  if (uses() != nullptr) [[unlikely]]
+    return record_last_use(context, Kind::kFreeRequested, device, address);
   Event* event = begin_event(context, Kind::kFreeRequested, Ring::Need::kOther);
   if (event == nullptr) return;
   event->address = address;
@@ -285,6 +309,34 @@ void module(uint32_t path, uint32_t type, uint64_t parameter_bytes) {
   Recorder::made().definitions.module({path, type, parameter_bytes});
 }
 
+void observe_uses(plimsoll_context* context, int is_on) {
+  if (is_on != 0 && !Recorder::made().observe_uses()) return;
+  mark(context, PLIMSOLL_MARK_USES, is_on != 0 ? 1 : 0);
+}
+
+void use(plimsoll_context* context, const uint64_t* addresses, size_t count) {
+  Uses* const table = uses();
+  if (table == nullptr || context == nullptr) return;
+  ThreadState& thread = *ThreadRegistry::of(context);
+  thread.uses.use(*table, thread.number + 1, addresses, count);
+}
+
+void end_uses(plimsoll_context* context) {
+  const Uses* const table = uses();
+  if (table == nullptr || context == nullptr) return;
+  ThreadState& thread = *ThreadRegistry::of(context);
+  thread.uses.end(*table, thread.number + 1);
+}
+
+void escape(uint64_t address) {
+  if (Uses* const table = uses()) table->escape(address);
+}
+
+uint64_t use_clock() {
+  const Uses* const table = uses();
+  return table != nullptr ? table->clock() : 0;
+}
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -315,6 +367,11 @@ constexpr plimsoll_recorder_api kApi = {
     notice,
     function,
     module,
+    observe_uses,
+    use,
+    end_uses,
+    escape,
+    use_clock,
 };
 
 }  // namespace

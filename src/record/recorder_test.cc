@@ -72,6 +72,28 @@ TEST(Recorder, reports_where_memory_was_allocated) {
   EXPECT_THAT(replay.violations, IsEmpty());
 }
 
+TEST(Recorder, reports_last_uses_when_memory_is_freed_and_at_the_end) {
+  Recorded recording = Recorded::in_memory();
+  alloc(64, 1);  // before uses are observed
+  api().observe_uses(here(), 1);
+  alloc(128, 1);
+  const std::uint64_t input = 128;
+  api().use(here(), &input, 1);
+  alloc(192, 1);
+  api().end_uses(here());
+  alloc(256, 1);
+  api().escape(256);
+  free_at(64);
+  free_at(128);
+  free_at(256);
+  EXPECT_EQ(api().use_clock(), 3u);
+  const TraceReplay replay = recording.replay();
+  // The file states uses from the first known one on.
+  EXPECT_THAT(replay.end_uses, ElementsAre(format::EndUse{1 + 1, 0}, format::EndUse{}));
+  recording.stop();
+  EXPECT_EQ(api().use_clock(), 0u) << "uses are observed anew in each recording";
+}
+
 TEST(Recorder, times_are_those_of_the_wall_clock) {
   const Recorded recording = Recorded::in_memory();
   const auto now_ns = [] {

@@ -164,7 +164,7 @@ void Recording::report_live(const Ledger& ledger, std::int64_t time_ns) {
     if (!row->is_adopted && row->site != 0) {
       on_set_phase({row->serial, (*sites_)[row->site].phase});
     }
-    if (row->is_pending) on_free_requested({time_ns, row->thread, row->serial, false});
+    if (row->is_pending) on_free_requested({time_ns, row->thread, row->serial, false}, {});
   }
 }
 
@@ -210,13 +210,14 @@ void Recording::on_alloc(const format::Alloc& event, const LiveTotals& live) noe
   after_memory_event();
 }
 
-void Recording::on_free_requested(const format::FreeRequested& event) noexcept {
-  if (is_written()) encoder_->free_requested(event);
+void Recording::on_free_requested(const format::FreeRequested& event,
+                                  const format::EndUse& last) noexcept {
+  if (is_written()) encoder_->free_requested(event, last);
   after_memory_event();
 }
 
-void Recording::on_free(const format::Free& event) noexcept {
-  if (is_written()) encoder_->free(event);
+void Recording::on_free(const format::Free& event, const format::EndUse& last) noexcept {
+  if (is_written()) encoder_->free(event, last);
   if (event.serial == format::kNoSerial) return after_event();
   after_memory_event();
 }

@@ -62,8 +62,9 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   bool has_blocks() const noexcept { return !ready_.empty(); }  // waiting for write_out()
 
   void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept override;
-  void on_free(const format::Free& event) noexcept override;
-  void on_free_requested(const format::FreeRequested& event) noexcept override;
+  void on_free(const format::Free& event, const format::EndUse& last) noexcept override;
+  void on_free_requested(const format::FreeRequested& event,
+                         const format::EndUse& last) noexcept override;
   void on_use(const UseChange& change) noexcept override { spans_.see(change); }
   void on_ended(const Ended& ended) noexcept override { spans_.see(ended); }
   void on_reserved(const LiveTotals& live) noexcept override;

@@ -35,6 +35,7 @@ struct Reported {
   model::TensorId tensor = {};
   model::StackId stack = model::kNoStack;
   model::Autograd autograd = model::Autograd::kUnknown;
+  model::LastUse use = {};
 };
 
 class TraceMaker {
@@ -105,7 +106,7 @@ class TraceMaker {
     row.autograd = reported.autograd;
     row.op = string(reported.op);
     row.forward_op = string(reported.forward_op);
-    hindsight_ = {string(reported.category), reported.tensor, reported.flags};
+    hindsight_ = {string(reported.category), reported.tensor, reported.flags, reported.use};
     row.stack = reported.stack;
     return event(row);
   }

@@ -33,6 +33,7 @@ struct TraceReplay : format::NoRecords {
   std::map<std::uint64_t, std::uint32_t> tags;  // the last tag of each live allocation
   std::vector<format::Alloc> allocs;
   std::vector<format::Free> frees;
+  std::vector<format::EndUse> end_uses;
   std::vector<Kind> order;  // of allocs and frees
   std::vector<format::SetPhase> phases;
   std::vector<format::Mark> marks;
@@ -96,6 +97,9 @@ struct TraceReplay : format::NoRecords {
     at_address_.erase(found->second.address);
     tags.erase(free.serial);
     live.erase(found);
+  }
+  void on_uses(const format::EndUses& uses) {
+    end_uses.insert(end_uses.end(), uses.entries.begin(), uses.entries.begin() + uses.count);
   }
   void on_free_requested(const format::FreeRequested& free) {
     if (!live.contains(free.serial)) violate("given back, but not alive", free.serial);

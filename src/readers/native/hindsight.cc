@@ -154,6 +154,12 @@ void Recording::attribute() {
     }
     device.set(allocation, place, phase, flags, names[static_cast<std::size_t>(category)], tensors);
   }
+  last_uses_.finish(allocations_, [&](const Allocation& allocation) {
+    const auto& events = *tables_[allocation.device].events;
+    const auto& lifetimes = *tables_[allocation.device].lifetimes;
+    const model::SiteId site = events.site[lifetimes.alloc[allocation.lifetime]];
+    return context_.builder.sites()[site].pool != model::PoolId{};
+  });
   for (const Placed& other : others_) {
     tables_[other.device].events->site[other.row] = place_of(other.site).row;
   }

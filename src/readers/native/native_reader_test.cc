@@ -83,6 +83,10 @@ class Writer {
     encoder_.free({now_ += 1'000, 1, serial, 0, false});
     return *this;
   }
+  Writer& free(std::uint64_t serial, const format::EndUse& last) {
+    encoder_.free({now_ += 1'000, 1, serial, 0, false}, last);
+    return *this;
+  }
   Writer& free_in_op(std::uint64_t serial) {
     encoder_.free({now_ += 1'000, 1, serial, 0, true});
     return *this;
@@ -405,6 +409,66 @@ TEST(NativeReader, a_collection_whose_end_was_lost_frees_nothing_more) {
   const auto& flags = read.device().lifetimes.flags;
   EXPECT_TRUE(has(flags[read.lifetime(0)], LifetimeFlags::kCollected));
   EXPECT_FALSE(has(flags[read.lifetime(1)], LifetimeFlags::kCollected));
+}
+
+std::vector<std::uint32_t> unused_from(const Read& read, std::size_t device = 0) {
+  const model::Lifetimes& lifetimes = read.trace.devices.at(device).lifetimes;
+  std::vector<std::uint32_t> rows;
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) rows.push_back(lifetimes.unused_from[i]);
+  return rows;
+}
+
+TEST(NativeReader, last_uses_end_before_the_first_allocation_after_them) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).adopt(0, 1).mark(PLIMSOLL_MARK_USES, 1);
+  writer.alloc(1, 1).alloc(2, 1).free(1, {1 + 1, 2});  // events 1, 2, 3: used before 2
+  writer.alloc(3, 1).free(2, {1, 0}).alloc(4, 1);      // 4, 5, 6: used until 5, before 6
+  writer.free_in_op(3);                                // 7: no allocation follows
+  writer.encoder().last_use({0, 1 + 4, 0});            // adopted, and never used since
+  writer.encoder().last_use({4, 1, 0});
+  const Read read = writer.finish();
+  EXPECT_TRUE(read.trace.has_uses);
+  EXPECT_THAT(unused_from(read), ElementsAre(1, 2, 6, 8, 8));
+  EXPECT_EQ(read.device().lifetimes.use(1).silence, 1u);
+  EXPECT_EQ(read.device().lifetimes.use(1).gap_bound(), 2u);
+  EXPECT_EQ(read.device().lifetimes.use(0).silence, 4u);
+}
+
+TEST(NativeReader, last_uses_on_one_device_are_timed_by_allocations_on_all) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).site(2, PLIMSOLL_PHASE_OTHER, 1);
+  writer.encoder().define_device(1, {PLIMSOLL_DEVICE_CUDA, 0});
+  writer.mark(PLIMSOLL_MARK_USES, 1);
+  writer.alloc(0, 1).alloc(1, 2).alloc(2, 2).alloc(3, 1).alloc(4, 2);
+  writer.free(1, {1 + 3, 0});  // used before serial 2
+  writer.free(0, {1 + 4, 0});  // used before serial 1: on the CPU, before serial 3
+  const Read read = writer.finish();
+  EXPECT_THAT(unused_from(read, 1), ElementsAre(1, model::kNone));  // the CPU
+  EXPECT_THAT(unused_from(read, 0), ElementsAre(1, model::kNone, model::kNone));
+}
+
+TEST(NativeReader, what_a_child_may_use_has_an_unknown_last_use) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).mark(PLIMSOLL_MARK_USES, 1);
+  writer.alloc(0, 1).alloc(1, 1).free(0, {1, 0}).mark(PLIMSOLL_MARK_FORK).alloc(2, 1);
+  for (const std::uint64_t serial : {1, 2}) writer.encoder().last_use({serial, 1, 0});
+  EXPECT_THAT(unused_from(writer.finish()), ElementsAre(3, model::kNone, 4));
+}
+
+// Observed: events 1 to 2, and 5 to 8.
+TEST(NativeReader, unobserved_spans_leave_only_what_a_later_span_proves) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).alloc(0, 1);
+  writer.mark(PLIMSOLL_MARK_USES, 1).alloc(1, 1).alloc(2, 1).mark(PLIMSOLL_MARK_USES, 0);
+  writer.alloc(3, 1).free(2, {1 + 1, 0});
+  writer.mark(PLIMSOLL_MARK_USES, 1).alloc(4, 1).free(3, {1, 0}).alloc(5, 1).free(5, {1, 0});
+  writer.mark(PLIMSOLL_MARK_USES, 0);
+  writer.encoder().last_use({1, 1 + 3, 0});
+  writer.encoder().last_use({4, 1 + 1, 0});
+  // 1 lived through the second span without a use. 2 and 3 were freed before or in a span that they
+  // were not observed in as a whole, 4 is still live after its span.
+  EXPECT_THAT(unused_from(writer.finish()),
+              ElementsAre(model::kNone, 3, model::kNone, model::kNone, model::kNone, 9));
 }
 
 TEST(NativeReader, separates_alternating_devices) {

@@ -28,10 +28,10 @@ void Recording::on_block(const format::Block& block) {
 }
 
 void Recording::check_limits() {
-  const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
-                                     serials_.memory_bytes() + allocations_.memory_bytes() +
-                                     others_.memory_bytes() + free_sites_.memory_bytes() +
-                                     caches_.memory_bytes() + side_records_.memory_bytes();
+  const std::uint64_t memory_bytes =
+      context_.builder.memory_bytes() + definitions_.memory_bytes() + serials_.memory_bytes() +
+      allocations_.memory_bytes() + others_.memory_bytes() + free_sites_.memory_bytes() +
+      caches_.memory_bytes() + side_records_.memory_bytes() + last_uses_.memory_bytes();
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
@@ -106,6 +106,7 @@ void Recording::on_alloc(const format::Alloc& alloc) {
   lifetimes->free_requested.push_back(model::kNone);
   allocations_.push_back(allocation);
   serials_.add(alloc.serial);
+  last_uses_.allocated(allocation, alloc.is_adopted);
 }
 
 // The event that requested the free; kNone if there is none yet.
@@ -116,11 +117,14 @@ std::uint32_t& Recording::free_of(const Allocation& allocation) {
 void Recording::on_free(const format::Free& free) {
   const std::uint32_t index = serials_.find(free.serial);
   if (index == SerialIndex::kNotSeen) {
+    if (free.serial != format::kNoSerial) last_uses_.freed(nullptr, free.in_op);
     ++counts_.unseen_frees;
     return;
   }
   Allocation& allocation = allocations_[index];
-  if ((allocation.flags & Allocation::kIsPending) != 0) {
+  const bool is_pending = (allocation.flags & Allocation::kIsPending) != 0;
+  last_uses_.freed(is_pending ? nullptr : &allocation, free.in_op);
+  if (is_pending) {
     allocation.flags &= static_cast<std::uint8_t>(~Allocation::kIsPending);
     add_free(Action::kFreeCompleted, allocation, free.time_ns);
     return;
@@ -137,8 +141,9 @@ void Recording::on_free(const format::Free& free) {
 
 void Recording::on_free_requested(const format::FreeRequested& free) {
   const std::uint32_t index = serials_.find(free.serial);
-  if (index == SerialIndex::kNotSeen) return;
+  if (index == SerialIndex::kNotSeen) return last_uses_.freed(nullptr, free.in_op);
   Allocation& allocation = allocations_[index];
+  last_uses_.freed(&allocation, free.in_op);
   std::uint32_t& freed = free_of(allocation);
   if (freed != model::kNone) return;
   allocation.flags |= Allocation::kIsPending;
@@ -237,6 +242,12 @@ void Recording::on_tag(const format::Tag& tag) {
   allocation.flags |= Allocation::kIsTagged;
 }
 
+void Recording::on_last_use(const format::LastUse& last) {
+  const std::uint32_t index = serials_.find(last.serial);
+  if (index == SerialIndex::kNotSeen || !last_uses_.are_known()) return;
+  last_uses_.add(allocations_[index], {last.age_plus_one, last.gap});
+}
+
 void Recording::on_set_phase(const format::SetPhase& set) {
   const std::uint32_t index = serials_.find(set.serial);
   if (index != SerialIndex::kNotSeen) allocations_[index].phase = set.phase;
@@ -279,6 +290,14 @@ void Recording::on_mark(const format::Mark& mark) {
       break;
     case PLIMSOLL_MARK_OUT_OF_MEMORY:
       out_of_memory(mark);
+      return;
+    case PLIMSOLL_MARK_USES:
+      row.kind = mark.value != 0 ? model::MarkKind::kUsesBegin : model::MarkKind::kUsesEnd;
+      last_uses_.observe(mark.value != 0);
+      context_.builder.uses_known();
+      break;
+    case PLIMSOLL_MARK_FORK:
+      last_uses_.fork();
       return;
     case PLIMSOLL_MARK_COLLECTION_BEGIN:
       begin_collection(mark);

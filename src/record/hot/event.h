@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "format/records.h"
 #include "plimsoll/recorder_c.h"
 
 namespace plimsoll::record {
@@ -53,6 +54,16 @@ struct Event {
   std::uint8_t autograd() const { return static_cast<std::uint8_t>((stamp >> kPhaseBits) & 3u); }
   std::uint8_t phase() const { return static_cast<std::uint8_t>(stamp & 15u); }
   std::uint64_t ticks() const { return stamp >> (64 - kTickBits); }  // only the lower 54 bits
+  // Frees: the last use, in place of operators; autograd() is not 0 if there is one.
+  void set_use(const format::EndUse& use) {
+    stamp |= std::uint64_t{use.age_plus_one != 0} << kPhaseBits;
+    outer_op = use.age_plus_one;
+    inner_op = use.gap;
+  }
+  format::EndUse use() const {
+    if (autograd() == 0) return {};
+    return {outer_op, static_cast<std::uint8_t>(inner_op)};
+  }
   std::uint64_t size_bytes() const { return size >> 8; }
   std::uint8_t device() const { return static_cast<std::uint8_t>(size & 255u); }
 };

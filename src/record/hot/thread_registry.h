@@ -15,6 +15,7 @@
 #include "plimsoll/recorder_c.h"
 #include "record/hot/op_log.h"
 #include "record/hot/ring.h"
+#include "record/hot/uses.h"
 
 namespace plimsoll::record {
 
@@ -26,6 +27,7 @@ struct alignas(64) ThreadState {
   plimsoll_context context{};
   Ring ring;
   std::uint32_t number = 0;  // of the thread, from 0, in order of first call
+  RunningUses uses;
 
   // Owned by the registry, under its lock:
   enum class Life : std::uint8_t { kUnused, kRunning, kLeaving };

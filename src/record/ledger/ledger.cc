@@ -202,7 +202,7 @@ void Ledger::end_older(const LiveRow* row, const Origin& origin, Receivers recei
   ++replaced_;
   const format::Free reported{origin.time_ns, origin.thread, row->serial, row->address, false};
   end_life(row, Where::kElsewhere, receivers);
-  for (EventReceiver* receiver : receivers) receiver->on_free(reported);
+  for (EventReceiver* receiver : receivers) receiver->on_free(reported, {});
 }
 
 void Ledger::free(const Event& event, const Origin& origin, Receivers receivers) {
@@ -218,7 +218,7 @@ void Ledger::free(const Event& event, const Origin& origin, Receivers receivers)
     reported.in_op = !row->is_pending && was_in_op(event, origin, *row);
     end_life(row, reported.in_op ? Where::kInItsOperator : Where::kElsewhere, receivers);
   }
-  for (EventReceiver* receiver : receivers) receiver->on_free(reported);
+  for (EventReceiver* receiver : receivers) receiver->on_free(reported, event.use());
 }
 
 // For an unknown address, the free() that follows reports the event.
@@ -229,7 +229,7 @@ void Ledger::free_requested(const Event& event, const Origin& origin, Receivers 
   end_live(*row, is_in_op ? Where::kInItsOperator : Where::kElsewhere, receivers);
   row->is_pending = true;
   const format::FreeRequested reported{origin.time_ns, origin.thread, row->serial, is_in_op};
-  for (EventReceiver* receiver : receivers) receiver->on_free_requested(reported);
+  for (EventReceiver* receiver : receivers) receiver->on_free_requested(reported, event.use());
 }
 
 void Ledger::adopt(const Event& event, const EventDetails& details, const Origin& origin,

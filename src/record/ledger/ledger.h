@@ -45,8 +45,10 @@ struct LiveTotals {
 class EventReceiver {
  public:
   virtual void on_alloc(const format::Alloc& event, const LiveTotals& live) noexcept = 0;
-  virtual void on_free(const format::Free& event) noexcept = 0;
-  virtual void on_free_requested(const format::FreeRequested& event) noexcept = 0;
+  // `last`: the last use of the memory, if it is known.
+  virtual void on_free(const format::Free& event, const format::EndUse& last) noexcept = 0;
+  virtual void on_free_requested(const format::FreeRequested& event,
+                                 const format::EndUse& last) noexcept = 0;
   virtual void on_use(const UseChange& change) noexcept = 0;
   // Called before the event that ended it.
   virtual void on_ended(const Ended& ended) noexcept = 0;

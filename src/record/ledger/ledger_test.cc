@@ -23,12 +23,13 @@ class Notes final : public EventReceiver {
          std::to_string(live.bytes));
     last_site = event.site;
   }
-  void on_free(const format::Free& event) noexcept override {
+  void on_free(const format::Free& event, const format::EndUse&) noexcept override {
     note(event.serial == format::kNoSerial
              ? "free unknown " + std::to_string(event.address)
              : (event.in_op ? "free in op " : "free ") + std::to_string(event.serial));
   }
-  void on_free_requested(const format::FreeRequested& event) noexcept override {
+  void on_free_requested(const format::FreeRequested& event,
+                         const format::EndUse&) noexcept override {
     note((event.in_op ? "request in op " : "request ") + std::to_string(event.serial));
   }
   void on_reserved(const LiveTotals& live) noexcept override {
@@ -58,6 +59,7 @@ class Notes final : public EventReceiver {
   void on_mark(const format::Mark& event) noexcept override {
     note("mark " + std::to_string(event.kind) + " " + std::to_string(event.value));
   }
+  void on_last_use(const format::LastUse&) noexcept override {}
   void on_dropped(const format::Dropped&) noexcept override {}
   void on_evicted(const format::Evicted&) noexcept override {}
 

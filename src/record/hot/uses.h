@@ -1,0 +1,128 @@
+// When the memory at each address was last used, for all live allocations. The clock counts
+// allocations: a program can lower a peak only by freeing memory before an allocation.
+//
+// A use by a running operator lasts until the operator ends: end_uses() sets its time. So what an
+// operator reads is in use while the operator allocates its results.
+//
+// The table has a fixed number of buckets of eight slots, chosen so that neighboring addresses are
+// in neighboring buckets. An allocation whose bucket is full has no slot, and its last use is
+// unknown. Any thread may call every function; a slot is written by threads that use its memory,
+// which the program itself must keep from freeing it meanwhile.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "format/records.h"
+
+namespace plimsoll::record {
+
+class Uses {
+ public:
+  Uses() = default;
+  Uses(const Uses&) = delete;
+  Uses& operator=(const Uses&) = delete;
+
+  // Forgets everything. Returns false if there is no memory.
+  bool clear() noexcept;
+
+  void allocated(std::uint64_t address) noexcept {
+    clock_.fetch_add(1, std::memory_order_relaxed);
+    begin(address);
+  }
+  // Memory that existed earlier. Its uses until now are unknown, and count as none.
+  void adopted(std::uint64_t address) noexcept {
+    if (find(address) == nullptr) begin(address);
+  }
+  // Returns the last use of memory that is being freed, and forgets it.
+  format::EndUse freed(std::uint64_t address) noexcept;
+  // The same while it stays live.
+  format::EndUse use_of(std::uint64_t address) const noexcept;
+  void escape(std::uint64_t address) noexcept;
+  std::uint64_t clock() const noexcept { return clock_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class RunningUses;
+
+  struct Slot {
+    std::atomic<std::uint64_t> last{0};
+    std::atomic<std::uint32_t> gap{0};    // the longest between two uses
+    std::atomic<std::uint32_t> owner{0};  // of the thread whose running operator uses it; 0: none
+    std::atomic<bool> is_used{false};
+    std::atomic<bool> is_escaped{false};
+  };
+  static constexpr std::size_t kSlots = 8, kBuckets = std::size_t{1} << 17;
+  struct alignas(64) Bucket {
+    std::array<std::atomic<std::uint64_t>, kSlots> addresses{};
+    std::array<Slot, kSlots> slots{};
+  };
+
+  // Allocators align to 64 bytes or more and take some for themselves: a bucket for each 512 bytes
+  // rarely has more than five neighbors. Distant regions are mixed.
+  Bucket& bucket_of(std::uint64_t address) const noexcept {
+    return buckets_[((address >> 9U) + (address >> 26U) * 0x9E3779B1U) % kBuckets];
+  }
+  Slot* find(std::uint64_t address) const noexcept {
+    Bucket& bucket = bucket_of(address);
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      if (bucket.addresses[i].load(std::memory_order_relaxed) == address) return &bucket.slots[i];
+    }
+    return nullptr;
+  }
+  void begin(std::uint64_t address) noexcept;
+  format::EndUse use_of(const Slot& slot) const noexcept;
+
+  Bucket* buckets_ = nullptr;  // zeroed pages, never freed
+  std::atomic<std::uint64_t> clock_{0};
+};
+
+// What the running operator of one thread uses; owned by that thread.
+class RunningUses {
+ public:
+  // `owner` identifies the thread; not 0.
+  void use(Uses& uses, std::uint32_t owner, const std::uint64_t* addresses,
+           std::size_t count) noexcept {
+    const std::uint64_t now = uses.clock();
+    for (std::size_t i = 0; i < count; ++i) {
+      Uses::Slot* const slot = uses.find(addresses[i]);
+      if (slot == nullptr || slot->owner.load(std::memory_order_relaxed) == owner) continue;
+      begin(*slot, owner, now);
+    }
+  }
+  void end(const Uses& uses, std::uint32_t owner) noexcept {
+    if (count_ == 0) return;
+    const std::uint64_t now = uses.clock();
+    for (std::size_t i = 0; i < count_; ++i) {
+      // Its memory may have been freed meanwhile, and the slot reused.
+      if (slots_[i]->owner.load(std::memory_order_relaxed) != owner) continue;
+      slots_[i]->last.store(now, std::memory_order_relaxed);
+      slots_[i]->owner.store(0, std::memory_order_relaxed);
+    }
+    count_ = 0;
+  }
+
+ private:
+  void begin(Uses::Slot& slot, std::uint32_t owner, std::uint64_t now) noexcept {
+    if (count_ == capacity_ && !grow()) {
+      slot.is_escaped.store(true, std::memory_order_relaxed);
+      return;
+    }
+    const std::uint64_t gap = now - slot.last.load(std::memory_order_relaxed);
+    if (gap > slot.gap.load(std::memory_order_relaxed)) {
+      slot.gap.store(gap < UINT32_MAX ? static_cast<std::uint32_t>(gap) : UINT32_MAX,
+                     std::memory_order_relaxed);
+    }
+    slot.is_used.store(true, std::memory_order_relaxed);
+    slot.owner.store(owner, std::memory_order_relaxed);
+    slots_[count_++] = &slot;
+  }
+  bool grow() noexcept;
+
+  Uses::Slot** slots_ = nullptr;  // reused while the thread state is, never freed
+  std::size_t count_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace plimsoll::record
