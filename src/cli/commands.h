@@ -23,6 +23,7 @@ Command bisect_command();
 Command prepare_command();
 Command enable_command();
 Command disable_command();
+Command verify_command();
 Command completion_command();
 Command schema_command();
 Command help_command();
