@@ -14,3 +14,4 @@
 #include "tensor_parts.cc"
 #include "tensors.cc"
 #include "thread_state.cc"
+#include "uses.cc"

@@ -15,6 +15,7 @@
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
 #include "tensors.h"
+#include "uses.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -30,15 +31,21 @@ void before_fork() {
   foreign_mutex().lock();
   LinkTable::lock();
 }
-void after_fork_in_parent() {
+void release_locks() {
   LinkTable::unlock();
   foreign_mutex().unlock();
   gathered_parameters().mutex().unlock();
   parameters().mutex().unlock();
   parameter_layers().mutex().unlock();
 }
+void after_fork_in_parent() {
+  release_locks();
+  if (is_attached() && wants_uses()) {
+    recorder().mark(recorder().context(), PLIMSOLL_MARK_FORK, 0);
+  }
+}
 void after_fork_in_child() {
-  after_fork_in_parent();
+  release_locks();
   // The recorder was loaded earlier and has already decided.
   if (recorder().is_recording() != 0) return;
   g_attachment.is_left_over = g_attachment.is_on.exchange(false, std::memory_order_relaxed);
@@ -62,11 +69,14 @@ const char* problem_of(const plimsoll_recorder_api* api) {
 
 extern "C" {
 
-const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
-                                     plimsoll_libtorch_mode mode) try {
+const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode,
+                                     plimsoll_libtorch_uses uses) try {
   using namespace plimsoll::libtorch;
   api = overwriting(api);
-  if (is_attached() && g_attachment.is_for_process && api == g_attachment.api) return nullptr;
+  if (is_attached() && g_attachment.is_for_process && api == g_attachment.api) {
+    renew_uses();
+    return nullptr;
+  }
   if (const char* problem = problem_of(api)) return problem;
   static bool watches_forks = false;
   g_attachment.api = api;
@@ -82,6 +92,7 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api,
   g_attachment.is_on.store(true, std::memory_order_release);
   if (mode == PLIMSOLL_LIBTORCH_FULL) {
     observe_operators(g_attachment.has_python ? Outputs::kIgnored : Outputs::kNew);
+    begin_uses(uses);
   }
   if (const auto* companion = g_companion.load()) companion->begin(api);
   return nullptr;
@@ -114,6 +125,15 @@ void plimsoll_libtorch_observe(int is_wanted) {
   } catch (const std::exception&) {
     count_lost_detail();
   }
+}
+
+void plimsoll_libtorch_begin_uses(plimsoll_libtorch_uses uses) {
+  using namespace plimsoll::libtorch;
+  if (is_attached() && g_attachment.has_operators && g_attachment.has_walks) begin_uses(uses);
+}
+
+void plimsoll_libtorch_end_step(void) {
+  if (plimsoll::libtorch::is_attached()) plimsoll::libtorch::end_use_step();
 }
 
 void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode) {

@@ -40,21 +40,24 @@
 #include "plimsoll/tracer_results.h"
 #include "plimsoll_libtorch.h"
 #include "tensors.h"
+#include "uses.h"
 
 namespace plimsoll {
 
 class MemoryTracer {
  public:
   // `device`, "cpu" or "cuda:1", is the one whose results the queries return; by default the first
-  // CUDA device that was recorded, or the CPU. All devices are recorded.
+  // CUDA device that was recorded, or the CPU. All devices are recorded. `uses`: in which steps the
+  // last use of memory is recorded.
   explicit MemoryTracer(const RecordingOptions& options,
                         plimsoll_libtorch_mode mode = PLIMSOLL_LIBTORCH_FULL,
-                        std::string device = "")
-      : device_(std::move(device)), recording_(Recording::start(with_layer_calls(options))) {
+                        std::string device = "",
+                        plimsoll_libtorch_uses uses = PLIMSOLL_LIBTORCH_USES_AUTO)
+      : device_(std::move(device)), recording_(Recording::start(with_meta(options, mode, uses))) {
     if (recording_) path_ = recording_->path();
     if (!recording_) {
       error_ = recording_.error().message;
-    } else if (const char* problem = plimsoll_libtorch_attach(plimsoll_recorder(), mode)) {
+    } else if (const char* problem = plimsoll_libtorch_attach(plimsoll_recorder(), mode, uses)) {
       error_ = problem;
     } else {
       is_attached_ = true;
@@ -179,8 +182,12 @@ class MemoryTracer {
   }
 
  private:
-  static RecordingOptions with_layer_calls(RecordingOptions options) {
+  static RecordingOptions with_meta(RecordingOptions options, plimsoll_libtorch_mode mode,
+                                    plimsoll_libtorch_uses uses) {
     options.marks_layer_calls = true;
+    const bool has_uses = mode == PLIMSOLL_LIBTORCH_FULL;
+    options.meta.emplace_back("uses",
+                              libtorch::uses_text(has_uses ? uses : PLIMSOLL_LIBTORCH_USES_NEVER));
     return options;
   }
 
@@ -198,6 +205,7 @@ class MemoryTracer {
     ~StepEnd() {
       tracer.attempt([this] { tracer.note_cuda(plimsoll_libtorch_renew()); });
       plimsoll::step();
+      plimsoll_libtorch_end_step();
     }
     MemoryTracer& tracer;
   };

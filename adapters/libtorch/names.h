@@ -22,18 +22,22 @@ struct Name {
   // The engine's frame around an autograd node. Its id is the id of the node's name.
   bool is_node = false;
   const char* text = "";
+  // Bit i: argument i may hold tensors that the operator uses (uses.h). Only find() returns a name
+  // that keeps it, because operators of the same name may have other arguments.
+  static constexpr std::uint64_t kUnknownArguments = ~std::uint64_t{0} - 1;
+  std::uint64_t used_arguments = kUnknownArguments;
 };
 
 // Owned by one thread.
 class NameCache {
  public:
-  const Name& find(const char* text) {
+  Name& find(const char* text) {
     Name& slot = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].name;
     const char*& key = slots_[(reinterpret_cast<std::uintptr_t>(text) >> 3) % kSlots].address;
     // Comparing the address is not enough: a short-lived string may have been there before.
     if (key == text && std::strcmp(slot.text, text) == 0) return slot;
     const Name& found = find_text(text);
-    if (found.text == kUnkept) return found;
+    if (found.text == kUnkept) return unkept_;
     key = text;
     slot = found;
     return slot;

@@ -16,6 +16,7 @@
 #include "parameter_layers.h"
 #include "tensors.h"
 #include "thread_state.h"
+#include "uses.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -71,6 +72,7 @@ void give_stack_to_nodes(ThreadState& thread, std::uint64_t begin, std::uint64_t
 
 void end_outermost(ThreadState& thread) {
   plimsoll_context& context = *thread.context;
+  if (observes_uses()) recorder().end_uses(&context);
   if (thread.outer_sequence >= 0) {
     const auto begin = static_cast<std::uint64_t>(thread.outer_sequence);
     const std::uint64_t end = at::sequence_number::peek();
@@ -137,6 +139,7 @@ void node_ended(ThreadState& thread) {
   if (is_attached()) {
     tag_accumulated_gradient(thread);
     gathered_parameters().tag_new_memory(thread);
+    if (observes_uses()) recorder().end_uses(thread.context);
   }
   if (const auto* listener = range_listener()) {
     listener->end(PLIMSOLL_RANGE_LAYER, thread.context->layer);
@@ -187,8 +190,13 @@ Observed operator_began(const at::RecordFunction& record) {
   if (state == nullptr) return nullptr;
   ThreadState& thread = *state;
   plimsoll_context& context = *thread.context;
-  const Name& name = thread.names.find(record.name());
+  Name& name = thread.names.find(record.name());
   if (name.is_node && node_began(thread, name)) return nullptr;
+  // Inside an operator, a text without a namespace is a part of it, with arguments that it has
+  // read.
+  if (observes_uses() && (!name.is_python || context.op_instance == 0)) {
+    report_uses(thread, record, name);
+  }
   const std::int64_t sequence = record.seqNr();
   if (g_has_inputs.load(std::memory_order_relaxed)) enter_parameter_layer(thread, record);
   if (thread.depth < ThreadState::kInnerLevels) {
@@ -247,6 +255,7 @@ void operator_ended(const at::RecordFunction& record, at::ObserverContext* /*unu
     define_new_stacks(thread);
   }
   plimsoll_context& context = *thread.context;
+  if (context.op_instance == 0 && observes_uses()) recorder().end_uses(&context);
   if (context.op_instance == 0 && record.seqNr() >= 0) {  // an autograd.Function
     const auto sequence = static_cast<std::uint64_t>(record.seqNr());
     give_stack_to_nodes(thread, sequence, sequence + 1);
@@ -340,6 +349,7 @@ at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 at::RecordFunctionCallback callback() {
   return at::RecordFunctionCallback(began, ended)
       .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE})
+      .needsInputs(g_has_inputs.load(std::memory_order_relaxed) || observes_uses())
       .needsOutputs(g_attachment.outputs != Outputs::kIgnored);
 }
 
@@ -361,6 +371,7 @@ void stop_observing_operators() {
   if (g_handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_handle);
   g_handle = at::INVALID_CALLBACK_HANDLE;
   g_has_inputs.store(false);
+  stop_uses();
   if (!g_attachment.has_operators.exchange(false)) return;
   g_attachment.outputs = Outputs::kIgnored;
   // The nodes built since then have their links: only later ones are filled in by layer.
@@ -369,8 +380,13 @@ void stop_observing_operators() {
 
 void observe_inputs() {
   if (!g_attachment.has_operators || g_has_inputs.exchange(true)) return;
+  renew_callback();
+}
+
+void renew_callback() {
+  if (g_handle == at::INVALID_CALLBACK_HANDLE) return;
   at::removeCallback(std::exchange(g_handle, at::INVALID_CALLBACK_HANDLE));
-  g_handle = at::addGlobalCallback(callback().needsInputs(true));
+  g_handle = at::addGlobalCallback(callback());
 }
 
 }  // namespace plimsoll::libtorch

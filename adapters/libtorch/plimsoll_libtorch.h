@@ -20,10 +20,26 @@ enum plimsoll_libtorch_mode : std::uint8_t {
   PLIMSOLL_LIBTORCH_WATCH = 2
 };
 
+// In which steps the last use of memory is recorded (docs/last-use.md). Only in the full mode.
+enum plimsoll_libtorch_uses : std::uint8_t {
+  // The first three, then all or sampled ones: sampled, if all would cost over 1 % of a step.
+  PLIMSOLL_LIBTORCH_USES_AUTO = 0,
+  PLIMSOLL_LIBTORCH_USES_ALWAYS = 1,
+  PLIMSOLL_LIBTORCH_USES_SAMPLED = 2,  // the first three, and every 64th
+  PLIMSOLL_LIBTORCH_USES_NEVER = 3
+};
+
 // Installs the hooks. Returns null, or one sentence with the reason for a failure. Under `plimsoll
 // run -- PROGRAM` they are installed from the program's start, in the mode that the command chose;
-// then neither this function nor detaching has an effect.
-const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode);
+// then this function only begins the uses anew, for a new recording, and detaching has no effect.
+const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_libtorch_mode mode,
+                                     plimsoll_libtorch_uses uses = PLIMSOLL_LIBTORCH_USES_AUTO);
+
+// While attached in the full mode: begins the uses anew, for a new recording.
+void plimsoll_libtorch_begin_uses(plimsoll_libtorch_uses uses);
+
+// A step of the training loop has ended. Call it between operators, on one thread at a time.
+void plimsoll_libtorch_end_step(void);
 
 // Switches to a cheaper mode. Known modules, optimizers and stacks are retained.
 void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode);

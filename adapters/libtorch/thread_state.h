@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -139,6 +140,7 @@ struct ThreadState {
   const void* const* python_position_slot = nullptr;  // in a backward: StackSource::position
   std::vector<UserScope> user_scopes;
   NameCache names;
+  std::unordered_map<const char*, std::uint64_t> used_arguments;  // by the address of the name
   std::array<KnownTensor, 256> known_tensors;
   NewBlocks new_blocks;  // only for Outputs::kNew
   static constexpr std::uint32_t kInnerLevels = 256;

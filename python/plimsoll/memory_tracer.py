@@ -13,12 +13,12 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from plimsoll import _core, _record
-from plimsoll._process.arguments import flag, whole_number
+from plimsoll._process.arguments import check_choice, flag, whole_number
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import path_text
 from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._torch.device_names import device_name, problem_of
-from plimsoll._torch.hooks import Mode
+from plimsoll._torch.hooks import Mode, Uses
 from plimsoll._torch.traced_models import NO_LAYER, TracedModels
 from plimsoll._tracer_results import LayerMemoryStats, MemoryEvent, MemoryEvents
 from plimsoll.errors import Error, InvalidArgumentError
@@ -63,6 +63,7 @@ class MemoryTracer:
             `get_allocator_stats` return anything.
         mode: ``"full"``, or ``"lite"``: only allocations, layers and phases, at a few nanoseconds
             per allocation; no operators, no Python lines, no temporaries.
+        uses: In which steps to record the last use of memory, as for `plimsoll.record`.
 
     Example:
         >>> tracer = plimsoll.MemoryTracer()
@@ -78,6 +79,7 @@ class MemoryTracer:
         device: str | torch.device | int | None = None,
         enable_fragmentation_tracking: bool = True,
         mode: Mode = "full",
+        uses: Uses = "auto",
     ) -> None:
         max_events = whole_number("max_events", max_events, 1)
         if mode not in ("full", "lite"):
@@ -86,7 +88,9 @@ class MemoryTracer:
         self.enable_fragmentation_tracking = flag(
             "enable_fragmentation_tracking", enable_fragmentation_tracking
         )
+        check_choice("uses", uses, ("auto", "always", "sampled", "never"))
         self.mode: Mode = mode
+        self.uses: Uses = uses
         self._device = device_name(device)
         self._is_device_checked = False
         self._losses: set[str] = set()  # problems that have been reported
@@ -233,7 +237,9 @@ class MemoryTracer:
         try:
             if self._holds_much():
                 self._read()
-            self._running = MemoryRecording(max_events=self._kept_events(), mode=self.mode)
+            self._running = MemoryRecording(
+                max_events=self._kept_events(), mode=self.mode, uses=self.uses
+            )
             self._running.start()
         except (Error, OSError, MemoryError) as error:  # the training continues untraced
             leave_to_program(error)

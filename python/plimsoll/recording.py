@@ -25,7 +25,7 @@ from plimsoll._process.names import name_of
 from plimsoll._process.paths import absolute, default_path
 from plimsoll._process.program_errors import Suppressed, is_of_program, leave_to_program
 from plimsoll._torch import attachment
-from plimsoll._torch.hooks import Adapter, Mode, Survey
+from plimsoll._torch.hooks import Adapter, Mode, Survey, Uses
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def record(
     adapter: Adapter = "auto",
     nvtx: bool | None = None,
     source_text: bool = True,
+    uses: Uses = "auto",
 ) -> Recording:
     """Record every tensor allocation of this process, in a ``with`` block.
 
@@ -71,6 +72,9 @@ def record(
             ``plimsoll nsys`` sets. Requires ``mode="full"``; ``"lite"`` shows layers only.
         source_text: Store the text of the recorded lines when the recording ends, so that
             ``plimsoll diff`` recognizes them after an edit. If false, only hashes of them.
+        uses: In which steps to record the last use of memory: ``"always"``; ``"sampled"``, the
+            first three and every 64th; ``"never"``; or ``"auto"``: all of them if that costs at
+            most 1 % of a step, else sampled. ``"lite"`` records none.
 
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
@@ -92,6 +96,7 @@ def record(
         adapter=adapter,
         nvtx=nvtx,
         source_text=source_text,
+        uses=uses,
     )
 
 
@@ -120,8 +125,10 @@ class Recording(RecordingInNotebook):
         adapter: Adapter = "auto",
         nvtx: bool | None = None,
         source_text: bool = True,
+        uses: Uses = "auto",
     ) -> None:
         check_choice("mode", mode, ("full", "lite"))
+        check_choice("uses", uses, ("auto", "always", "sampled", "never"))
         check_choice("adapter", adapter, ("auto", "libtorch", "python", "none"))
         if max_events is not None:
             max_events = whole_number("max_events", max_events, 1)
@@ -134,6 +141,7 @@ class Recording(RecordingInNotebook):
         self._max_events = max_events or 0
         self._stacks = flag("stacks", stacks)
         self._mode = mode
+        self._uses: Uses = uses if mode == "full" else "never"
         self._in_children = flag("in_children", in_children)
         self._adapter = adapter
         self._source_text = flag("source_text", source_text)
@@ -173,7 +181,7 @@ class Recording(RecordingInNotebook):
             leave_to_program(error)
             raise OSError(str(error).rstrip(".")) from error
         self._pid = os.getpid()
-        attachment.attach(self, kind, self._mode, self._stacks)
+        attachment.attach(self, kind, self._mode, self._stacks, self._uses)
         self._note_path(self._recording)
         self._note_process()
         recordings.add(self)
@@ -318,6 +326,7 @@ class Recording(RecordingInNotebook):
         meta = {
             "adapter": kind,
             "mode": self._mode,
+            "uses": self._uses if kind == "libtorch" else "never",
             "command": command_text(sys.argv),
             "pid": str(os.getpid()),
             "python": sys.version.split()[0],
@@ -339,8 +348,8 @@ class MemoryRecording(Recording):
         trace: The content of the trace file, once the recording has ended.
     """
 
-    def __init__(self, *, max_events: int, mode: Mode) -> None:
-        super().__init__("/MemoryTracer", max_events=max_events, mode=mode)
+    def __init__(self, *, max_events: int, mode: Mode, uses: Uses) -> None:
+        super().__init__("/MemoryTracer", max_events=max_events, mode=mode, uses=uses)
         self.path = "MemoryTracer"
         self.trace = b""
         self._last_survey = "new"

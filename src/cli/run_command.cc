@@ -46,7 +46,14 @@ Status check_mode(const std::string& given, const std::string& mode) {
   return make_error(ErrorCode::kInvalidArgument, given + mode + " is not one of full, lite");
 }
 
+Status check_uses(const std::string& given, const std::string& uses) {
+  if (uses == "auto" || uses == "always" || uses == "sampled" || uses == "never") return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    given + uses + " is not one of auto, always, sampled, never");
+}
+
 Status check_value(const std::string& option, const std::string& value) {
+  if (option == "--uses") return check_uses("--uses ", value);
   if (option == "--mode") return check_mode("--mode ", value);
   const bool is_number = !value.empty() && value.size() < 19 && value != "0" &&
                          value.find_first_not_of("0123456789") == std::string::npos;
@@ -60,7 +67,9 @@ Status check_value(const std::string& option, const std::string& value) {
 Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
   ProgramOptions options;
   const std::map<std::string_view, const char*> variables = {
-      {"--mode", "PLIMSOLL_MODE"}, {"--max-events", "PLIMSOLL_MAX_EVENTS"}};
+      {"--mode", "PLIMSOLL_MODE"},
+      {"--uses", "PLIMSOLL_USES"},
+      {"--max-events", "PLIMSOLL_MAX_EVENTS"}};
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     const bool has_value = i + 1 < words.size();
@@ -76,10 +85,11 @@ Result<ProgramOptions> program_options(const std::vector<std::string>& words) {
       PLIMSOLL_TRY(check_value(word, words[++i]));
       options.environment.emplace_back(found->second, words[i]);
     } else {
-      return make_error(ErrorCode::kInvalidArgument,
-                        word +
-                            " cannot be used before --; allowed options: --output PATH, --force, "
-                            "--mode MODE, --max-events N, --in-children, --cuda-driver");
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          word +
+              " cannot be used before --; allowed options: --output PATH, --force, "
+              "--mode MODE, --uses USES, --max-events N, --in-children, --cuda-driver");
     }
   }
   if (options.has_cuda_driver && !options.environment.empty()) {
@@ -108,14 +118,18 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
     if (const Status status = check_mode("PLIMSOLL_MODE=", mode); !status)
       return complain(status.error());
   }
+  if (const char* const uses = std::getenv("PLIMSOLL_USES"); uses != nullptr && *uses != '\0') {
+    if (const Status status = check_uses("PLIMSOLL_USES=", uses); !status)
+      return complain(status.error());
+  }
   return run_linked_program(path, program);
 }
 
 // Returns where our options end: at the script, at `--` or after the last word. The rest belongs to
 // the program.
 std::vector<std::string>::const_iterator end_of_options(const std::vector<std::string>& words) {
-  constexpr std::array<std::string_view, 5> kWithValue = {"-o", "--output", "--mode",
-                                                          "--max-events", "--adapter"};
+  constexpr std::array<std::string_view, 6> kWithValue = {"-o",     "--output",     "--mode",
+                                                          "--uses", "--max-events", "--adapter"};
   auto at = words.begin();
   while (at != words.end() && *at != "--" && at->starts_with("-")) {
     const bool has_value = std::ranges::find(kWithValue, *at) != kWithValue.end();
@@ -176,6 +190,13 @@ Command run_command() {
        "full, or lite: only allocations, layers and phases, at a fraction of the cost. Default: "
        "$PLIMSOLL_MODE, or full.",
        {"full", "lite"}},
+      {"--uses",
+       "",
+       "USES",
+       "In which steps to record the last use of memory, in the mode full. auto: all if that costs "
+       "at most 1 % of a step, else sampled (the first three and every 64th). Default: "
+       "$PLIMSOLL_USES, or auto.",
+       {"auto", "always", "sampled", "never"}},
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},
       {"--no-source-text", "", "",

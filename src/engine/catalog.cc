@@ -12,6 +12,7 @@
 #include "analysis/sites/sites.h"
 #include "analysis/steps/steps.h"
 #include "analysis/timeline/timeline.h"
+#include "analysis/uses/uses.h"
 #include "exporters/collapsed/collapsed_exporter.h"
 #include "exporters/collapsed/collapsed_layers_exporter.h"
 #include "exporters/digest/digest_exporter.h"
@@ -42,6 +43,7 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::timeline::make());
   catalog.passes.push_back(analysis::composition::make());
   catalog.passes.push_back(analysis::saved::make());
+  catalog.passes.push_back(analysis::uses::make());
   catalog.passes.push_back(analysis::layers::make());
   catalog.passes.push_back(analysis::steps::make());
   catalog.passes.push_back(analysis::fragmentation::make());

@@ -99,6 +99,18 @@ std::string step_text(const report::Finding& finding) {
   return step;
 }
 
+std::vector<std::string> last_use_texts(const report::Report& report, std::string_view asked_for) {
+  std::vector<std::string> texts;
+  std::size_t devices = 0;
+  for (const report::DeviceReport& device : report.devices) devices += report::has_content(device);
+  for (const report::DeviceReport& device : report.devices) {
+    if (!is_asked_for(device, asked_for) || !report::has_content(device)) continue;
+    if (!device.last_use || !has_section(report, device, asked_for)) continue;
+    texts.push_back((devices > 1 ? device_name(device) + ": " : "") + device.last_use->text);
+  }
+  return texts;
+}
+
 std::string no_findings_text(const report::Report& report, std::string_view asked_for) {
   const report::DeviceReport* device = fullest(report, asked_for);
   if (device == nullptr) return "This file has no memory events and no memory.";

@@ -17,6 +17,10 @@ const report::DeviceReport* fullest(const report::Report& report, std::string_vi
 std::string severity_mark(const report::Finding& finding);
 std::string step_text(const report::Finding& finding);
 
+// For each requested device with a section of its own, the sentence about last uses, below the
+// verdict; with the device's name if there are several. Empty if uses are not recorded.
+std::vector<std::string> last_use_texts(const report::Report& report, std::string_view asked_for);
+
 // The sentences of a report without findings.
 std::string no_findings_text(const report::Report& report, std::string_view asked_for);
 

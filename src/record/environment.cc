@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -142,13 +143,16 @@ std::string quoted(const char* name) {
   return std::string(name) + "='" + base::escaped(variable(name)) + "'";
 }
 
-// Returns the problem, or "". The adapter reads the mode later.
+// Returns the problem, or "". The adapter reads the mode and the uses later.
 std::string problem_of_environment(std::uint64_t& max_events) {
   if (!read_max_events(variable("PLIMSOLL_MAX_EVENTS"), max_events))
     return quoted("PLIMSOLL_MAX_EVENTS") + " is not a whole number.";
   const std::string mode = variable("PLIMSOLL_MODE");
   if (!mode.empty() && mode != "full" && mode != "lite")
     return quoted("PLIMSOLL_MODE") + " is not full or lite.";
+  const std::string uses = variable("PLIMSOLL_USES");
+  if (!uses.empty() && uses != "auto" && uses != "always" && uses != "sampled" && uses != "never")
+    return quoted("PLIMSOLL_USES") + " is not auto, always, sampled or never.";
   const std::string in_children = variable("PLIMSOLL_IN_CHILDREN");
   if (!in_children.empty() && in_children != "0" && in_children != "1")
     return quoted("PLIMSOLL_IN_CHILDREN") + " is not 0 or 1.";
@@ -182,6 +186,10 @@ bool start_recording() {
   options.in_children = variable("PLIMSOLL_IN_CHILDREN") == "1" ? 1 : 0;
   options.path = ours.path.c_str();
   options.max_events = max_events;
+  const std::string uses =
+      variable("PLIMSOLL_MODE") == "lite" ? "never" : variable("PLIMSOLL_USES");
+  const std::array<const char*, 3> meta = {"uses", uses.empty() ? "auto" : uses.c_str(), nullptr};
+  options.meta = meta.data();
   const char* why = nullptr;
   ours.recording = plimsoll_recording_start(&options, &why);
   if (ours.recording == nullptr) {

@@ -320,7 +320,9 @@ void Recorder::attach(const std::shared_ptr<Recording>& recording) {
   recordings_.push_back(recording);
   receivers_.reserve(recordings_.size());
   definitions.copy_roles(ledger_.roles());
-  recording->attach(definitions, ledger_, now_ns());
+  const std::int64_t time_ns = now_ns();
+  recording->attach(definitions, ledger_, time_ns);
+  if (are_uses_observed_) recording->on_mark({time_ns, 0, PLIMSOLL_MARK_USES, 1});
   receivers_.push_back(recording.get());
   RangeListeners::get().set_marking_recordings(count_marking());
 }
@@ -337,15 +339,18 @@ void Recorder::detach(const Recording& recording) noexcept {
   if (!recordings_.empty()) return;
   hot.set_mode(Mode::kOff);
   hot.uses.store(nullptr, std::memory_order_relaxed);
+  are_uses_observed_ = false;
 }
 
 // The table begins empty with each first recording: memory freed meanwhile must not be in it.
-bool Recorder::observe_uses() noexcept {
+bool Recorder::observe_uses(bool is_on) noexcept {
   const std::lock_guard lock(state_);
   if (hot.mode.load(std::memory_order_relaxed) != Mode::kOn) return false;
-  if (hot.uses.load(std::memory_order_relaxed) != nullptr) return true;
-  if (!uses_.clear()) return false;
-  hot.uses.store(&uses_, std::memory_order_release);
+  if (hot.uses.load(std::memory_order_relaxed) == nullptr) {
+    if (!is_on || !uses_.clear()) return false;
+    hot.uses.store(&uses_, std::memory_order_release);
+  }
+  are_uses_observed_ = is_on;
   return true;
 }
 

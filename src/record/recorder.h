@@ -91,8 +91,8 @@ class Recorder {
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
-  // Returns false if uses cannot be recorded.
-  bool observe_uses() noexcept;
+  // Whether uses are observed from now on. Returns false if they cannot be recorded.
+  bool observe_uses(bool is_on) noexcept;
 
   // In a child whose recordings wait for its first event: begins them. Returns false if no
   // recording runs.
@@ -181,6 +181,7 @@ class Recorder {
   std::uint64_t refused_reported_ = 0;
   std::uint64_t children_before_ = 0;  // count of unrecorded children at that time
   std::uint64_t children_reported_ = 0;
+  bool are_uses_observed_ = false;
   bool is_broken_ = false;  // memory ran out in the middle of an event
 };
 

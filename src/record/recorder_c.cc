@@ -310,7 +310,7 @@ void module(uint32_t path, uint32_t type, uint64_t parameter_bytes) {
 }
 
 void observe_uses(plimsoll_context* context, int is_on) {
-  if (is_on != 0 && !Recorder::made().observe_uses()) return;
+  if (!Recorder::made().observe_uses(is_on != 0)) return;
   mark(context, PLIMSOLL_MARK_USES, is_on != 0 ? 1 : 0);
 }
 

@@ -90,6 +90,9 @@ TEST(Recorder, reports_last_uses_when_memory_is_freed_and_at_the_end) {
   const TraceReplay replay = recording.replay();
   // The file states uses from the first known one on.
   EXPECT_THAT(replay.end_uses, ElementsAre(format::EndUse{1 + 1, 0}, format::EndUse{}));
+  Recorded second = Recorded::in_memory();  // its file begins with what is observed
+  EXPECT_EQ(second.replay().marks.at(0).kind, PLIMSOLL_MARK_USES);
+  second.stop();
   recording.stop();
   EXPECT_EQ(api().use_clock(), 0u) << "uses are observed anew in each recording";
 }

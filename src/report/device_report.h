@@ -11,6 +11,7 @@
 #include "base/fields.h"
 #include "report/device_bar.h"
 #include "report/fragmentation.h"
+#include "report/last_use.h"
 #include "report/oom.h"
 #include "report/timeline.h"
 
@@ -66,6 +67,7 @@ struct DeviceReport {
   std::vector<DeviceBarReport> bars;
   std::optional<std::uint64_t> process_start_bytes;
   std::optional<std::uint64_t> process_end_bytes;
+  std::optional<LastUse> last_use;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
 
   // How far events and segments contradict each other: the largest amount by which a total is below
@@ -125,7 +127,10 @@ struct DeviceReport {
               "Of the CPU: resident memory of the process when the recording began, tensors "
               "included; null if not recorded."},
         Field{"process_end_bytes", &DeviceReport::process_end_bytes,
-              "The same when the recording ended."});
+              "The same when the recording ended."},
+        Field{"last_use", &DeviceReport::last_use,
+              "What is live at the peak and no operator uses again; null if uses of memory are not "
+              "recorded or the peak is unknown."});
   }
 };
 

@@ -107,6 +107,7 @@ class TraceMaker {
     row.op = string(reported.op);
     row.forward_op = string(reported.forward_op);
     hindsight_ = {string(reported.category), reported.tensor, reported.flags, reported.use};
+    if (reported.use.is_known()) builder_.uses_known();
     row.stack = reported.stack;
     return event(row);
   }
@@ -136,6 +137,11 @@ class TraceMaker {
     return mark(model::MarkKind::kRegionEnd, 0, name);
   }
   TraceMaker& begin_backward() { return mark(model::MarkKind::kBackwardBegin, 0, {}); }
+  TraceMaker& begin_uses() {
+    builder_.uses_known();
+    return mark(model::MarkKind::kUsesBegin, 0, {});
+  }
+  TraceMaker& end_uses() { return mark(model::MarkKind::kUsesEnd, 0, {}); }
   TraceMaker& end_backward() { return mark(model::MarkKind::kBackwardEnd, 0, {}); }
 
   // Begins a run of Python's garbage collector. Memory that it frees has the flag kCollected.

@@ -12,6 +12,7 @@
 #include "overwrite.h"
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
+#include "python/escapes.h"
 #include "python/frames.h"
 #include "python/heap.h"
 #include "python/loaders.h"
@@ -22,6 +23,7 @@
 #include "python/self_test.h"
 #include "python/threads.h"
 #include "tensors.h"
+#include "uses.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -144,6 +146,7 @@ void take_out_hooks() noexcept {
   plimsoll_libtorch_detach();
   stop_watching_calls();
   stop_watching_loaders();
+  stop_watching_escapes();
   borrowed_memory().forget();
   modules().clear();
   forget_optimizers();
@@ -151,7 +154,7 @@ void take_out_hooks() noexcept {
 }
 
 // attach(api address, mode, with stacks, module class, optimizer class, our folder,
-//        notebook cells or None)
+//        notebook cells or None, uses)
 PyObject* attach(PyObject* /*self*/, PyObject* args) {
   unsigned long long api = 0;
   int mode = 0;
@@ -159,8 +162,9 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   PyObject *module_class = nullptr, *optimizer_class = nullptr;
   const char* folder = "";
   PyObject* cells = nullptr;
-  if (PyArg_ParseTuple(args, "KipO!O!sO", &api, &mode, &has_stacks, &PyType_Type, &module_class,
-                       &PyType_Type, &optimizer_class, &folder, &cells) == 0) {
+  int uses = 0;
+  if (PyArg_ParseTuple(args, "KipO!O!sOi", &api, &mode, &has_stacks, &PyType_Type, &module_class,
+                       &PyType_Type, &optimizer_class, &folder, &cells, &uses) == 0) {
     return nullptr;
   }
   if (is_attached()) {
@@ -180,11 +184,13 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     g_attachment.stacks = has_stacks != 0 ? &python_stacks() : &kNoStacks;
     set_runner_folder(folder);
     problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
-                                       static_cast<plimsoll_libtorch_mode>(mode));
+                                       static_cast<plimsoll_libtorch_mode>(mode),
+                                       static_cast<plimsoll_libtorch_uses>(uses));
     if (problem == nullptr) {
       set_module_class(module_type);
       watch_calls(module_type);
       watch_loaders();
+      watch_escapes();
     }
   } catch (const std::exception&) {
     take_out_hooks();
@@ -307,6 +313,7 @@ PyObject* take_over(PyObject* /*self*/, PyObject* args) {
 PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     leave_steps_to_user(thread);
+    end_use_step();
     poll_foreign_storages(thread);
   });
 }
@@ -353,6 +360,14 @@ PyObject* use_cheaper_mode(PyObject* /*self*/, PyObject* mode) {
   Py_RETURN_NONE;
 }
 
+// begin_uses(mode): of a new recording
+PyObject* begin_uses_anew(PyObject* /*self*/, PyObject* uses) {
+  const long number = PyLong_AsLong(uses);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  plimsoll_libtorch_begin_uses(static_cast<plimsoll_libtorch_uses>(number));
+  return guarded([](ThreadState& /*thread*/) { watch_escapes(); });
+}
+
 PyObject* is_attached_now(PyObject* /*self*/, PyObject* /*args*/) {
   return PyBool_FromLong(is_attached() ? 1 : 0);
 }
@@ -371,6 +386,7 @@ PyObject* continue_step_count(PyObject* /*self*/, PyObject* number) {
 
 PyMethodDef g_functions[] = {
     {"attach", attach, METH_VARARGS, nullptr},
+    {"begin_uses", begin_uses_anew, METH_O, nullptr},
     {"continue_steps", continue_step_count, METH_O, nullptr},
     {"describe_address", describe_address, METH_NOARGS, nullptr},
     {"describe", describe, METH_NOARGS, nullptr},

@@ -11,6 +11,7 @@
 #include "python/objects.h"
 #include "python/threads.h"
 #include "tagged_storages.h"
+#include "uses.h"
 
 namespace plimsoll::libtorch {
 namespace {
@@ -205,7 +206,10 @@ bool after_step(ThreadState& thread, PyObject* object) {
   poll_foreign_storages(thread);
   if (g_attachment.has_walks) parameters().forget_dead();
   ++g_steps;
-  if (!g_user_steps) recorder().mark(thread.context, PLIMSOLL_MARK_STEP, g_steps);
+  if (!g_user_steps) {
+    recorder().mark(thread.context, PLIMSOLL_MARK_STEP, g_steps);
+    end_use_step();
+  }
   return true;
 }
 

@@ -32,6 +32,29 @@ bool operators_are_observed() {
   return g_observed == 1;
 }
 
+// The layout of at::RecordFunction depends on how torch was compiled (adapter.cc).
+const c10::TensorImpl* g_argument = nullptr;
+bool g_is_argument_seen = false;
+
+std::unique_ptr<at::ObserverContext> observe_argument(const at::RecordFunction& record) {
+  const auto inputs = record.inputs();
+  g_is_argument_seen |=
+      inputs.size() == 2 && inputs[0].isTensor() && inputs[0].unsafeToTensorImpl() == g_argument;
+  return nullptr;
+}
+
+bool arguments_are_seen(const at::Tensor& tensor) {
+  const at::CallbackHandle handle =
+      at::addGlobalCallback(at::RecordFunctionCallback(observe_argument)
+                                .needsInputs(true)
+                                .scopes({at::RecordScope::FUNCTION}));
+  g_argument = tensor.unsafeGetTensorImpl();
+  g_is_argument_seen = false;
+  tensor.sum();  // sum(self, dtype)
+  at::removeCallback(handle);
+  return g_is_argument_seen;
+}
+
 bool blocks_are_seen() {
   c10::Allocator* before = c10::GetAllocator(c10::DeviceType::CPU);
   if (!install_cpu_allocator()) return false;
@@ -67,6 +90,7 @@ const char* problem(PyObject* tensor, unsigned long long address, int line) {
   if (!blocks_are_seen()) return "torch's allocations are not seen";
   if (!operators_are_observed()) return "torch's operators are not seen";
   if (!tensors_are_understood(tensor, address)) return "tensors look different in this torch";
+  if (!arguments_are_seen(*as_tensor(tensor))) return "operators look different in this torch";
   if (!frames_are_understood(line)) return "frames look different in this Python";
   return nullptr;
 }

@@ -20,6 +20,7 @@ struct Block {
 std::mutex g_mutex;
 bool g_is_quiet = false;  // only counts, for measurements
 std::uint64_t g_events = 0;
+std::uint64_t g_used = 0;
 std::vector<std::string> g_names{""};
 std::map<std::string, std::uint32_t> g_name_ids;
 std::vector<std::vector<plimsoll_frame>> g_stacks{{}};
@@ -223,6 +224,35 @@ void notice(std::uint8_t what, std::uint8_t device, std::uint64_t count, std::ui
             field("count", std::to_string(count)) + field("text", quoted(g_names[text])));
 }
 
+// ---- last uses ----------------------------------------------------------------------------------
+
+void observe_uses(plimsoll_context* c, int is_on) {
+  const std::lock_guard lock(g_mutex);
+  event("observe_uses", c, field("on", std::to_string(is_on)));
+}
+void use(plimsoll_context* c, const std::uint64_t* addresses, std::size_t count) {
+  if (g_is_quiet) {
+    g_used += count;
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(addresses[i]);
+  }
+  event("use", c, field("addresses", "[" + text + "]"));
+}
+void end_uses(plimsoll_context* c) {
+  if (g_is_quiet) return;
+  const std::lock_guard lock(g_mutex);
+  event("end_uses", c, "");
+}
+void escape(std::uint64_t address) {
+  const std::lock_guard lock(g_mutex);
+  event("escape", context(), field("address", std::to_string(address)));
+}
+std::uint64_t use_clock() { return 0; }
+
 const plimsoll_range_listener* g_no_listener = nullptr;
 
 constexpr plimsoll_recorder_api kApi = {
@@ -256,6 +286,11 @@ constexpr plimsoll_recorder_api kApi = {
     .notice = notice,
     .function = [](std::uint32_t, std::uint32_t, std::uint32_t) {},
     .module = [](std::uint32_t, std::uint32_t, std::uint64_t) {},
+    .observe_uses = observe_uses,
+    .use = use,
+    .end_uses = end_uses,
+    .escape = escape,
+    .use_clock = use_clock,
 };
 
 }  // namespace

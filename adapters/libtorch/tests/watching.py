@@ -25,10 +25,12 @@ class Recorder:
         self._attachment = None
         self.events = []
 
-    def attach(self, mode="full"):
+    def attach(self, mode="full", uses="never"):
         gc.collect()  # models of other tests
         self._library.counting_clear()
-        self._attachment = LibtorchAttachment(mode, True, self._library.counting_recorder())
+        self._attachment = LibtorchAttachment(
+            mode, True, self._library.counting_recorder(), uses=uses
+        )
         self._attachment.install()
         return self
 

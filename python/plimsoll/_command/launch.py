@@ -16,9 +16,10 @@ from typing import NoReturn
 
 _LONG = ("-W", "-X", "--")  # prefixes of options that are not groups of letters
 _MODES = ("full", "lite")
+_USES = ("auto", "always", "sampled", "never")
 _VARIABLES = (
     *("PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"),
-    "PLIMSOLL_SOURCE_TEXT",
+    *("PLIMSOLL_SOURCE_TEXT", "PLIMSOLL_USES"),
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
 )
@@ -101,6 +102,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "--max-events", type=_events, metavar="N", help="keep about the newest N events"
     )
     parser.add_argument("--mode", choices=_MODES)
+    parser.add_argument("--uses", choices=_USES)
     parser.add_argument(
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
     )
@@ -163,6 +165,7 @@ def _add_environment(options: argparse.Namespace) -> None:
             if near:
                 _say(f"{name} is ignored; did you mean {near[0]}?")
     options.mode = options.mode or _choice("PLIMSOLL_MODE", _MODES)
+    options.uses = options.uses or _choice("PLIMSOLL_USES", _USES)
     options.adapter = options.adapter or _choice("PLIMSOLL_ADAPTER", _ADAPTERS)
     options.stacks = options.stacks and _choice("PLIMSOLL_STACKS", ("1", "0")) == "1"
     options.source_text &= _choice("PLIMSOLL_SOURCE_TEXT", ("1", "0")) == "1"

@@ -15,13 +15,15 @@ from typing import Any
 from plimsoll._cuda import cuda_hooks
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll._torch.background import Compilation
-from plimsoll._torch.hooks import Adapter, Attached, Mode
+from plimsoll._torch.hooks import Adapter, Attached, Mode, Uses
 from plimsoll._torch.libtorch_attachment import MODES, LibtorchAttachment
 from plimsoll.errors import AdapterError
 
 _lock = threading.RLock()
 _attached: Attached | None = None
-_wanted: dict[object, tuple[Mode, bool]] = {}  # mode and stacks of each recording and of the watch
+# Mode, stacks and uses of each recording and of the watch.
+_wanted: dict[object, tuple[Mode, bool, Uses]] = {}
+_USES_BY_EXTENT: tuple[Uses, ...] = ("never", "sampled", "auto", "always")
 _complaints: set[str] = set()  # problems that have been printed
 # Monitors use the fallback until the adapter is compiled; then `switch_if_ready` replaces it.
 _is_interim = False
@@ -138,9 +140,9 @@ def _switch(say: Callable[[str], object]) -> None:
         fallback: Any = _attached
         if not _is_interim or fallback is None:
             return
-        modes = [mode for mode, _ in _wanted.values()]
-        has_stacks = any(stacks for _, stacks in _wanted.values())
-        adapter = LibtorchAttachment(min(modes, key=MODES.index), has_stacks)
+        modes = [mode for mode, _, _ in _wanted.values()]
+        has_stacks = any(stacks for _, stacks, _ in _wanted.values())
+        adapter = LibtorchAttachment(min(modes, key=MODES.index), has_stacks, uses=_uses_of_all())
         if fallback.has_user_steps:
             adapter.user_marks_steps()
         held = fallback.hand_over()
@@ -166,12 +168,12 @@ def _keep_fallback(error: Exception, say: Callable[[str], object]) -> None:
         cuda_hooks.attach(None)
 
 
-def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool) -> None:
+def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool, uses: Uses = "never") -> None:
     """Install the hooks for another user, until `detach` is called with it."""
     with _lock:
         _drop_parents()
         try:
-            _wanted[owner] = mode, stacks
+            _wanted[owner] = mode, stacks, uses
             _install(kind, mode, stacks)
         except BaseException:
             _leave(owner)
@@ -182,12 +184,13 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
     global _attached
     if _attached is not None:
         _see_more(mode, stacks)
+        _renew_uses()
     elif kind == "libtorch":
         from plimsoll._torch.adapter import load
 
         # CUDA first: its blocks must be known before their tensors are described.
         cuda_hooks.begin(load(lambda _: None), _survey)
-        _attached = LibtorchAttachment(mode, stacks)
+        _attached = LibtorchAttachment(mode, stacks, uses=_uses_of_all())
         _attached.install()
     elif kind == "python":
         from plimsoll._torch.fallback import PythonAttachment
@@ -195,6 +198,17 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
         _attached = PythonAttachment()
         _attached.install()
         cuda_hooks.begin(None, _survey, is_deferred=_is_interim)
+
+
+def _uses_of_all() -> Uses:
+    """Return the most that a user in the full mode wants."""
+    wanted = [uses for mode, _, uses in _wanted.values() if mode == "full"]
+    return max(wanted, key=_USES_BY_EXTENT.index, default="never")
+
+
+def _renew_uses() -> None:
+    if isinstance(_attached, LibtorchAttachment):
+        _attached.begin_uses(_uses_of_all())
 
 
 def _survey() -> None:
@@ -227,7 +241,7 @@ def _see_more(mode: Mode, stacks: bool) -> None:
 def request_mode(owner: object, mode: Mode) -> None:
     """Change the mode of a user, without stacks; the hooks observe more if it needs more."""
     with _lock:
-        _wanted[owner] = mode, False
+        _wanted[owner] = mode, False, "never"
         _see_more(mode, stacks=False)
 
 
@@ -254,7 +268,9 @@ def _leave(owner: object) -> None:
         _is_interim = False
         cuda_hooks.end()
     elif isinstance(_attached, LibtorchAttachment):
-        _attached.use_cheaper_mode(min((each for each, _ in _wanted.values()), key=MODES.index))
+        _attached.use_cheaper_mode(min((each for each, _, _ in _wanted.values()), key=MODES.index))
+        if _attached.uses != _uses_of_all():
+            _renew_uses()
 
 
 def observe(is_wanted: bool) -> None:

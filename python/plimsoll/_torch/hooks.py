@@ -8,6 +8,8 @@ Adapter = Literal["auto", "libtorch", "python", "none"]
 # How much the hooks observe, from most to least: full; lite, without operators; watch, which
 # describes tensors only when a sample is taken, not at each step.
 Mode = Literal["full", "lite", "watch"]
+# In which steps the last use of memory is recorded. Only in the mode `full`.
+Uses = Literal["auto", "always", "sampled", "never"]
 # Where to search for tensors, modules and optimizers: in Python's whole heap (about 4 ms for
 # 168,000 objects), or among the objects that are new since the last search.
 Survey = Literal["all", "new"]

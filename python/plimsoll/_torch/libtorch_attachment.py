@@ -11,12 +11,14 @@ from plimsoll import _record
 from plimsoll._cuda import cuda_hooks
 from plimsoll._process import notebook
 from plimsoll._process.program_errors import leave_to_program
-from plimsoll._torch.hooks import Adapter, Mode, Survey
+from plimsoll._torch.hooks import Adapter, Mode, Survey, Uses
 from plimsoll._torch.watched_storages import HeldStorage
 from plimsoll.errors import AdapterError
 
 MODES = ("full", "lite", "watch")
 """The numbers that the adapter uses."""
+USES = ("auto", "always", "sampled", "never")
+"""The same, of the ways to record last uses."""
 
 _CPU = 0  # the recorder's number
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -27,10 +29,18 @@ class LibtorchAttachment:
 
     kind: Adapter = "libtorch"
 
-    def __init__(self, mode: Mode, stacks: bool, api_address: int | None = None) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        stacks: bool,
+        api_address: int | None = None,
+        *,
+        uses: Uses = "auto",
+    ) -> None:
         from plimsoll._torch.adapter import load
 
         self._mode, self._stacks, self._api_address = mode, stacks, api_address
+        self.uses: Uses = uses
         self._has_user_steps = False
         # For samples: whether operators are observed now, and whether the next sample needs them.
         self._is_observing, self.needs_operators = False, True
@@ -58,6 +68,7 @@ class LibtorchAttachment:
                 torch.optim.Optimizer,
                 _PACKAGE,
                 notebook.cells(),
+                USES.index(self.uses),
             )
         except RuntimeError as error:
             leave_to_program(error)
@@ -130,6 +141,11 @@ class LibtorchAttachment:
         self.detach()
         self._mode, self._stacks = mode, stacks
         self.install()
+
+    def begin_uses(self, uses: Uses) -> None:
+        """Begin recording last uses anew, for a new recording or one that wants another mode."""
+        self.uses = uses
+        self._adapter.begin_uses(USES.index(uses))
 
     def use_cheaper_mode(self, mode: Mode) -> None:
         """Return to a cheaper mode, without a gap."""

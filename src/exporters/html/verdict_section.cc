@@ -120,6 +120,9 @@ void write_verdict(Markup& html, const report::Report& report,
       html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.substr(end + 2)).close();
     }
   }
+  if (view != nullptr && view->report.last_use) {
+    html.element("p", {{"class", "last-use"}}, view->report.last_use->text);
+  }
   html.close();
   if (findings.size() > 1) {
     html.open("div", {{"class", "others"}});

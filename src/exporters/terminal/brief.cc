@@ -127,6 +127,11 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
     if (auto line = reserved_line(*devices[i], options.width); !line.empty()) {
       out.push_back(std::move(line));
     }
+    if (devices[i]->last_use) {
+      Lines lines = first_lines(devices[i]->last_use->text, 2, options.width, 2);
+      lines.front().insert(0, "  ");
+      out.insert(out.end(), lines.begin(), lines.end());
+    }
     const std::string holders = holders_line(report, *devices[i], options.width);
     if (!holders.empty()) out.push_back(holders);
   }

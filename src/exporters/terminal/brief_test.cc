@@ -58,6 +58,12 @@ std::size_t lines_in(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count(text, '\n'));
 }
 
+TEST(BriefText, the_answer_about_last_uses_is_below_the_peak) {
+  report::Report report = small();
+  report.devices[0].last_use.emplace().text = "No operator uses it again.";
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("end 1.0 GiB\n  No operator uses it again.\n"));
+}
+
 TEST(BriefText, the_verdict_the_first_step_and_the_peak_fit_on_one_screen) {
   report::Report report = small();
   report.findings = {finding("Too much.", "Use less."), finding("Odd.", "Look at it.")};

@@ -44,6 +44,15 @@ std::string verdict_text(const report::Report& report, const TextOptions& option
   return findings_text(report.findings, options);
 }
 
+std::string last_uses_text(const report::Report& report, const TextOptions& options) {
+  std::string out;
+  for (const std::string& text : last_use_texts(report, options.device)) {
+    out += text::wrap(text, 0, options.width) + "\n";
+  }
+  // Below a finding it would read as a part of its next step.
+  return out.empty() || report.findings.empty() ? out : "\n" + out;
+}
+
 std::string devices_text(const report::Report& report, const TextOptions& options) {
   const std::vector<TableKind> tables =
       options.tables.empty() ? natural_tables(report) : options.tables;
@@ -164,9 +173,9 @@ std::string to_text(const report::Report& report, const TextOptions& options) {
   fitted.width = std::max(options.width, kNarrowestReport);
   TextOptions prose = fitted;
   prose.width = std::min(fitted.width, kWidestProse);
-  return verdict_text(report, prose) + devices_text(report, fitted) +
-         diagnostics_text(report, prose) + unanswered_text(report, prose) +
-         footer_text(report, fitted);
+  return verdict_text(report, prose) + last_uses_text(report, prose) +
+         devices_text(report, fitted) + diagnostics_text(report, prose) +
+         unanswered_text(report, prose) + footer_text(report, fitted);
 }
 
 }  // namespace plimsoll::exporters::terminal

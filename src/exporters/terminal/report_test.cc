@@ -51,6 +51,16 @@ TEST(TextReport, no_finding_is_one_calm_sentence_with_the_peak) {
                          "(510.0 ms).\n"));
 }
 
+TEST(TextReport, the_answer_about_last_uses_is_below_the_verdict) {
+  report::Report report = healthy();
+  report.devices[0].last_use.emplace().text = "No operator uses it again.";
+  EXPECT_THAT(to_text(report, {}), HasSubstr("(510.0 ms).\nNo operator uses it again.\n\n"));
+  report.findings.push_back({"x", report::FindingSeverity::kInfo, "Title", {}, "Do it.", 0});
+  EXPECT_THAT(to_text(report, {}), HasSubstr("Do it.\n\nNo operator uses it again.\n\n"));
+  report.devices.push_back(device(1));
+  EXPECT_THAT(to_text(report, {}), HasSubstr("\ncuda:0: No operator uses it again.\n"));
+}
+
 // A report of a GPU and of host memory with this peak.
 report::Report with_host(std::int64_t peak_bytes) {
   report::Report report = healthy();

@@ -1,0 +1,54 @@
+#include "analysis/uses/sentence.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/units.h"
+
+namespace plimsoll::analysis::uses {
+namespace {
+
+using report::LastUse;
+using tests::kGib;
+using tests::kMib;
+
+const LastUse kFound{
+    .live_bytes = 30 * kGib, .unused_bytes = 4 * kGib, .reachable_peak_bytes = 27 * kGib};
+
+TEST(Sentence, states_what_is_not_used_again_and_the_peak_without_it) {
+  LastUse found = kFound;
+  EXPECT_EQ(sentence(found),
+            "No operator uses 4.0 of 30.0 GiB again; freeing it when it was last used would lower "
+            "the peak to 27.0 GiB.");
+  found.is_sampled = true;
+  EXPECT_EQ(sentence(found).substr(0, 45), "In the observed steps, no operator uses 4.0 o");
+  found.unused_bytes = 5 * kMib;
+  EXPECT_EQ(sentence(found).substr(23, 40), "no operator uses 5.0 MiB of 30.0 GiB aga");
+}
+
+TEST(Sentence, a_peak_that_stays_is_stated) {
+  LastUse found = kFound;
+  found.reachable_peak_bytes = 30 * kGib;
+  EXPECT_EQ(sentence(found),
+            "No operator uses 4.0 of 30.0 GiB again, but freeing it when it was last used would "
+            "not lower the peak.");
+}
+
+TEST(Sentence, unknown_memory_is_never_called_used) {
+  LastUse found = kFound;
+  found.unused_bytes = 0;
+  EXPECT_EQ(sentence(found), "Every byte at the peak is used again.");
+  found.unused_bytes = kMib / 2;
+  found.unknown_bytes = kMib / 2;
+  EXPECT_EQ(sentence(found), "Every byte at the peak is used again.");
+  found.unknown_bytes = 2 * kGib;
+  EXPECT_EQ(sentence(found),
+            "It is unknown whether operators use 2.0 of 30.0 GiB again; they use all the rest "
+            "again.");
+  found.unused_bytes = 4 * kGib;
+  EXPECT_EQ(sentence(found),
+            "No operator uses 4.0 of 30.0 GiB again; freeing it when it was last used would lower "
+            "the peak to 27.0 GiB; it is unknown whether operators use 2.0 of 30.0 GiB again.");
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::uses

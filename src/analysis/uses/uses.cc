@@ -1,0 +1,374 @@
+#include "analysis/uses/uses.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "analysis/uses/buffers.h"
+#include "analysis/uses/sentence.h"
+#include "base/hash.h"
+#include "model/categories.h"
+#include "model/group_names.h"
+#include "model/last_use.h"
+#include "model/live_allocations.h"
+#include "model/live_set.h"
+
+namespace plimsoll::analysis::uses {
+namespace {
+
+using model::kNone;
+using report::UnusedKind;
+using report::UnusedRow;
+
+// A line with a thousandth of the peak changes no decision.
+constexpr std::uint64_t kLeastPartOfPeak = 1000;
+// A median of fewer steps is no typical step.
+constexpr std::size_t kFewestSteps = 2;
+
+// The places that allocate, as far as their memory has one purpose: allocations of the same line by
+// the same operator, in backward or not.
+class Places {
+ public:
+  Places(const model::Trace& trace, const model::UserLines& lines) : of_site_(trace.sites.size()) {
+    std::unordered_map<Key, std::uint32_t, Hash> ids;
+    for (std::uint32_t id = 0; id < of_site_.size(); ++id) {
+      const model::Site& site = trace.sites[model::SiteId{id}];
+      const bool is_in_backward = site.phase == model::Phase::kBackward;
+      const Key key{lines.line(site.stack).value, site.op.value << 1u | (is_in_backward ? 1u : 0u)};
+      of_site_[id] = ids.try_emplace(key, static_cast<std::uint32_t>(ids.size())).first->second;
+    }
+    count_ = ids.size();
+  }
+  std::uint32_t of(const model::DeviceTrace& device, std::size_t lifetime) const {
+    const std::uint32_t born = device.lifetimes.alloc[lifetime];
+    return of_site_[born == kNone ? 0 : device.events.site[born].index()];
+  }
+  std::size_t count() const { return count_; }
+
+ private:
+  struct Key {
+    std::uint32_t line = 0, rest = 0;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      return base::hash_u64(std::uint64_t{key.line} << 32u | key.rest);
+    }
+  };
+  std::vector<std::uint32_t> of_site_;
+  std::size_t count_ = 0;
+};
+
+// Replays the device's events with some lifetimes freed at their last use.
+class Replay {
+ public:
+  Replay(const model::Trace& trace, const model::DeviceTrace& device, const Places& places,
+         const model::LastUses& uses)
+      : change_(device.events.size() + 1) {
+    const model::Lifetimes& lifetimes = device.lifetimes;
+    const model::Liveness liveness = model::default_liveness(device);
+    for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
+      const std::uint32_t died = death(lifetimes, row, liveness);
+      if (died == model::kBeforeRecording) continue;
+      const std::uint64_t size = trace.lifetime_bytes(device, row);
+      const std::uint32_t born = lifetimes.alloc[row];
+      if (born == kNone) {
+        before_ += size;
+      } else {
+        change_[born] += size;
+      }
+      if (died < change_.size()) change_[died] -= size;
+      const std::uint32_t freeable = uses.freeable(row);
+      if (freeable >= died || freeable >= device.events.size()) continue;
+      shortened_.push_back({freeable, died, places.of(device, row), size});
+    }
+  }
+
+  // The peak if the lifetimes of the places for which is_freed(place) is true end at their last
+  // use.
+  template <typename IsFreed>
+  std::uint64_t peak_if(IsFreed&& is_freed) const {
+    std::vector<std::uint64_t> change = change_;  // sums wrap
+    for (const Shortened& each : shortened_) {
+      if (!is_freed(each.place)) continue;
+      change[each.from] -= each.size_bytes;
+      if (each.died < change.size()) change[each.died] += each.size_bytes;
+    }
+    std::uint64_t live = before_, most = before_;
+    for (const std::uint64_t by : change) {
+      live += by;
+      if (live < std::uint64_t{1} << 63u) most = std::max(most, live);
+    }
+    return most;
+  }
+
+ private:
+  struct Shortened {
+    std::uint32_t from = 0;
+    std::uint32_t died = 0;
+    std::uint32_t place = 0;
+    std::uint64_t size_bytes = 0;
+  };
+  std::vector<std::uint64_t> change_;  // at each event; frees precede the allocation of the event
+  std::uint64_t before_ = 0;
+  std::vector<Shortened> shortened_;
+};
+
+// The marks of a device, and how many allocations are between them.
+class Clock {
+ public:
+  Clock(const model::Trace& trace, const model::DeviceTrace& device)
+      : allocations_(device.lifetimes), trace_(trace), device_(device) {
+    for (const auto kind : {model::MarkKind::kStep, model::MarkKind::kBackwardBegin}) {
+      const std::vector<std::uint32_t> marks = marks_of(kind);
+      if (marks.size() <= kFewestSteps) continue;
+      std::vector<std::uint64_t> lengths;
+      for (std::size_t i = 1; i < marks.size(); ++i) {
+        lengths.push_back(allocations(marks[i - 1], marks[i]));
+      }
+      const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+      std::ranges::nth_element(lengths, middle);
+      step_ = *middle;
+      return;
+    }
+  }
+
+  // Allocations of a step, by step marks or else from one backward to the next; nullopt if unknown.
+  std::optional<std::uint64_t> step() const { return step_; }
+  // Allocations by the events [from, to) of the device.
+  std::uint64_t allocations(std::uint32_t from, std::uint32_t to) const {
+    return place(to) - std::min(place(from), place(to));
+  }
+  // The event before which the backward begins that runs after `event`; nullopt if none does.
+  std::optional<std::uint32_t> backward_around(std::uint32_t event) const {
+    std::optional<std::uint32_t> begin;
+    for (std::size_t row = 0; row < device_.mark_events.size(); ++row) {
+      if (device_.mark_events[row] > event) break;
+      const model::MarkKind kind = trace_.marks[row].kind;
+      if (kind == model::MarkKind::kBackwardBegin && !begin) begin = device_.mark_events[row];
+      const bool is_end = kind == model::MarkKind::kBackwardEnd || kind == model::MarkKind::kStep;
+      if (is_end) begin = std::nullopt;
+    }
+    return begin;
+  }
+  // Whether there are allocations outside the spans in which uses are observed.
+  bool is_sampled() const {
+    const auto begins = marks_of(model::MarkKind::kUsesBegin);
+    const auto ends = marks_of(model::MarkKind::kUsesEnd);
+    if (begins.size() > 1) return true;
+    const auto all = static_cast<std::uint32_t>(device_.events.size());
+    return !ends.empty() && allocations(ends.back(), all) > 0;
+  }
+
+ private:
+  std::vector<std::uint32_t> marks_of(model::MarkKind wanted) const {
+    std::vector<std::uint32_t> events;
+    for (std::size_t row = 0; row < device_.mark_events.size(); ++row) {
+      if (trace_.marks[row].kind == wanted) events.push_back(device_.mark_events[row]);
+    }
+    return events;
+  }
+  std::uint64_t place(std::uint32_t event) const {
+    const std::uint32_t* const begin = allocations_.alloc.data() + allocations_.baseline_count;
+    const std::uint32_t* const end = allocations_.alloc.data() + allocations_.size();
+    return static_cast<std::uint64_t>(std::lower_bound(begin, end, event) - begin);
+  }
+
+  const model::Lifetimes& allocations_;
+  const model::Trace& trace_;
+  const model::DeviceTrace& device_;
+  std::optional<std::uint64_t> step_;
+};
+
+// An allocation that is live at the peak and that no operator uses again.
+struct Unused {
+  std::uint32_t lifetime = 0;
+  std::uint32_t place = 0;
+  model::LineId line;
+  std::uint64_t size_bytes = 0;
+  UnusedKind kind = UnusedKind::kLocal;
+  bool is_certain = false;
+};
+
+class DeviceUses {
+ public:
+  DeviceUses(const PassContext& context, const model::DeviceTrace& device, std::uint32_t peak)
+      : trace_(context.trace),
+        lines_(context.lines),
+        device_(device),
+        peak_(peak),
+        uses_(trace_, device),
+        places_(trace_, context.lines),
+        clock_(trace_, device) {}
+
+  report::LastUse find() {
+    find_unused();
+    find_longest_gaps();
+    for (Unused& each : unused_) each.is_certain = is_silent(each.lifetime);
+    count_of_place_.resize(places_.count());
+    for (const Unused& each : unused_) ++count_of_place_[each.place];
+    const auto backward = clock_.backward_around(peak_);
+    for (Unused& each : unused_) each.kind = kind_of(each, backward);
+    add_rows();
+    add_replays();
+    found_.is_sampled = clock_.is_sampled();
+    found_.text = sentence(found_);
+    return std::move(found_);
+  }
+
+ private:
+  void find_unused() {
+    const model::AllocationKeys keys(trace_, device_, lines_);
+    for (const std::uint32_t row :
+         live_set(device_, model::default_liveness(device_), std::int64_t{peak_})) {
+      const std::uint64_t size = trace_.lifetime_bytes(device_, row);
+      found_.live_bytes += size;
+      const model::UsedAgain again = uses_.used_again(row, peak_);
+      if (again == model::UsedAgain::kUnknown) found_.unknown_bytes += size;
+      if (again != model::UsedAgain::kNo) continue;
+      found_.unused_bytes += size;
+      unused_.push_back({row, places_.of(device_, row), keys.line(row), size});
+    }
+  }
+
+  // Only a use ends a gap: what a pool has not used for this long may still be used again.
+  void find_longest_gaps() {
+    longest_gap_.resize(places_.count());
+    for (std::size_t row = 0; row < device_.lifetimes.size(); ++row) {
+      if (device_.lifetimes.use_gap[row] == 0) continue;
+      std::uint64_t& longest = longest_gap_[places_.of(device_, row)];
+      longest = std::max(longest, device_.lifetimes.use(row).gap_bound());
+    }
+  }
+  bool is_silent(std::size_t lifetime) const {
+    return device_.lifetimes.silence[lifetime] > longest_gap_[places_.of(device_, lifetime)];
+  }
+
+  UnusedKind kind_of(const Unused& unused, std::optional<std::uint32_t> backward) const {
+    if (trace_.strings[trace_.category(device_, unused.lifetime)] == model::kGradient) {
+      return UnusedKind::kGradients;
+    }
+    const std::uint64_t silence =
+        clock_.allocations(device_.lifetimes.unused_from[unused.lifetime], peak_ + 1);
+    // Without steps, a place that retains several allocations counts.
+    const bool is_kept = clock_.step()
+                             ? silence > 2 * *clock_.step()
+                             : unused.is_certain && count_of_place_[unused.place] >= kFewest;
+    if (is_kept) return UnusedKind::kKept;
+    const bool is_of_forward =
+        trace_.birth(device_, unused.lifetime).phase == model::Phase::kForward;
+    const bool is_older = backward && device_.lifetimes.alloc[unused.lifetime] < *backward;
+    return is_of_forward && is_older ? UnusedKind::kOutputInBackward : UnusedKind::kLocal;
+  }
+
+  void add_rows() {
+    std::map<std::pair<std::uint32_t, UnusedKind>, UnusedRow> rows;
+    for (const Unused& each : unused_) {
+      UnusedRow& row = rows[{each.line.value, each.kind}];
+      row.kind = each.kind;
+      row.bytes += each.size_bytes;
+      ++row.count;
+      if (each.is_certain) row.certain_bytes += each.size_bytes;
+    }
+    const std::uint64_t least = found_.live_bytes / kLeastPartOfPeak;
+    std::erase_if(rows, [&](const auto& row) { return row.second.bytes < least; });
+    for (auto& [key, row] : rows) {
+      row.line = model::line_name(lines_, model::LineId{key.first});
+      row.is_bounded = key.second == UnusedKind::kKept && is_bounded(model::LineId{key.first});
+    }
+    is_advised_.resize(places_.count());
+    is_kept_.resize(places_.count());
+    for (const Unused& each : unused_) {
+      const auto row = rows.find({each.line.value, each.kind});
+      if (row == rows.end() || row->second.is_bounded) continue;
+      if (row->second.certain_bytes >= std::max<std::uint64_t>(least, 1) && each.is_certain) {
+        is_advised_[each.place] = true;
+      }
+      if (each.kind != UnusedKind::kKept || row->second.count < kFewest) continue;
+      is_kept_[each.place] = true;
+      found_.kept_bytes += each.size_bytes;
+    }
+    for (auto& [key, row] : rows) found_.rows.push_back(std::move(row));
+    std::ranges::stable_sort(found_.rows, std::ranges::greater{}, &UnusedRow::bytes);
+  }
+
+  // Whether the allocations of a line that outlive their last use fill a buffer of constant length.
+  bool is_bounded(model::LineId line) const {
+    std::vector<bool> is_of_line(places_.count());
+    for (const Unused& each : unused_) {
+      if (each.line == line && each.kind == UnusedKind::kKept) is_of_line[each.place] = true;
+    }
+    std::vector<Entry> entries;
+    const model::Lifetimes& lifetimes = device_.lifetimes;
+    for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+      if (!is_of_line[places_.of(device_, row)]) continue;
+      const bool is_long =
+          clock_.step() ? lifetimes.silence[row] > 2 * *clock_.step() : is_silent(row);
+      const std::uint32_t died = death(lifetimes, row, model::default_liveness(device_));
+      if (is_long || died == kNone) entries.push_back({lifetimes.alloc[row], died});
+    }
+    return is_bounded_buffer(entries);
+  }
+
+  void add_replays() {
+    const Replay replay(trace_, device_, places_, uses_);
+    const std::uint64_t peak = replay.peak_if([](std::uint32_t) { return false; });
+    const auto saving = [&](const std::vector<bool>& places) {
+      return peak - replay.peak_if([&](std::uint32_t place) { return places[place]; });
+    };
+    found_.reachable_peak_bytes = replay.peak_if([](std::uint32_t) { return true; });
+    if (found_.unused_bytes == 0) return;
+    found_.certain_saving_bytes = saving(is_advised_);
+    found_.kept_saving_bytes = found_.kept_bytes == 0 ? 0 : saving(is_kept_);
+  }
+
+  const model::Trace& trace_;
+  const model::UserLines& lines_;
+  const model::DeviceTrace& device_;
+  std::uint32_t peak_;
+  model::LastUses uses_;
+  Places places_;
+  Clock clock_;
+  std::vector<Unused> unused_;
+  std::vector<std::uint64_t> longest_gap_;     // by place, in allocations
+  std::vector<std::uint32_t> count_of_place_;  // of unused_
+  std::vector<bool> is_advised_, is_kept_;     // by place
+  report::LastUse found_;
+};
+
+class UsesPass final : public Pass {
+ public:
+  const char* name() const override { return "uses"; }
+  std::span<const char* const> depends_on() const override {
+    static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
+  OptionSet uses() const override { return OptionSet::kDevice; }
+  void clear(report::Report& report) const override {
+    for (report::DeviceReport& device : report.devices) device.last_use.reset();
+  }
+  Status run(PassContext& context) const override {
+    if (!context.trace.has_uses) return {};
+    for (std::size_t i = 0; i < context.trace.devices.size(); ++i) {
+      const model::DeviceTrace& device = context.trace.devices[i];
+      report::DeviceReport& totals = context.report.devices[i];
+      if (context.options.device && device.device != *context.options.device) continue;
+      const std::optional<std::uint64_t> peak = totals.live_totals().peak_event;
+      if (!peak || totals.has_unknown_peak() || context.progress.interrupted()) continue;
+      totals.last_use = DeviceUses(context, device, static_cast<std::uint32_t>(*peak)).find();
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> make() { return std::make_unique<UsesPass>(); }
+
+}  // namespace plimsoll::analysis::uses
