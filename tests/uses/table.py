@@ -44,7 +44,7 @@ def record(names: list[str]) -> None:
                 PROGRAMS[name]()
             gc.collect()
             trace = plimsoll.open(path)
-            cpu = next(each for each in trace.devices if each["name"] == "cpu")
+            cpu = next(each for each in trace.devices if each["device"] == -1)
             found = [each["id"] for each in trace.findings]
             print(json.dumps([name, cpu["last_use"], found]), flush=True)
 

@@ -35,7 +35,7 @@ def peaks(name: str, folder: Path) -> tuple[int, int, int]:
 
 
 def cpu_of(report: dict) -> dict:
-    return next(each["last_use"] for each in report["devices"] if each["name"] == "cpu")
+    return next(each["last_use"] for each in report["devices"] if each["device"] == -1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 Usage: overwritten.py LIBC10_CUDA LIBFAKE_CUDA_DEVICE train
 """
 
+import importlib
 import sys
 from types import SimpleNamespace
 
@@ -52,4 +53,4 @@ def train():
 if __name__ == "__main__":
     _record.api_address = lambda: ADDRESS  # for the CUDA adapter
     sys.modules["cases"] = SimpleNamespace(CASES={"train": train}, ARGUMENTS={})
-    import on_fake  # noqa: F401  runs the case
+    importlib.import_module("on_fake")  # runs the case

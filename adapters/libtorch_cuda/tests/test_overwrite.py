@@ -11,7 +11,6 @@ import pytest
 HERE = Path(__file__).resolve().parent
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("cuda")
 def test_overwriting_device_memory_changes_nothing(fake, device):
     command = Path(sys.executable).with_name("plimsoll")

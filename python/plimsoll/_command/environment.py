@@ -8,7 +8,6 @@ import os
 import sys
 from typing import Any
 
-from plimsoll._command.digests import digest_steps
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import default_path, of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
@@ -39,8 +38,10 @@ def begin_with_torch(path: str, **options: Any) -> None:
         leave_to_program(error)
         print_notice(f"{error}; nothing is recorded")
         return
-    if os.environ.get("PLIMSOLL_DIGESTS"):
-        call_after_torch(lambda: digest_steps(os.environ["PLIMSOLL_DIGESTS"]))
+    if digests := os.environ.get("PLIMSOLL_DIGESTS"):
+        from plimsoll._command.digests import digest_steps
+
+        call_after_torch(lambda: digest_steps(digests))
     pid = os.getpid()
     seconds_before = 0.0  # of children before the start, such as the compiler
     atexit.register(lambda: _report(recording, seconds_before) if os.getpid() == pid else None)
