@@ -177,7 +177,7 @@ def attribute_of_a_module(fixed):
     class Block(nn.Module):
         def __init__(self):
             super().__init__()
-            self.inner, self.outer = nn.Linear(128, 2048), nn.Linear(2048, 128)
+            self.inner, self.outer = nn.Linear(8, 2048), nn.Linear(2048, 8)
 
         def forward(self, x):
             hidden = self.inner(x)
@@ -191,7 +191,7 @@ def attribute_of_a_module(fixed):
     model = nn.Sequential(*(Block() for _ in range(4)))
     with torch.no_grad():
         for _ in range(4):
-            model(torch.randn(512, 128))
+            model(torch.randn(512, 8))
 
 
 @fix

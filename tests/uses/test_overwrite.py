@@ -115,7 +115,7 @@ def test_allocations_of_other_sizes_are_reported(script):
     done = verify(path)
     assert done.returncode == 2
     assert re.search(
-        r"cannot be compared: allocation 1, at .*program.py:5.* has 60 bytes instead "
+        r"cannot be compared: allocation 1, at .*program.py:6.* has 60 bytes instead "
         r"of 40",
         done.stderr,
     )
