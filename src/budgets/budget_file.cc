@@ -28,9 +28,9 @@ using Entries = std::vector<YamlValue::Pair>;
 constexpr std::int64_t kMillion = 1'000'000;
 constexpr std::int64_t kMostPercent = 1000;
 
-const std::vector<std::string> kBudgetKeys = {"run",      "recording",       "baseline",
-                                              "peak",     "may_grow",        "by_category",
-                                              "by_layer", "growth_per_step", "findings"};
+const std::vector<std::string> kBudgetKeys = {
+    "run",         "recording", "baseline",        "peak",           "may_grow",
+    "by_category", "by_layer",  "growth_per_step", "unused_at_peak", "findings"};
 
 // "0.5 %" or "0.5%" -> 5000 millionths.
 std::optional<std::int64_t> parse_percent(std::string_view text) {
@@ -136,7 +136,7 @@ class BudgetReader {
     if (budget.limits.empty() && budget.baseline.empty() && !budget.allowed_findings) {
       return at(name,
                 "the budget has no limit; add peak, baseline, by_category, by_layer, "
-                "growth_per_step or findings");
+                "growth_per_step, unused_at_peak or findings");
     }
     return {};
   }
@@ -160,7 +160,10 @@ class BudgetReader {
     if (key == "peak" && value.kind == Kind::kMap) {
       return read_limits(LimitKind::kPeak, value, budget);
     }
-    Limit limit{.kind = key == "peak" ? LimitKind::kPeak : LimitKind::kGrowth, .line = place.line};
+    const LimitKind kind = key == "peak"              ? LimitKind::kPeak
+                           : key == "growth_per_step" ? LimitKind::kGrowth
+                                                      : LimitKind::kUnusedAtPeak;
+    Limit limit{.kind = kind, .line = place.line};
     PLIMSOLL_TRY_ASSIGN(limit.bytes, size_of(value));
     budget.limits.push_back(std::move(limit));
     return {};

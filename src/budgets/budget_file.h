@@ -13,7 +13,7 @@
 
 namespace plimsoll::budgets {
 
-enum class LimitKind : std::uint8_t { kPeak, kCategory, kLayer, kGrowth };
+enum class LimitKind : std::uint8_t { kPeak, kCategory, kLayer, kGrowth, kUnusedAtPeak };
 
 struct Limit {
   LimitKind kind = LimitKind::kPeak;

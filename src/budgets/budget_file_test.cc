@@ -102,6 +102,13 @@ TEST(BudgetFile, a_budget_can_override_merged_keys) {
   EXPECT_EQ(file->budgets[1].limits[0].bytes, 2);
 }
 
+TEST(BudgetFile, memory_that_is_not_used_again_can_be_limited) {
+  const auto file = parse_budgets("a: {run: t.py, unused_at_peak: 1 MiB}\n", "b.yaml");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->budgets[0].limits[0].kind, LimitKind::kUnusedAtPeak);
+  EXPECT_EQ(file->budgets[0].limits[0].bytes, 1 << 20);
+}
+
 TEST(BudgetFile, percentages_round_down_and_do_not_overflow) {
   const Allowance half{.millionths = 5000};  // 0.5 %
   EXPECT_EQ(half.of(0), 0);

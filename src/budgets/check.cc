@@ -109,6 +109,8 @@ class Checker {
         return check_layer(limit);
       case LimitKind::kGrowth:
         return check_growth(limit);
+      case LimitKind::kUnusedAtPeak:
+        return check_unused(limit);
     }
     return {};
   }
@@ -272,6 +274,40 @@ class Checker {
           bytes_text(limit.bytes) +
           (finding.evidence.size() > 1 ? "; " + first_sentence(finding.evidence[1]) : "");
       std::erase(finding.evidence, "");
+      checked.findings.push_back(std::move(finding));
+    }
+    return {};
+  }
+
+  Status check_unused(const Limit& limit) {
+    for (const std::string& device : devices_) {
+      const DeviceUnused* most = nullptr;
+      for (const Measurement& run : runs_.each) {
+        if (run.is_only_digest) {
+          return unfit(limit.line, "unused_at_peak needs a recording, not a digest");
+        }
+        const auto found = std::ranges::find(run.unused, device, &DeviceUnused::device);
+        if (found == run.unused.end()) {
+          return unfit(limit.line, "unused_at_peak: no uses of memory were recorded on " + device +
+                                       "; record in the mode full with --uses always");
+        }
+        if (most == nullptr || found->bytes > most->bytes) most = &*found;
+      }
+      CheckedLimit& checked = add(limit, "not used again at the peak on " + device);
+      checked.bytes = static_cast<std::int64_t>(most->bytes);
+      checked.limit_bytes = limit.bytes;
+      if (*checked.bytes <= limit.bytes) continue;
+      checked.verdict = Verdict::kExceeded;
+      CheckFinding finding;
+      finding.id = "over_budget";
+      finding.severity = FindingSeverity::kWarning;
+      finding.site = "over_budget/" + checked.name;
+      finding.title = "no operator uses " + bytes_text(most->bytes) + " at the peak on " + device +
+                      " again, and the limit is " + bytes_text(limit.bytes);
+      finding.evidence = {most->text};
+      if (!most->line.empty()) finding.evidence.push_back("Most of it: " + most->line + ".");
+      finding.next_step = "Free it after its last use, or raise the limit in " + file_.path + ":" +
+                          std::to_string(limit.line) + ".";
       checked.findings.push_back(std::move(finding));
     }
     return {};

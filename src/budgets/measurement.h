@@ -16,6 +16,14 @@ struct DeviceGrowth {
   double bytes_per_step = 0;
 };
 
+// What is live at the peak of a device and no operator uses again.
+struct DeviceUnused {
+  std::string device;
+  std::uint64_t bytes = 0;
+  std::string text = {};  // the report's sentence
+  std::string line = {};  // that allocated most of it; empty if unknown
+};
+
 // Forked children that allocated memory. The recording does not contain it.
 struct ForkedChildren {
   std::uint64_t unrecorded = 0;
@@ -30,6 +38,7 @@ struct Measurement {
   std::vector<Finding> findings = {};
   std::vector<DeviceGrowth> growth = {};  // one entry per device of the recording
   std::string why_no_growth = {};         // why growth is unknown; empty if it is known
+  std::vector<DeviceUnused> unused = {};  // without devices for which it is unknown
   ForkedChildren children = {};
 };
 

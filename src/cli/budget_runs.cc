@@ -40,7 +40,8 @@ Error error_at(ErrorCode code, const BudgetFile& file, const Budget& budget,
 bool needs_report(const Budget& budget) {
   return budget.allowed_findings ||
          std::ranges::any_of(budget.limits, [](const budgets::Limit& limit) {
-           return limit.kind == budgets::LimitKind::kGrowth;
+           return limit.kind == budgets::LimitKind::kGrowth ||
+                  limit.kind == budgets::LimitKind::kUnusedAtPeak;
          });
 }
 
@@ -81,6 +82,17 @@ void add_growth(const report::Report& report, Measurement& to) {
   }
   for (const report::PassRun& pass : report.passes) {
     if (pass.name == "growth") to.why_no_growth = pass.reason;
+  }
+}
+
+void add_unused(const report::Report& report, Measurement& to) {
+  for (const report::DeviceReport& device : report.devices) {
+    if (!device.last_use) continue;
+    const auto& rows = device.last_use->rows;
+    to.unused.push_back({.device = exporters::device_name(device),
+                         .bytes = device.last_use->unused_bytes,
+                         .text = device.last_use->text,
+                         .line = rows.empty() ? std::string() : rows.front().line});
   }
 }
 
@@ -140,7 +152,7 @@ Result<Measurement> measure_file(const std::string& path, const std::string& fol
   question.analyses = {"digest"};
   question.top = kAllRows;
   if (needs_report(budget))
-    question.analyses.insert(question.analyses.end(), {"growth", "findings"});
+    question.analyses.insert(question.analyses.end(), {"growth", "uses", "findings"});
   PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question, progress));
   bar.clear();
   out.digest = report.value().digest;
@@ -149,7 +161,10 @@ Result<Measurement> measure_file(const std::string& path, const std::string& fol
   }
   out.findings = report.value().findings;
   out.children.unrecorded = unrecorded_children(report.value());
-  if (needs_report(budget)) add_growth(report.value(), out);
+  if (needs_report(budget)) {
+    add_growth(report.value(), out);
+    add_unused(report.value(), out);
+  }
   shorten_paths(folder, out);
   return out;
 }

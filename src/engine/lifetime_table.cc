@@ -29,6 +29,25 @@ void add_events(TableBuilder& table, const model::Lifetimes& rows) {
             }));
 }
 
+void add_uses(TableBuilder& table, const model::Lifetimes& rows) {
+  const auto is_unknown = [&](std::size_t row) { return rows.unused_from[row] == model::kNone; };
+  table.add("unused_from_event",
+            "event before which the last use by an operator had ended; null if unknown",
+            table.with_nulls(table.compute<std::uint32_t>(
+                                 [&](std::size_t row) { return rows.unused_from[row]; }),
+                             is_unknown));
+  table.add("silent_allocations",
+            "allocations on all devices from the last use to the free or the end; null if unknown",
+            table.with_nulls(
+                table.compute<std::uint32_t>([&](std::size_t row) { return rows.silence[row]; }),
+                is_unknown));
+  table.add(
+      "longest_gap_allocations", "upper bound of the allocations between two uses; null if unknown",
+      table.with_nulls(
+          table.compute<std::uint64_t>([&](std::size_t row) { return rows.use(row).gap_bound(); }),
+          is_unknown));
+}
+
 void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t number) {
   const model::Trace& trace = table.trace();
   const model::Lifetimes& rows = device.lifetimes;
@@ -57,6 +76,7 @@ void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t n
             table.with_nulls(
                 table.compute<std::uint32_t>([&](std::size_t row) { return rows.block[row]; }),
                 [&](std::size_t row) { return rows.block[row] == model::kNone; }));
+  if (trace.has_uses) add_uses(table, rows);
 }
 
 }  // namespace

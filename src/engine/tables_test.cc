@@ -160,6 +160,18 @@ TEST(tables, optional_columns_are_present_if_the_file_has_them) {
   EXPECT_LE(table.fields[place(table, "category")].dictionary->size(), 3u);
 }
 
+TEST(tables, lifetimes_have_the_last_uses_if_they_are_recorded) {
+  tests::TraceMaker maker;
+  maker.alloc_reported(1, 10, {.use = {.unused_from = 2, .silence = 7, .gap = 4}}).alloc(2, 10);
+  const Table table = table_of(state_of(maker), "lifetimes");
+  const auto* const unused_from =
+      static_cast<const std::uint32_t*>(column(table, "unused_from_event").values);
+  EXPECT_EQ(unused_from[0], 2u);
+  const auto* const gaps =
+      static_cast<const std::uint64_t*>(column(table, "longest_gap_allocations").values);
+  EXPECT_EQ(gaps[0], 8u);
+}
+
 TEST(tables, lifetimes_have_one_batch_per_device_and_nulls_for_absent_events) {
   TraceMaker maker;
   maker.on({model::DeviceType::kCuda, 0}).free(0x300, 30).alloc(0x100, 10).free(0x100, 10);

@@ -25,11 +25,14 @@ bool waits_for_stream(const Lifetimes& lifetimes, std::size_t lifetime) {
 
 }  // namespace
 
+bool is_kept_category(std::string_view category) {
+  return std::ranges::find(kExemptCategories, category) != kExemptCategories.end();
+}
+
 LastUses::LastUses(const Trace& trace, const DeviceTrace& device)
     : trace_(trace), device_(device), is_exempt_category_(trace.strings.size()) {
   for (std::uint32_t id = 0; id < trace.strings.size(); ++id) {
-    is_exempt_category_[id] = std::ranges::find(kExemptCategories, trace.strings[StringId{id}]) !=
-                              kExemptCategories.end();
+    is_exempt_category_[id] = is_kept_category(trace.strings[StringId{id}]);
   }
 }
 

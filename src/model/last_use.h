@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "model/trace.h"
@@ -16,6 +17,9 @@ enum class UsedAgain : std::uint8_t {
   kUnknown,
   kExempt  // the program keeps it whether operators use it or not: parameters, for example
 };
+
+// Whether programs and libraries keep memory of this category in any case.
+bool is_kept_category(std::string_view category);
 
 class LastUses {
  public:

@@ -40,6 +40,7 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "model_copies",
     "batches_kept",
     "garbage_in_cycles",
+    "never_used_again",
     "optimizer_scratch",
     "peak_outside_training",
     "one_device_dominates",

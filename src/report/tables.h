@@ -233,11 +233,12 @@ struct Tables {
   std::vector<GroupRow> by_category;  // empty if the file names no categories
   std::vector<GroupRow> by_operator;
   std::vector<GroupRow> by_layer;  // empty if the file names no layers
-  std::vector<GroupRow> by_phase;  // this and the next four: empty if the file lacks the data
+  std::vector<GroupRow> by_phase;  // this and the next five: empty if the file lacks the data
   std::vector<GroupRow> by_step;
   std::vector<GroupRow> by_dtype;
   std::vector<GroupRow> by_region;
   std::vector<GroupRow> by_tensor;
+  std::vector<GroupRow> by_use;
   std::vector<GroupRow> unknown_by_reason;
   std::vector<LayerRow> layers;
   std::vector<FoldedLayerRow> folded_layers;
@@ -274,6 +275,9 @@ struct Tables {
               "Live bytes by the innermost region in which they were allocated."},
         Field{"by_tensor", &Tables::by_tensor,
               "Live bytes by the name of the tensor, or by its dtype and shape."},
+        Field{"by_use", &Tables::by_use,
+              "Live bytes by whether an operator uses them again: used again, not used again, "
+              "unknown, or the category of memory that the program keeps in any case."},
         Field{"unknown_by_reason", &Tables::unknown_by_reason,
               "Live bytes of the category unknown, by the reason why it is unknown."},
         Field{"layers", &Tables::layers,

@@ -401,5 +401,16 @@ TEST(Composition, inconsistent_files_state_how_much_is_unexplained) {
   }
 }
 
+TEST(Composition, memory_is_grouped_by_whether_it_is_used_again) {
+  TraceMaker maker;
+  maker.alloc_reported(1, 100, {.use = {.unused_from = 1}})
+      .alloc_reported(2, 200, {.use = {.unused_from = 9}})
+      .alloc_reported(3, 300, {})
+      .alloc_reported(4, 400, {.category = "parameter", .use = {.unused_from = 1}});
+  EXPECT_THAT(
+      keys(run(maker.finish()).by_use),
+      ElementsAre("parameter = 400", "unknown = 300", "used again = 200", "not used again = 100"));
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::composition

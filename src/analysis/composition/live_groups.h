@@ -10,6 +10,7 @@
 #include "analysis/groups.h"
 #include "model/groupings.h"
 #include "model/live_allocations.h"
+#include "model/live_set.h"
 #include "model/trace.h"
 #include "report/tables.h"
 
@@ -27,6 +28,10 @@ class LiveGroups {
   const model::Trace& trace() const { return trace_; }
   const model::DeviceTrace& device() const { return device_; }
   std::span<const LiveAllocation> live() const { return live_; }
+  // The event after which they are live.
+  std::int64_t event() const {
+    return point_.event ? static_cast<std::int64_t>(*point_.event) : model::kBeforeFirst;
+  }
   // The same point in time, restricted to these allocations; shares still refer to all live bytes.
   LiveGroups only(std::span<const LiveAllocation> live) const {
     return {trace_, device_, point_, live, top_};

@@ -10,6 +10,7 @@
 #include "analysis/composition/live_groups.h"
 #include "model/group_names.h"
 #include "model/groupings.h"
+#include "model/last_use.h"
 #include "model/live_allocations.h"
 
 namespace plimsoll::analysis::composition {
@@ -78,6 +79,30 @@ void by_region(const LiveGroups& groups, Tables& tables) {
       tables.by_region);
 }
 
+// Memory that the program keeps in any case is grouped by its category.
+void by_use(const LiveGroups& groups, Tables& tables) {
+  const model::Trace& trace = groups.trace();
+  if (!trace.has_uses) return;
+  const model::LastUses uses(trace, groups.device());
+  group_by_key(
+      groups,
+      [&](const LiveAllocation& live) -> std::string {
+        switch (uses.used_again(live.lifetime, groups.event())) {
+          case model::UsedAgain::kYes:
+            return "used again";
+          case model::UsedAgain::kNo:
+            return "not used again";
+          case model::UsedAgain::kUnknown:
+            return "unknown";
+          case model::UsedAgain::kExempt:
+            break;
+        }
+        const std::string_view category = trace.strings[live.category];
+        return model::is_kept_category(category) ? std::string(category) : "waits for a stream";
+      },
+      tables.by_use);
+}
+
 // Only the unknown memory, grouped separately.
 void unknown_by_reason(const LiveGroups& groups, Tables& tables) {
   const model::Trace& trace = groups.trace();
@@ -118,6 +143,7 @@ void fill_native_tables(const LiveGroups& groups, const model::UserLines& lines,
   group(Dimension::kTensor, tables.by_tensor);
   group(Dimension::kStep, tables.by_step);
   by_region(groups, tables);
+  by_use(groups, tables);
 }
 
 }  // namespace plimsoll::analysis::composition

@@ -17,9 +17,9 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr std::array<const char*, 10> kRunsAfter{"timeline", "composition",   "sites", "device",
+constexpr std::array<const char*, 11> kRunsAfter{"timeline", "composition",   "sites", "device",
                                                  "growth",   "fragmentation", "oom",   "saved",
-                                                 "layers",   "steps"};
+                                                 "layers",   "steps",         "uses"};
 
 // In order of precedence within a severity, highest first.
 constexpr std::array kRules{recording_incomplete,

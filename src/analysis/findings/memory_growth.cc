@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/findings/backward_ends.h"
+#include "analysis/findings/never_used_again.h"
 #include "analysis/findings/packages.h"
 #include "analysis/findings/retained.h"
 #include "analysis/findings/rules.h"
@@ -372,6 +373,12 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
                                "and the graph behind them.");
   }
   finding.evidence.push_back(steps_text(first));
+  if (first.is_certain && device.report.last_use) {
+    const std::vector<std::size_t> row_of_line = row_of_each_line(facts, rows);
+    const std::string unused = unused_text(
+        facts, device, [&](model::LineId line) { return row_of_line[line.index()] < rows.size(); });
+    if (!unused.empty()) finding.evidence.push_back(unused);
+  }
   finding.next_step =
       first.is_certain
           ? first.is_appended ? append_text(first) : retained_text(facts, device, rows, left)

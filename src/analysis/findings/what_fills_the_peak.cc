@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/findings/live_by_kind.h"
+#include "analysis/findings/never_used_again.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
@@ -19,10 +20,11 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::array kExplanations{
-    explain_garbage, explain_graph,     explain_unowned,   explain_gradients,   explain_copies,
-    explain_epoch,   explain_batches,   explain_many,      explain_outside,     explain_line,
-    explain_layer,   explain_parameter, explain_optimizer, explain_activations, explain_workspaces,
-    explain_earlier};  // compares itself with the others
+    explain_garbage,         explain_graph,       explain_unowned,    explain_gradients,
+    explain_copies,          explain_epoch,       explain_batches,    explain_many,
+    explain_outside,         explain_line,        explain_layer,      explain_parameter,
+    explain_optimizer,       explain_activations, explain_workspaces, explain_earlier,
+    explain_never_used_again};  // these compare themselves with the others
 // The explanations for snapshots. The others need layers, phases, names or the beginning of each
 // backward.
 constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
@@ -72,6 +74,9 @@ void append_best(Peak& peak, Findings& findings) {
                             is_at_least(more, kLeastShareLeft, peak.bytes());
     if (is_first || is_of_note) {
       auto& evidence = explanation.finding.evidence;
+      const std::string unused = unused_text(peak, explanation);
+      const bool is_about_use = explanation.finding.id == "never_used_again";
+      if (!unused.empty() && !is_about_use) evidence.push_back(unused);
       if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));
       if (peak.is_inferred()) evidence.push_back(confidence_text(peak, explanation) + ".");
       findings.push_back(std::move(explanation.finding));

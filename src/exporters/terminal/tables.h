@@ -29,6 +29,7 @@ enum class TableKind : std::uint8_t {
   kDtype,
   kRegion,
   kTensor,
+  kUse,
   kSaved,
   kSteps,
   kSite,

@@ -1,0 +1,20 @@
+// Facts about what no operator uses again at the peak, for rules that explain the same bytes.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "analysis/findings/peak.h"
+
+namespace plimsoll::analysis::findings {
+
+// "No operator uses 3.0 MiB of it again." if that is most of the explained bytes; else empty.
+std::string unused_text(const Peak& peak, const Explanation& explanation);
+// The same for the memory of these lines that is live at the peak of the device.
+std::string unused_text(const Facts& facts, const DeviceFacts& device,
+                        const std::function<bool(model::LineId)>& is_of_lines);
+
+// Adds an explanation unless one of `out` names what keeps most of the same bytes.
+void explain_never_used_again(Peak& peak, Explanations& out);
+
+}  // namespace plimsoll::analysis::findings

@@ -1,0 +1,120 @@
+#include "analysis/findings/never_used_again.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/own_case.h"
+
+namespace plimsoll::analysis::findings {
+namespace {
+
+using model::Phase;
+using report::UnusedKind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// 8 tensors of 10 MiB at a.py:1 that no operator uses again, and 20 MiB that a later one uses.
+class Kept {
+ public:
+  Kept() {
+    c.maker.builder().uses_known();
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      c.maker.alloc_reported(i + 1, 10 * kMib,
+                             {.category = "other",
+                              .stack = c.maker.stack({{"a.py", 1, "f"}}),
+                              .use = {.unused_from = i + 1, .silence = 100}});
+    }
+    c.maker.alloc_reported(9, 20 * kMib,
+                           {.category = "activation",
+                            .phase = Phase::kForward,
+                            .stack = c.maker.stack({{"b.py", 2, "g"}}),
+                            .use = {.unused_from = 9}});
+    c.report.devices.resize(1);
+    c.report.devices[0].last_use = {
+        .live_bytes = 100 * kMib, .unused_bytes = 80 * kMib, .rows = {row()}};
+  }
+  static report::UnusedRow row() {
+    return {.line = "a.py:1 (f)", .bytes = 80 * kMib, .count = 8, .certain_bytes = 80 * kMib};
+  }
+  report::LastUse& found() { return *c.report.devices[0].last_use; }
+  Findings run() { return c.run(explain_never_used_again); }
+
+  Case c;
+};
+
+TEST(NeverUsedAgain, lines_whose_memory_is_certainly_not_used_again_are_reported) {
+  Kept kept;
+  kept.found().certain_saving_bytes = 70 * kMib;
+  const Findings findings = kept.run();
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_EQ(findings[0].id, "never_used_again");
+  EXPECT_EQ(findings[0].title,
+            "No operator uses 80.0 MiB of the 100.0 MiB at the peak on cuda:0 again");
+  EXPECT_THAT(findings[0].evidence,
+              ElementsAre("a.py:1 (f): 80.0 MiB in 8 allocations, last used earlier in the step."));
+  EXPECT_EQ(findings[0].saving_bytes, 80 * kMib);  // then 20 MiB of b.py are the peak
+  EXPECT_THAT(findings[0].next_step, HasSubstr("The peak falls by 80.0 MiB."));
+}
+
+TEST(NeverUsedAgain, what_is_kept_for_two_steps_is_reported_without_certainty) {
+  Kept kept;
+  kept.found().kept_bytes = 80 * kMib;
+  kept.found().rows[0].kind = UnusedKind::kKept;
+  kept.found().rows[0].certain_bytes = 0;
+  ASSERT_THAT(kept.run(), SizeIs(1));
+}
+
+TEST(NeverUsedAgain, little_memory_and_buffers_of_constant_length_are_no_finding) {
+  Kept little;
+  little.found().certain_saving_bytes = 19 * kMib;
+  little.found().kept_bytes = 14 * kMib;
+  little.found().rows[0].kind = UnusedKind::kKept;
+  EXPECT_THAT(little.run(), IsEmpty());
+  Kept buffer;
+  buffer.found().certain_saving_bytes = 70 * kMib;
+  buffer.found().rows[0].is_bounded = true;
+  EXPECT_THAT(buffer.run(), IsEmpty());
+}
+
+TEST(NeverUsedAgain, each_kind_has_its_next_step) {
+  const auto step_of = [](UnusedKind kind) {
+    Kept kept;
+    kept.found().certain_saving_bytes = 70 * kMib;
+    kept.found().rows[0].kind = kind;
+    return kept.run().at(0).next_step;
+  };
+  EXPECT_THAT(step_of(UnusedKind::kGradients),
+              HasSubstr("zero_grad(set_to_none=True) right after"));
+  EXPECT_THAT(step_of(UnusedKind::kKept), HasSubstr("list, attribute, closure or cache"));
+  EXPECT_THAT(step_of(UnusedKind::kOutputInBackward), HasSubstr("before loss.backward()"));
+  EXPECT_THAT(step_of(UnusedKind::kLocal), HasSubstr("(`del`) after its last use"));
+}
+
+TEST(NeverUsedAgain, an_explanation_that_names_the_cause_gets_the_fact_as_evidence) {
+  Kept kept;
+  kept.found().certain_saving_bytes = 70 * kMib;
+  const auto findings = kept.c.run(+[](const Facts& facts) {
+    const auto devices = devices_of(facts);
+    auto peak = Peak::of(facts, devices.at(0));
+    Explanations explanations(1);
+    explanations[0].finding.id = "batches_kept";
+    for (std::uint32_t part = 0; part < 8; ++part) explanations[0].add(*peak, part);
+    explain_never_used_again(*peak, explanations);
+    EXPECT_THAT(explanations, SizeIs(1));
+    EXPECT_EQ(unused_text(*peak, explanations[0]), "No operator uses 80.0 MiB of it again.");
+    return Findings();
+  });
+  EXPECT_THAT(findings, IsEmpty());
+}
+
+TEST(NeverUsedAgain, sampled_answers_say_so) {
+  Kept kept;
+  kept.found().certain_saving_bytes = 70 * kMib;
+  kept.found().is_sampled = true;
+  EXPECT_EQ(kept.run().at(0).evidence.back(), "Uses of memory were observed only in some steps.");
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::findings
