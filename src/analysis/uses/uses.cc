@@ -247,7 +247,13 @@ class DeviceUses {
     }
   }
   bool is_silent(std::size_t lifetime) const {
-    return device_.lifetimes.silence[lifetime] > longest_gap_[places_.of(device_, lifetime)];
+    const std::uint32_t place = places_.of(device_, lifetime);
+    return device_.lifetimes.silence[lifetime] > longest_gap_[place] && !is_read_later(place);
+  }
+  // Whether something of this place was used again after more than two steps: the program may read
+  // the rest at any time, too. Half of a bound is exceeded.
+  bool is_read_later(std::uint32_t place) const {
+    return clock_.step() && longest_gap_[place] / 2 > 2 * *clock_.step();
   }
 
   UnusedKind kind_of(const Unused& unused, std::optional<std::uint32_t> backward) const {
@@ -258,7 +264,7 @@ class DeviceUses {
         clock_.allocations(device_.lifetimes.unused_from[unused.lifetime], peak_ + 1);
     // Without steps, a place that retains several allocations counts.
     const bool is_kept = clock_.step()
-                             ? silence > 2 * *clock_.step()
+                             ? silence > 2 * *clock_.step() && !is_read_later(unused.place)
                              : unused.is_certain && count_of_place_[unused.place] >= kFewest;
     if (is_kept) return UnusedKind::kKept;
     const bool is_of_forward =

@@ -62,9 +62,10 @@ void LastUses::add(const format::EndUses& uses) {
   }
 }
 
-// Whether it may have been used where nobody observed it: by the child of a fork, or in a span
-// without observation, unless a whole observed span followed its last use.
+// Whether it may have been used where nobody observed it: before the recording, by the child of a
+// fork, or in a span without observation, unless a whole observed span followed its last use.
 bool LastUses::is_used_elsewhere(const Allocation& allocation) const {
+  if ((allocation.flags & Allocation::kIsAdopted) != 0) return true;
   const model::Lifetimes& lifetimes = *tables_[allocation.device].lifetimes;
   const std::uint32_t born = lifetimes.alloc[allocation.lifetime];
   const std::uint32_t freed = lifetimes.free_requested[allocation.lifetime];
