@@ -47,6 +47,7 @@ SLOW_PATHS = (
     "tests/page/browser",
     "tests/package",
     "tests/recording",
+    "tests/uses",
     "tests/reliability",
 )
 

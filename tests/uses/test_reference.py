@@ -1,0 +1,23 @@
+"""The recorded last use of every storage, compared with a mode that logs every argument."""
+
+import subprocess
+import sys
+
+import pytest
+from tests.uses import reference
+
+NAMES = [each.__name__ for each in reference.PROGRAMS] + [f"random_{seed}" for seed in range(20)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_last_uses_are_those_of_the_reference(name, tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.uses.reference", name, tmp_path / "run.plim"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    equal, within, differ = result.stdout.strip().split(" ", 2)
+    assert differ == "[]"
+    assert int(equal) > max(2, 2 * int(within))
