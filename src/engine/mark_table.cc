@@ -9,9 +9,9 @@ namespace {
 
 std::shared_ptr<const Dictionary> kind_names() {
   auto names = std::make_shared<Dictionary>();
-  for (const char* name : {"step", "region_begin", "region_end", "backward_begin", "backward_end",
-                           "layer_begin", "layer_end", "collection_begin", "collection_end",
-                           "uses_begin", "uses_end"}) {
+  for (const char* name :
+       {"step", "region_begin", "region_end", "backward_begin", "backward_end", "layer_begin",
+        "layer_end", "collection_begin", "collection_end", "uses_begin", "uses_end"}) {
     TableBuilder::append(*names, name);
   }
   return names;
