@@ -352,6 +352,7 @@ CASE_OF = {
     "analysis/sites": "live allocations",
     "analysis/steps": "recording, steps",
     "analysis/timeline": "live allocations",
+    "analysis/uses": "recording, training",
     "exporters/collapsed": "live allocations, folded",
     "exporters/digest": "recording, as a digest",
     "exporters/html": "live allocations, as a page",

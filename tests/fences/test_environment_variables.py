@@ -24,6 +24,8 @@ ELSEWHERE = {
     "PLIMSOLL_TRY_OUT": "set for the process that tries out a new adapter",
     "PLIMSOLL_TRY_OUT_NAME": "set for the process that tries out a new adapter",
     "PLIMSOLL_CUDA_PROCESSES": "plimsoll run --cuda-driver sets it for the program",
+    "PLIMSOLL_DIGESTS": "plimsoll verify sets it for the program",
+    "PLIMSOLL_OVERWRITE": "plimsoll verify sets it for the program",
     "PLIMSOLL_CUDA_OUT": "tests/e2e/test_cuda_driver.py",
 }
 
