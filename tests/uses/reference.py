@@ -100,7 +100,9 @@ class Calls(TorchFunctionMode):
         try:
             return function(*args, **(kwargs or {}))
         finally:
-            self.log.boundary()
+            # What runs in a node, such as a checkpoint's forward, may last until the node ends.
+            if torch._C._current_autograd_node() is None:
+                self.log.boundary()
 
 
 def recorded(dump):
