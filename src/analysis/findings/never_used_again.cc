@@ -184,6 +184,16 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     if (finding.evidence.size() == kRowsNamed) break;
     finding.evidence.push_back(row_text(peak, *row));
   }
+  std::uint64_t at_end = 0;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (allocation.died == model::kNone) at_end += allocation.size_bytes;
+  }
+  if (is_most(at_end, explanation.bytes)) {
+    finding.evidence.push_back(bytes_text(at_end) +
+                               " of it was still live when the recording ended: what the program "
+                               "read later is unknown.");
+  }
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
