@@ -71,21 +71,26 @@ Status OverwritePlan::write(const std::string& path, std::size_t count) const {
   return {};
 }
 
-Result<OverwritePlan> overwrite_plan(const std::string& path) {
-  base::Progress progress;
-  PLIMSOLL_TRY_ASSIGN(const Loaded loaded, load(path, progress));
-  const model::Trace& trace = loaded.trace;
+Result<OverwritePlan> overwrite_plan(const model::Trace& trace) {
   if (!trace.has_uses) {
-    return make_error(ErrorCode::kUnsupported, path + ": the recording has no last uses");
+    return make_error(ErrorCode::kUnsupported, "the recording has no last uses");
   }
   const model::UserLines lines(trace);
   OverwritePlan plan;
   for (const model::DeviceTrace& device : trace.devices) {
     if (device.history == model::History::kTruncated) {
-      return make_error(ErrorCode::kUnsupported, path + ": the recording lacks its first events");
+      return make_error(ErrorCode::kUnsupported, "the recording lacks its first events");
     }
     add_device(trace, lines, device, plan);
   }
+  return plan;
+}
+
+Result<OverwritePlan> overwrite_plan(const std::string& path) {
+  base::Progress progress;
+  PLIMSOLL_TRY_ASSIGN(const Loaded loaded, load(path, progress));
+  auto plan = overwrite_plan(loaded.trace);
+  if (!plan) return make_error(plan.error().code, path + ": " + plan.error().message);
   return plan;
 }
 

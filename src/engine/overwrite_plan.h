@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/trace.h"
 #include "plimsoll/result.h"
 
 namespace plimsoll::engine {
@@ -33,6 +34,8 @@ struct OverwritePlan {
   Status write(const std::string& path, std::size_t count) const;
 };
 
+// An error if the recording has no last uses, or lacks its first events.
+Result<OverwritePlan> overwrite_plan(const model::Trace& trace);
 Result<OverwritePlan> overwrite_plan(const std::string& path);
 
 }  // namespace plimsoll::engine
