@@ -82,8 +82,7 @@ class MemoryTracer:
         uses: Uses = "auto",
     ) -> None:
         max_events = whole_number("max_events", max_events, 1)
-        if mode not in ("full", "lite"):
-            raise InvalidArgumentError("invalid_argument", f"no mode '{mode}': one of full, lite")
+        check_choice("mode", mode, ("full", "lite"))
         self.max_events = max_events
         self.enable_fragmentation_tracking = flag(
             "enable_fragmentation_tracking", enable_fragmentation_tracking

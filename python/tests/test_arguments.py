@@ -134,3 +134,12 @@ def test_every_public_class_and_function_is_checked() -> None:
             continue
         takes_text_or_objects = {"add_arguments", "monitor_memory", "estimate"}
         assert name in checked | takes_text_or_objects, name
+
+
+@pytest.mark.parametrize("function", [plimsoll.record, plimsoll.MemoryTracer])
+def test_a_mistyped_choice_is_suggested(function):
+    known = "no uses 'alway': one of auto, always, sampled, never; did you mean always"
+    with pytest.raises(plimsoll.InvalidArgumentError, match=known):
+        function(uses="alway")
+    with pytest.raises(plimsoll.InvalidArgumentError, match=r"no mode '1': one of full, lite$"):
+        function(mode=1)

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/suggestion.h"
 #include "cli/commands.h"
 #include "cli/cuda_driver_run.h"
 #include "cli/exit_code.h"
@@ -41,20 +42,27 @@ struct ProgramOptions {
   std::vector<std::pair<const char*, std::string>> environment = {};  // set for linked programs
 };
 
-Status check_mode(const std::string& given, const std::string& mode) {
-  if (mode == "full" || mode == "lite") return {};
-  return make_error(ErrorCode::kInvalidArgument, given + mode + " is not one of full, lite");
+const std::vector<std::string> kModes = {"full", "lite"};
+const std::vector<std::string> kUses = {"auto", "always", "sampled", "never"};
+
+// `given` is what precedes the value: "--mode " or "PLIMSOLL_MODE=".
+Status check_choice(const std::string& given, const std::string& value,
+                    const std::vector<std::string>& choices) {
+  if (std::ranges::find(choices, value) != choices.end()) return {};
+  return make_error(ErrorCode::kInvalidArgument, given + value + " is not one of " +
+                                                     base::joined(choices) +
+                                                     base::did_you_mean(value, choices));
 }
 
-Status check_uses(const std::string& given, const std::string& uses) {
-  if (uses == "auto" || uses == "always" || uses == "sampled" || uses == "never") return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    given + uses + " is not one of auto, always, sampled, never");
+Status check_variable(const std::string& name, const std::vector<std::string>& choices) {
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr || *value == '\0') return {};
+  return check_choice(name + "=", value, choices);
 }
 
 Status check_value(const std::string& option, const std::string& value) {
-  if (option == "--uses") return check_uses("--uses ", value);
-  if (option == "--mode") return check_mode("--mode ", value);
+  if (option == "--uses") return check_choice("--uses ", value, kUses);
+  if (option == "--mode") return check_choice("--mode ", value, kModes);
   const bool is_number = !value.empty() && value.size() < 19 && value != "0" &&
                          value.find_first_not_of("0123456789") == std::string::npos;
   if (option == "--max-events" && !is_number)
@@ -114,13 +122,9 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
   if (options->is_forced) remove_earlier(path);
   if (options->has_cuda_driver) return run_with_cuda_driver(path, program);
   for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
-  if (const char* const mode = std::getenv("PLIMSOLL_MODE"); mode != nullptr && *mode != '\0') {
-    if (const Status status = check_mode("PLIMSOLL_MODE=", mode); !status)
-      return complain(status.error());
-  }
-  if (const char* const uses = std::getenv("PLIMSOLL_USES"); uses != nullptr && *uses != '\0') {
-    if (const Status status = check_uses("PLIMSOLL_USES=", uses); !status)
-      return complain(status.error());
+  for (const Status& status :
+       {check_variable("PLIMSOLL_MODE", kModes), check_variable("PLIMSOLL_USES", kUses)}) {
+    if (!status) return complain(status.error());
   }
   return run_linked_program(path, program);
 }
@@ -184,19 +188,15 @@ Command run_command() {
        "Replace an earlier trace at PATH. Any other file is kept, and so is a trace that is still "
        "being recorded."},
       {"--module", "-m", "", "SCRIPT is a module name, as in python -m."},
-      {"--mode",
-       "",
-       "MODE",
+      {"--mode", "", "MODE",
        "full, or lite: only allocations, layers and phases, at a fraction of the cost. Default: "
        "$PLIMSOLL_MODE, or full.",
-       {"full", "lite"}},
-      {"--uses",
-       "",
-       "USES",
+       kModes},
+      {"--uses", "", "USES",
        "In which steps to record the last use of memory, in the mode full. auto: all if that costs "
        "at most 1 % of a step, else sampled (the first three and every 64th). Default: "
        "$PLIMSOLL_USES, or auto.",
-       {"auto", "always", "sampled", "never"}},
+       kUses},
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},
       {"--no-source-text", "", "",

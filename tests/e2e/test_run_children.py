@@ -201,7 +201,17 @@ def test_variables_apply_if_there_is_no_option(run, plimsoll, tmp_path):
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("PLIMSOLL_MODE", "lit", "PLIMSOLL_MODE='lit' must be one of full, lite"),
+        (
+            "PLIMSOLL_MODE",
+            "lit",
+            "PLIMSOLL_MODE='lit' must be one of full, lite; did you mean lite?",
+        ),
+        (
+            "PLIMSOLL_USES",
+            "alway",
+            "PLIMSOLL_USES='alway' must be one of auto, always, sampled, never; "
+            "did you mean always?",
+        ),
         ("PLIMSOLL_MAX_EVENTS", "-1", "PLIMSOLL_MAX_EVENTS: '-1' is not a whole number above 0"),
         ("PLIMSOLL_STACKS", "no", "PLIMSOLL_STACKS='no' must be one of 1, 0"),
     ],
@@ -226,4 +236,26 @@ def test_a_misspelled_variable_is_named_and_the_script_runs(run):
 def test_a_wrong_mode_is_a_usage_error_for_programs_too(plimsoll):
     outcome = plimsoll("run", "--", "true", env={"PLIMSOLL_MODE": "lit"})
     assert outcome.status == 2
-    assert outcome.err == "plimsoll: PLIMSOLL_MODE=lit is not one of full, lite\n"
+    assert outcome.err == (
+        "plimsoll: PLIMSOLL_MODE=lit is not one of full, lite; did you mean lite?\n"
+    )
+
+
+MISTYPED_USES = "is not one of auto, always, sampled, never; did you mean always?"
+
+
+def test_a_mistyped_choice_of_a_script_is_suggested(run):
+    outcome = run("print('ran')", "--uses", "alway")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert f"argument --uses: 'alway' {MISTYPED_USES} (plimsoll run --help)" in outcome.err
+    outcome = run("print('ran')", "--adapter", "torch")
+    assert "did you mean libtorch?" in outcome.err
+    outcome = run("print('ran')", "--mode", "x")
+    assert "--mode: 'x' is not one of full, lite (plimsoll run --help)" in outcome.err
+
+
+def test_a_mistyped_choice_of_a_program_is_suggested(plimsoll):
+    outcome = plimsoll("run", "--uses", "alway", "--", "true")
+    assert (outcome.status, outcome.err) == (2, f"plimsoll: --uses alway {MISTYPED_USES}\n")
+    outcome = plimsoll("run", "--", "true", env={"PLIMSOLL_USES": "alway"})
+    assert (outcome.status, outcome.err) == (2, f"plimsoll: PLIMSOLL_USES=alway {MISTYPED_USES}\n")

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from plimsoll._process.arguments import did_you_mean
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import default_path, of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
@@ -141,7 +142,8 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
     value = os.environ.get(variable) or choices[0]
     if value in choices:
         return value
-    message = f"{variable}={value!r} must be one of {', '.join(choices)}"
+    known = ", ".join(choices) + did_you_mean(value, choices)
+    message = f"{variable}={value!r} must be one of {known}"
     raise InvalidArgumentError("invalid_argument", message)
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 _LONG = ("-W", "-X", "--")  # prefixes of options that are not groups of letters
@@ -101,8 +101,8 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--max-events", type=_events, metavar="N", help="keep about the newest N events"
     )
-    parser.add_argument("--mode", choices=_MODES)
-    parser.add_argument("--uses", choices=_USES)
+    parser.add_argument("--mode", type=_one_of(_MODES))
+    parser.add_argument("--uses", type=_one_of(_USES))
     parser.add_argument(
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
     )
@@ -115,7 +115,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--in-children", action="store_true", help="also record forked children, each into PATH.PID"
     )
-    parser.add_argument("--adapter", choices=_ADAPTERS)
+    parser.add_argument("--adapter", type=_one_of(_ADAPTERS))
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
     options = parser.parse_args(list(words))
@@ -183,7 +183,25 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
     value = os.environ.get(variable) or choices[0]
     if value in choices:
         return value
-    raise argparse.ArgumentTypeError(f"{variable}={value!r} must be one of {', '.join(choices)}")
+    known = ", ".join(choices) + _did_you_mean(value, choices)
+    raise argparse.ArgumentTypeError(f"{variable}={value!r} must be one of {known}")
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a check of an option's value; argparse's own suggests no choice."""
+
+    def check(value: str) -> str:
+        if value in choices:
+            return value
+        known = ", ".join(choices) + _did_you_mean(value, choices)
+        raise argparse.ArgumentTypeError(f"{value!r} is not one of {known}")
+
+    return check
+
+
+def _did_you_mean(value: str, choices: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(value, choices, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _check_output(path: str) -> None:

@@ -87,10 +87,23 @@ def text(name: str, value: Any) -> str:
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise an error that lists the choices if the value is not one of them."""
+    """Raise an error that lists the choices, and the closest, if the value is not one of them."""
     if value not in choices:
-        known = ", ".join(choices)
+        known = ", ".join(choices) + did_you_mean(value, choices)
         raise InvalidArgumentError("invalid_argument", f"no {name} '{value}': one of {known}")
+
+
+def did_you_mean(value: object, choices: tuple[str, ...]) -> str:
+    """Return ``"; did you mean always?"``, or ``""``, to append to a sentence.
+
+    Example:
+        >>> did_you_mean("alway", ("always", "never"))
+        '; did you mean always?'
+    """
+    import difflib  # only for errors
+
+    near = difflib.get_close_matches(value, choices, 1) if isinstance(value, str) else []
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def bad_argument(name: str, value: object, sentence: str) -> InvalidArgumentError:
