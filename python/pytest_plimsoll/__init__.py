@@ -24,6 +24,8 @@ _LIMITS = (
     "fail if tensors of one line outlive the test and take more memory than this",
     "limit_growth(limit, *, steps=16): "
     "fail if the test leaves more memory than this behind at each memory.step()",
+    "limit_unused_at_peak(limit): "
+    "fail if at the peak, no operator uses more memory than this again",
 )
 
 _SHARED = ("limit_memory", "limit_leaks")  # pytest-memray has markers of these names
@@ -49,8 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--plimsoll",
         action="store_true",
-        help="record the memory of tensors, and check the markers limit_memory, limit_leaks and "
-        "limit_growth",
+        help="record the memory of tensors, and check the markers limit_memory, limit_leaks, "
+        "limit_growth and limit_unused_at_peak",
     )
     group.addoption(
         "--plimsoll-update",

@@ -1,4 +1,4 @@
-"""The arguments of the markers limit_memory, limit_leaks and limit_growth."""
+"""The arguments of the markers limit_memory, limit_leaks, limit_growth and limit_unused_at_peak."""
 
 import re
 from pathlib import Path
@@ -13,6 +13,7 @@ from plimsoll._testing.limits import (
     LeakLimit,
     LimitError,
     MemoryLimit,
+    UnusedLimit,
     limits_of,
     size_of,
 )
@@ -75,8 +76,9 @@ def test_marker_arguments_become_limits():
         pytest.mark.limit_memory("1 KB", device="cuda", category="gradient"),
         pytest.mark.plimsoll_limit_leaks("2 B", warmup=2, filter_fn=wanted),
         pytest.mark.limit_growth("3 B"),
+        pytest.mark.plimsoll_limit_unused_at_peak("4 MiB"),
     )
-    memory, leaks, growth = limits_of(item)
+    memory, leaks, growth, unused = limits_of(item)
     assert isinstance(memory, MemoryLimit)
     assert (memory.limit_bytes, memory.by, memory.device) == (1024, "allocated", "cuda")
     assert (memory.phase, memory.category) == (None, "gradient")
@@ -86,6 +88,9 @@ def test_marker_arguments_become_limits():
     assert leaks.shown == 'plimsoll_limit_leaks("2 B", warmup=2, filter_fn=wanted)'
     assert isinstance(growth, GrowthLimit)
     assert (growth.limit_bytes, growth.steps) == (3, 16)
+    assert isinstance(unused, UnusedLimit)
+    assert unused.limit_bytes == 4 << 20
+    assert unused.shown == 'plimsoll_limit_unused_at_peak("4 MiB")'
 
 
 def test_the_closer_of_two_markers_for_the_same_memory_applies():
@@ -135,6 +140,11 @@ def test_a_marker_with_current_thread_only_is_left_to_pytest_memray():
             "steps is 11: write a whole number, 12 or more",
         ),
         (pytest.mark.limit_growth(limit="x"), "the limit 'x' is not a size"),
+        (pytest.mark.limit_unused_at_peak("4 megs"), "the limit '4 megs' is not a size"),
+        (
+            pytest.mark.limit_unused_at_peak("4 MB", device="cpu"),
+            r'write limit_unused_at_peak\("48 MB"\)',
+        ),
     ],
 )
 def test_the_error_of_an_invalid_argument_names_test_and_marker(mark, problem):

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import plimsoll
+from plimsoll._testing.limits import UnusedLimit
 from plimsoll._testing.session_recording import EVENTS, blocks_of
 from plimsoll._testing.tensors import AllocatedTensors, Tensor
+from plimsoll._testing.verdicts import unused_verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -380,3 +382,79 @@ def test_step(memory):
     result.stdout.fnmatch_lines(
         ["*Failed: 4 B more than the baseline (plimsoll)", "*Trace of the test: *"]
     )
+
+
+UNUSED = """
+def step():
+    waits = torch.zeros(500_000)             # 2,000,000 B, used once
+    waits + 1
+    kept.append(torch.zeros(100_000))        # 400,000 B, never used, and live after the test
+    read = torch.zeros(300_000)
+    (read * 2).sum()                         # the peak: 2,000,000 + 400,000 + 2 * 1,200,000
+    read.sum()
+
+@pytest.mark.limit_unused_at_peak("{limit}")
+def test_step():
+    step()
+"""
+
+
+def test_what_no_operator_uses_again_may_equal_the_limit(suite, pytester):
+    suite(UNUSED.format(limit="2400000 B")).assert_outcomes(passed=1)
+    assert not list(pytester.path.glob(".plimsoll/traces/*.uses*"))
+
+
+def test_more_that_no_operator_uses_again_fails_and_names_the_line(suite, pytester):
+    result = suite(UNUSED.format(limit="2399999 B"))
+    result.assert_outcomes(failed=1)
+    file = "test_more_that_no_operator_uses_again_fails_and_names_the_line.py"
+    result.stdout.fnmatch_lines(
+        [
+            "not used again 2,400,000 B > limit 2,399,999 B (plimsoll): "
+            'limit_unused_at_peak("2399999 B") is exceeded by 1 B: '
+            "no operator uses 2.3 MiB (2,400,000 B) of the peak on cpu again",
+            f"  - 1.9 MiB (2,000,000 B) in 1 tensor: *{file}:5 (step), local",
+            f"  - 390.6 KiB (400,000 B) in 1 tensor: *{file}:7 (step), local",
+            "  - No operator uses 2.3 of 4.6 MiB again; *",
+            f"  → After its last use, free what *{file}:5 (step) allocates.",
+            f"  Trace of the test: .plimsoll/traces/{file}/test_step.plim",
+        ],
+        consecutive=True,
+    )
+    (device,) = plimsoll.open(pytester.path / f".plimsoll/traces/{file}/test_step.plim").devices
+    assert device["last_use"]["unused_bytes"] == 2_400_000
+    assert not device["last_use"]["is_sampled"]
+
+
+def test_a_limit_on_unused_memory_with_a_wrong_unit_is_an_error_of_its_test(suite):
+    result = suite(UNUSED.format(limit="4 megs"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ['plimsoll: *::test_step: limit_unused_at_peak("4 megs"): the limit * is not a size: *']
+    )
+
+
+def test_memory_from_before_the_test_is_in_no_limit_on_unused_memory(suite):
+    suite(
+        """
+old = [torch.zeros(1_000_000)]
+
+@pytest.mark.limit_unused_at_peak("0 B")
+@pytest.mark.limit_memory("1604 KB")
+def test_step():
+    first = torch.zeros(200_000)
+    old.clear()
+    first + first
+"""
+    ).assert_outcomes(passed=1)
+
+
+def test_a_limit_on_unused_memory_fails_if_no_uses_were_recorded(tmp_path):
+    torch = pytest.importorskip("torch")
+    with plimsoll.record(tmp_path / "run.plim", uses="never") as recording:
+        torch.zeros(1000)
+    data = Path(recording.path).read_bytes()
+    limit = UnusedLimit("limit_unused_at_peak", 0)
+    verdict = unused_verdict(limit, AllocatedTensors(data, "run"))
+    assert verdict is not None
+    assert "cannot be checked: no uses of memory were recorded on cpu" in verdict.text()

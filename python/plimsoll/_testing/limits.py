@@ -1,4 +1,4 @@
-"""Parses the markers ``limit_memory``, ``limit_leaks`` and ``limit_growth``.
+"""Parses the markers ``limit_memory``, ``limit_leaks``, ``limit_growth``, ``limit_unused_at_peak``.
 
 Markers and sizes follow pytest-memray: KB, MB and GB are powers of 1024, like KiB, MiB and GiB.
 """
@@ -72,7 +72,16 @@ class GrowthLimit:
     subject: tuple[object, ...] = ("growth",)
 
 
-Limit: TypeAlias = MemoryLimit | LeakLimit | GrowthLimit
+@dataclass(frozen=True)
+class UnusedLimit:
+    """The maximum at a test's peak that no operator uses again, on each device separately."""
+
+    shown: str
+    limit_bytes: int
+    subject: tuple[object, ...] = ("unused",)
+
+
+Limit: TypeAlias = MemoryLimit | LeakLimit | GrowthLimit | UnusedLimit
 
 
 def limits_of(item: pytest.Item) -> list[Limit]:
@@ -163,6 +172,10 @@ def _growth_limit(shown: str, limit: object, *, steps: int = 16) -> GrowthLimit:
     return GrowthLimit(shown, limit_bytes, steps)
 
 
+def _unused_limit(shown: str, limit: object) -> UnusedLimit:
+    return UnusedLimit(shown, size_of(limit))
+
+
 def _check_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise ValueError(f"{name} is {value!r}: write one of {', '.join(known)}")
@@ -189,10 +202,12 @@ _MAKERS: dict[str, Callable[..., Limit]] = {
     "limit_memory": _memory_limit,
     "limit_leaks": _leak_limit,
     "limit_growth": _growth_limit,
+    "limit_unused_at_peak": _unused_limit,
 }
 
 _FORMS: dict[Callable[..., Limit], str] = {
     _memory_limit: 'limit_memory("48 MB", by=, device=, phase=, category=)',
     _leak_limit: 'limit_leaks("0 B", warmup=, filter_fn=)',
     _growth_limit: 'limit_growth("0 B", steps=)',
+    _unused_limit: 'limit_unused_at_peak("48 MB")',
 }

@@ -8,10 +8,15 @@ from pathlib import Path
 import plimsoll
 from plimsoll import _record, recording
 from plimsoll._testing import files
-from plimsoll._testing.limits import LeakLimit, Limit
-from plimsoll._testing.session_recording import NotRecordedError, SessionRecording
+from plimsoll._testing.limits import LeakLimit, Limit, UnusedLimit
+from plimsoll._testing.session_recording import (
+    NotRecordedError,
+    SessionRecording,
+    UsesRecording,
+)
 from plimsoll._testing.tensors import AllocatedTensors
-from plimsoll._testing.verdicts import verdict_on
+from plimsoll._testing.verdicts import unused_verdict, verdict_on
+from plimsoll.errors import Error
 
 
 class MeasuredTest:
@@ -33,6 +38,8 @@ class MeasuredTest:
         self._root = root
         self._begin: int | NotRecordedError = NotRecordedError("the test has not begun")
         self._dropped = self._steps = 0
+        self._uses: UsesRecording | NotRecordedError | None = None  # while the test runs
+        self._part_with_uses: bytes | NotRecordedError | None = None  # after that
 
     @property
     def warmup(self) -> int:
@@ -48,6 +55,8 @@ class MeasuredTest:
             # This resets the counters of the young generations, so that later collections happen at
             # the same allocations whichever tests ran before.
             gc.collect(1)
+            if any(isinstance(each, UnusedLimit) for each in self.limits):
+                self._uses = _begin_uses(session)
             try:
                 self._begin, self._dropped = session.begin_part(), session.dropped()
             except NotRecordedError as error:
@@ -59,6 +68,14 @@ class MeasuredTest:
         """Mark the end of the test function."""
         if not isinstance(self._session, NotRecordedError):
             _record.end_region(self._test_id)
+        uses, self._uses = self._uses, None
+        if isinstance(uses, UsesRecording):
+            try:
+                self._part_with_uses = uses.end()
+            except NotRecordedError as error:
+                self._part_with_uses = error
+        else:
+            self._part_with_uses = uses
 
     def tensors(self) -> AllocatedTensors:
         """Return the tensors that the test has allocated so far.
@@ -82,7 +99,15 @@ class MeasuredTest:
             gc.collect()  # only if needed: it takes 0.1 s with torch in memory
             data = self._trace()
             tensors = AllocatedTensors(data, self._test_id)
-        verdicts = [verdict_on(limit, tensors, steps) for limit in self.limits]
+        verdicts = []
+        for limit in self.limits:
+            if isinstance(limit, UnusedLimit):
+                with_uses = self._trace_with_uses()
+                verdict = unused_verdict(limit, AllocatedTensors(with_uses, self._test_id))
+                data = data if verdict is None else with_uses
+            else:
+                verdict = verdict_on(limit, tensors, steps)
+            verdicts.append(verdict)
         texts = [verdict.text() for verdict in verdicts if verdict is not None]
         if texts:
             texts.append(self._trace_line(self._save(data)))
@@ -129,6 +154,11 @@ class MeasuredTest:
             raise self._begin
         return self._session.part_since(self._begin)
 
+    def _trace_with_uses(self) -> bytes:
+        if isinstance(self._part_with_uses, bytes):
+            return self._part_with_uses
+        raise self._part_with_uses or NotRecordedError("the test has not ended")
+
     def _save(self, data: bytes) -> Path:
         path = files.trace_path(self._root, self._test_id)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,3 +167,12 @@ class MeasuredTest:
 
     def _trace_line(self, path: Path) -> str:
         return f"  Trace of the test: {path.relative_to(self._root)}"
+
+
+def _begin_uses(session: SessionRecording) -> UsesRecording | NotRecordedError:
+    try:
+        return UsesRecording(session)
+    except (Error, OSError) as error:
+        return NotRecordedError(f"uses of memory are not recorded: {error}")
+    except NotRecordedError as error:
+        return error

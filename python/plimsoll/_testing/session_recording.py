@@ -15,6 +15,8 @@ from pathlib import Path
 
 from plimsoll import _record
 from plimsoll._torch import attachment
+from plimsoll._torch.hooks import Uses
+from plimsoll._torch.libtorch_attachment import LibtorchAttachment
 from plimsoll.recording import Recording, record
 
 _HEAD_BYTES = 16  # size of the file header
@@ -29,12 +31,12 @@ class NotRecordedError(Exception):
 class SessionRecording:
     """A recording that can be read while it runs."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, uses: Uses = "auto") -> None:
         # The trace of each test ends with the end block of an empty recording: end blocks differ
         # only in counts that apply to a whole file.
         empty = _record.Recording(b"", False, 0, False, False, True, {}).take()[1]
         self._end = next(block for kind, block in blocks_of(empty, _HEAD_BYTES) if kind == END)
-        self._recording: Recording = record(path, overwrite=True)
+        self._recording: Recording = record(path, overwrite=True, uses=uses)
         self._recording.start()
         self._pid = os.getpid()
         # Keep the file open: tests may change the current folder or remove files.
@@ -66,16 +68,19 @@ class SessionRecording:
     def part_since(self, begin: int) -> bytes:
         """Return a trace of the events since `begin_part` returned this offset."""
         self._flush()
-        with open(self._file, "rb", closefd=False) as file:
-            file.seek(begin)
-            data = file.read()
-        wanted = [block for kind, block in blocks_of(data) if kind <= EVENTS]
-        return b"".join((self._head, self._definitions, *wanted, self._end))
+        return self._read_since(begin)
 
     def stop(self) -> None:
         """End the recording."""
         self._recording.stop()
         os.close(self._file)
+
+    def _read_since(self, begin: int) -> bytes:
+        with open(self._file, "rb", closefd=False) as file:
+            file.seek(begin)
+            data = file.read()
+        wanted = [block for kind, block in blocks_of(data) if kind <= EVENTS]
+        return b"".join((self._head, self._definitions, *wanted, self._end))
 
     def _flush(self) -> None:
         native = self._native()
@@ -83,7 +88,9 @@ class SessionRecording:
         if hooks is not None:
             hooks.survey("new")  # records what hooks do not report, such as new models
         self._recording.flush()
-        error = native.state()["error"]
+        self._check(native.state()["error"])
+
+    def _check(self, error: int) -> None:
         if error:
             raise NotRecordedError(f"{self.path} cannot be written: {os.strerror(error)}")
 
@@ -94,6 +101,31 @@ class SessionRecording:
         if native is None:
             raise NotRecordedError("the recording of the session was ended by a test")
         return native
+
+
+class UsesRecording(SessionRecording):
+    """Records one test with all uses of memory, alongside the session.
+
+    The last uses of memory that outlives the test are known only when a recording ends.
+    """
+
+    def __init__(self, session: SessionRecording) -> None:
+        super().__init__(Path(f"{session.path}.uses"), uses="always")
+        self._begin = self.begin_part()
+        attached = attachment.attached()
+        if isinstance(attached, LibtorchAttachment):
+            attached.begin_uses("always")  # marks it in this part as well
+
+    def end(self) -> bytes:
+        """End the recording, remove its file, and return the trace of the test."""
+        try:
+            self._native()  # raises if a test has ended it
+            self._recording.stop()
+            self._check(self._recording.state["error"])
+            return self._read_since(self._begin)
+        finally:
+            self.stop()
+            Path(self.path).unlink(missing_ok=True)
 
 
 def blocks_of(data: bytes, at: int = 0) -> Iterator[tuple[int, bytes]]:

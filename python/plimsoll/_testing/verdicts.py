@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plimsoll._process.sizes import size_text
-from plimsoll._testing.limits import GrowthLimit, LeakLimit, Limit, MemoryLimit
+from plimsoll._testing.limits import GrowthLimit, LeakLimit, MemoryLimit, UnusedLimit
 from plimsoll._testing.tensors import AllocatedTensors, Site, by_line
+from plimsoll.trace import device_name
 
 _MOST_LINES = 5
 
@@ -37,7 +38,9 @@ class Verdict:
         return "\n".join([f"{name}: {self.title}", *facts, f"  → {self.next_step}"])
 
 
-def verdict_on(limit: Limit, tensors: AllocatedTensors, steps: int) -> Verdict | None:
+def verdict_on(
+    limit: MemoryLimit | LeakLimit | GrowthLimit, tensors: AllocatedTensors, steps: int
+) -> Verdict | None:
     """Check one limit. Return None if the test stays within it.
 
     Args:
@@ -129,6 +132,48 @@ def _growth_verdict(limit: GrowthLimit, tensors: AllocatedTensors, steps: int) -
         f"{limit.shown} is exceeded: memory grows by {_exact(growth)} per step",
         evidence,
         f"Free what {rows[0]['key']} retains from step to step.",
+    )
+
+
+def unused_verdict(limit: UnusedLimit, tensors: AllocatedTensors) -> Verdict | None:
+    """Check a limit on what no operator uses again. Return None if the test stays within it.
+
+    Args:
+        limit: The limit.
+        tensors: The tensors that the test allocated, recorded with their uses.
+    """
+    uses = {device_name(each): each["last_use"] for each in tensors.trace.devices}
+    uses = {device: uses[device] for device in tensors.by_device()}
+    unknown = [device for device, found in uses.items() if found is None]
+    if unknown:
+        return Verdict(
+            "",
+            f"{limit.shown} cannot be checked: no uses of memory were recorded on "
+            + ", ".join(unknown),
+            [],
+            "Install a C++ compiler: only the compiled adapter records uses.",
+        )
+    if not uses:
+        return None
+    device = max(uses, key=lambda each: uses[each]["unused_bytes"])
+    found = uses[device]
+    excess = found["unused_bytes"] - limit.limit_bytes
+    if excess <= 0:
+        return None
+    rows = found["rows"][:_MOST_LINES]
+    evidence = [
+        f"{_exact(row['bytes'])} in {_tensors(row['count'])}: {row['line']}, {row['kind']}"
+        for row in rows
+    ]
+    rest = found["unused_bytes"] - sum(row["bytes"] for row in rows)
+    if rest:
+        evidence.append(f"{_exact(rest)}: everything else")
+    return Verdict(
+        _sizes("not used again", found["unused_bytes"], limit.limit_bytes),
+        f"{limit.shown} is exceeded by {_exact(excess)}: no operator uses "
+        f"{_exact(found['unused_bytes'])} of the peak on {device} again",
+        [*evidence, found["text"]],
+        f"After its last use, free what {rows[0]['line'] if rows else 'the test'} allocates.",
     )
 
 
