@@ -253,25 +253,26 @@ class Bisection {
     const std::string& commit = found_.front();
     const auto bad = std::ranges::find(commits_, commit, &JudgedCommit::commit);
     PLIMSOLL_TRY_ASSIGN(const JudgedCommit* const good, good_before(commit));
-    Finding finding = finding_between(*good->digest, *bad->digest);
+    const comparison::DiffPoint point = point_between(*good->digest, *bad->digest);
+    Finding finding = comparison::finding_of(point, kBisectCausesShown);
+    const std::string unused = comparison::unused_text(point);
     PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree_, commit));
     PLIMSOLL_TRY_ASSIGN(const std::string author,
                         tree_.git({"show", "--no-patch", "--format=By %an on %as.", commit}));
     finding.evidence.insert(finding.evidence.begin(), finding.title + ".");
+    if (!unused.empty()) finding.evidence.push_back(unused);
     finding.evidence.push_back(author);
     finding.title = short_hash(commit) + " is the first bad commit: " + subject;
     if (finding.next_step.empty()) finding.next_step = "Review it: git show " + short_hash(commit);
     return finding;
   }
 
-  Finding finding_between(const report::Digest& good, const report::Digest& bad) const {
-    for (const comparison::DiffPoint& point :
+  comparison::DiffPoint point_between(const report::Digest& good, const report::Digest& bad) const {
+    for (comparison::DiffPoint& point :
          comparison::compare(good, bad, {.at = cause_.point().name}).points) {
-      if (point.device == cause_.point().device) {
-        return comparison::finding_of(point, kBisectCausesShown);
-      }
+      if (point.device == cause_.point().device) return std::move(point);
     }
-    return comparison::finding_of(cause_.point(), kBisectCausesShown);
+    return cause_.point();
   }
 
   Result<Finding> undecided() const {

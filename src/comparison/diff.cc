@@ -160,6 +160,7 @@ class Comparer {
     };
     const auto without_bytes = [](DigestPoint point) {
       point.bytes = 0;
+      point.unused.reset();
       return point;
     };
     for (const DigestPoint& point : before_.points) {
@@ -188,6 +189,7 @@ class Comparer {
     out.before_bytes = before.bytes;
     out.after_bytes = after.bytes;
     out.difference_bytes = after.bytes - before.bytes;
+    out.unused = unused_of(before, after);
     const auto [from, to] = comparable(before, after);
     const std::int64_t moved = (from->bytes - before.bytes) + (after.bytes - to->bytes);
     if (from != &before) out.compared_with = from->name;
@@ -215,6 +217,14 @@ class Comparer {
     }
     check_sums(out, moved);
     diff_.points.push_back(std::move(out));
+  }
+
+  static std::optional<DiffUnused> unused_of(const DigestPoint& before, const DigestPoint& after) {
+    if (!before.unused || !after.unused) return std::nullopt;
+    return DiffUnused{.before_bytes = before.unused->bytes,
+                      .after_bytes = after.unused->bytes,
+                      .difference_bytes = after.unused->bytes - before.unused->bytes,
+                      .is_sampled = before.unused->steps != "all" || after.unused->steps != "all"};
   }
 
   // The points whose rows are compared. If the peaks are in different phases, the higher peak is
@@ -359,6 +369,7 @@ class Comparer {
     if (before_.modules.empty() || after_.modules.empty()) {
       diff_.notes.emplace_back("A recording has no layers: compared by function and line.");
     }
+    add_note_on_uses();
     for (const auto& [digest, other, which] :
          {std::tuple(&before_, &after_, "first"), std::tuple(&after_, &before_, "second")}) {
       for (const DigestPoint& point : digest->points) {
@@ -373,6 +384,17 @@ class Comparer {
         diff_.notes.push_back("Only the " + std::string(which) + " recording has the point " +
                               point.name + " of " + point.device + ".");
       }
+    }
+  }
+
+  void add_note_on_uses() {
+    for (const DigestPoint& point : before_.points) {
+      const DigestPoint* const other = find_point(after_, point.device, point.name);
+      if (other == nullptr || !point.unused || !other->unused) continue;
+      if (point.unused->steps == other->unused->steps) continue;
+      diff_.notes.push_back("Uses of memory on " + point.device + " were observed in " +
+                            point.unused->steps + " steps before, in " + other->unused->steps +
+                            " steps after.");
     }
   }
 
@@ -425,6 +447,14 @@ std::int64_t Diff::growth_bytes() const {
   std::int64_t most = 0;
   for (const DiffPoint& point : points) most = std::max(most, point.difference_bytes);
   return most;
+}
+
+std::string unused_text(const DiffPoint& point) {
+  if (!point.unused || point.unused->difference_bytes == 0) return {};
+  const std::int64_t difference = point.unused->difference_bytes;
+  return "No operator uses " + base::bytes_text(point.unused->after_bytes) +
+         " of the peak again, " + base::bytes_text(std::abs(difference)) +
+         (difference > 0 ? " more" : " less") + " than before.";
 }
 
 std::string cause_text(const DiffCause& cause) {

@@ -85,12 +85,31 @@ struct DiffCause {
   }
 };
 
+// How much of a point no operator uses again.
+struct DiffUnused {
+  std::int64_t before_bytes = 0;
+  std::int64_t after_bytes = 0;
+  std::int64_t difference_bytes = 0;
+  bool is_sampled = false;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return base::field_list(
+        Field{"before_bytes", &DiffUnused::before_bytes, "Bytes in the first recording."},
+        Field{"after_bytes", &DiffUnused::after_bytes, "Bytes in the second recording."},
+        Field{"difference_bytes", &DiffUnused::difference_bytes, "after_bytes - before_bytes."},
+        Field{"is_sampled", &DiffUnused::is_sampled,
+              "Whether a recording has uses of only some steps, so its bytes may be too low."});
+  }
+};
+
 struct DiffPoint {
   std::string device;
   std::string name;
   std::int64_t before_bytes = 0;
   std::int64_t after_bytes = 0;
   std::int64_t difference_bytes = 0;
+  std::optional<DiffUnused> unused;
   std::string compared_with;
   std::vector<DiffCause> causes;
   std::int64_t everything_else_bytes = 0;
@@ -104,6 +123,9 @@ struct DiffPoint {
         Field{"before_bytes", &DiffPoint::before_bytes, "Live bytes in the first recording."},
         Field{"after_bytes", &DiffPoint::after_bytes, "Live bytes in the second recording."},
         Field{"difference_bytes", &DiffPoint::difference_bytes, "after_bytes - before_bytes."},
+        Field{"unused", &DiffPoint::unused,
+              "What no operator uses again at the peak; null for other points, and unless both "
+              "recordings have uses of memory."},
         Field{"compared_with", &DiffPoint::compared_with,
               "If the peaks are in different phases: the point of the first recording whose rows "
               "are compared, which is the highest of the second peak's phase; the cause peak_moved "
@@ -162,6 +184,9 @@ inline constexpr const char* kRecordingIncomplete = "recording_incomplete";
 
 // Returns the finding about a point, with at most `most_evidence` of its causes.
 Finding finding_of(const DiffPoint& point, std::size_t most_evidence);
+// "No operator uses 80.0 MiB of the peak again, 68.0 MiB more than before."; empty if this is
+// unknown or unchanged.
+std::string unused_text(const DiffPoint& point);
 // "size of Net.mlp: [512, 128] → [768, 128], at train.py:33 (Mlp.forward)"
 std::string cause_text(const DiffCause& cause);
 

@@ -56,6 +56,11 @@ class Maker {
     digest_.points.back().bytes += bytes;
     return *this;
   }
+  // Of the point that was added last.
+  Maker& unused(std::int64_t bytes, const char* steps = "all") {
+    digest_.points.back().unused = {.bytes = bytes, .steps = steps};
+    return *this;
+  }
   // Of the row that was added last.
   Maker& shape(const std::string& text) {
     digest_.rows.back().shape = text;
@@ -656,6 +661,53 @@ TEST(Diff, exchanging_the_digests_negates_every_difference) {
     }
     EXPECT_TRUE(compare(one, one).findings.empty());
   }
+}
+
+TEST(Diff, states_how_much_no_operator_uses_again) {
+  const DigestKey line = key("Net.a", "x = f(y)");
+  const Digest before = Maker().at("peak").row(line, 100 * kKiB).unused(12 * kKiB).digest();
+  const Digest after = Maker().at("peak").row(line, 200 * kKiB).unused(80 * kKiB).digest();
+  const Diff diff = compare(before, after);
+  ASSERT_EQ(diff.points.size(), 1u);
+  const auto& unused = diff.points[0].unused;
+  ASSERT_TRUE(unused.has_value());
+  EXPECT_EQ(unused->before_bytes, 12 * kKiB);
+  EXPECT_EQ(unused->after_bytes, 80 * kKiB);
+  EXPECT_EQ(unused->difference_bytes, 68 * kKiB);
+  EXPECT_FALSE(unused->is_sampled);
+  EXPECT_EQ(unused_text(diff.points[0]),
+            "No operator uses 80.0 KiB of the peak again, 68.0 KiB more than before.");
+  EXPECT_EQ(unused_text(compare(after, before).points[0]),
+            "No operator uses 12.0 KiB of the peak again, 68.0 KiB less than before.");
+  EXPECT_EQ(unused_text(compare(after, after).points[0]), "");
+}
+
+TEST(Diff, what_no_operator_uses_again_is_unknown_unless_both_have_uses) {
+  const DigestKey line = key("Net.a", "x = f(y)");
+  const Digest known = Maker().at("peak").row(line, kKiB).unused(kKiB).digest();
+  const Digest unknown = Maker().at("peak").row(line, 2 * kKiB).digest();
+  Digest elsewhere = known;
+  elsewhere.points[0].device = elsewhere.keys[0].device = "cuda:0";
+  for (const Diff& diff :
+       {compare(known, unknown), compare(unknown, known), compare(known, elsewhere)}) {
+    for (const DiffPoint& point : diff.points) {
+      EXPECT_FALSE(point.unused.has_value());
+      EXPECT_EQ(unused_text(point), "");
+    }
+  }
+}
+
+TEST(Diff, notes_which_recording_has_uses_of_only_some_steps) {
+  const DigestKey line = key("Net.a", "x = f(y)");
+  const Digest all = Maker().at("peak").row(line, kKiB).unused(kKiB).digest();
+  const Digest some = Maker().at("peak").row(line, kKiB).unused(0, "some").digest();
+  const Diff diff = compare(all, some);
+  EXPECT_TRUE(diff.points[0].unused->is_sampled);
+  EXPECT_THAT(
+      diff.notes,
+      testing::Contains("Uses of memory on cpu were observed in all steps before, in some steps "
+                        "after."));
+  EXPECT_THAT(compare(some, some).notes, Not(testing::Contains(HasSubstr("Uses of memory"))));
 }
 
 }  // namespace

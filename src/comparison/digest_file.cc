@@ -168,6 +168,10 @@ Status check(const report::Digest& digest, const std::string& name) {
     if (all >= kMostOfAllRows) return unreadable(name, "its rows have more than 2^60 bytes");
   }
   for (std::size_t point = 0; point < sums.size(); ++point) {
+    const auto& unused = digest.points[point].unused;
+    if (unused && static_cast<std::uint64_t>(unused->bytes) >= kMostOfAllRows) {
+      return unreadable(name, "the unused bytes of a point are negative, or more than 2^60");
+    }
     const std::int64_t bytes = digest.points[point].bytes;
     if (sums[point] == static_cast<std::uint64_t>(bytes)) continue;
     return unreadable(name, "the rows of point " + digest.points[point].name + " sum to " +

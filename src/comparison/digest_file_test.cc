@@ -24,6 +24,7 @@ Digest made() {
   Digest digest;
   digest.source.rank = 3;
   digest.points.push_back({.device = "cpu", .name = "peak", .bytes = 300, .step = 2});
+  digest.points.back().unused = {.bytes = 200, .steps = "all"};
   report::DigestKey& key = digest.keys.emplace_back();
   key.device = "cpu";
   key.category = "activation";
@@ -41,6 +42,16 @@ TEST(DigestFile, what_is_written_is_read_again) {
   EXPECT_EQ(text_of(*digest), text);
 }
 
+TEST(DigestFile, an_earlier_version_has_no_last_uses) {
+  std::string text = text_of(made());
+  const std::size_t begin = text.find(",\n      \"unused\": {");
+  ASSERT_NE(begin, text.npos) << text;
+  text.erase(begin, text.find('}', begin) + 1 - begin);
+  const auto digest = parse_digest(text, "a.json");
+  ASSERT_TRUE(digest.ok()) << digest.error().message;
+  EXPECT_FALSE(digest->points[0].unused.has_value());
+}
+
 TEST(DigestFile, other_files_are_no_digest) {
   EXPECT_FALSE(is_digest(""));
   EXPECT_FALSE(is_digest("{"));
@@ -54,7 +65,7 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     return digest.ok() ? "read" : digest.error().message;
   };
   EXPECT_THAT(error_of("{\"digest_version\": "), HasSubstr("a.json: not JSON at byte "));
-  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.2"));
+  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.3"));
   Digest digest = made();
   digest.rows[0].bytes = 299;
   EXPECT_EQ(error_of(text_of(digest)), "a.json: the rows of point peak sum to 299 bytes, not 300");
@@ -75,6 +86,11 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     digest.repeats.emplace().ranges.push_back(
         {.point = point, .least_bytes = least, .most_bytes = most});
     EXPECT_THAT(error_of(text_of(digest)), HasSubstr("has an invalid point, key or size"));
+  }
+  for (const std::int64_t bytes : {std::int64_t{-1}, std::int64_t{1} << 60, INT64_MAX}) {
+    digest = made();
+    digest.points[0].unused->bytes = bytes;
+    EXPECT_THAT(error_of(text_of(digest)), HasSubstr("are negative, or more than 2^60"));
   }
   digest = made();
   digest.digest_version = "2.0";

@@ -16,7 +16,7 @@
 
 namespace plimsoll::report {
 
-inline constexpr const char* kDigestVersion = "1.2";
+inline constexpr const char* kDigestVersion = "1.3";
 
 // The hash of a line whose text is omitted: "#90ab…", 16 digits.
 inline constexpr char kHashMark = '#';
@@ -58,6 +58,20 @@ struct DigestSource {
   }
 };
 
+// What is live at the peak and no operator uses again (report/last_use.h).
+struct DigestUnused {
+  std::int64_t bytes = 0;
+  std::string steps;
+
+  static constexpr auto fields() {
+    using base::Field;
+    return base::field_list(
+        Field{"bytes", &DigestUnused::bytes, "Live bytes that no operator uses again."},
+        Field{"steps", &DigestUnused::steps,
+              "In which steps uses were observed: all, or some; then bytes may be too low."});
+  }
+};
+
 // A point in time of one device.
 struct DigestPoint {
   std::string device;
@@ -66,6 +80,7 @@ struct DigestPoint {
   std::optional<std::uint64_t> step = {};
   std::string phase = {};
   std::string layer = {};
+  std::optional<DigestUnused> unused = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -78,7 +93,10 @@ struct DigestPoint {
         Field{"bytes", &DigestPoint::bytes, "Bytes live on the device at this point."},
         Field{"step", &DigestPoint::step, "The step; null if none."},
         Field{"phase", &DigestPoint::phase, "The phase of the thread; empty if unknown."},
-        Field{"layer", &DigestPoint::layer, "The layer that ran; empty if none."});
+        Field{"layer", &DigestPoint::layer, "The layer that ran; empty if none."},
+        Field{"unused", &DigestPoint::unused,
+              "What no operator uses again; null for points other than the peak, and if no uses of "
+              "memory were recorded."});
   }
 };
 

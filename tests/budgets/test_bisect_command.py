@@ -96,6 +96,22 @@ def test_the_commit_of_the_largest_cause_is_found_whatever_else_changes(reposito
     assert f"plimsoll: recording {commits[8][:10]} Change 8\n" in outcome.err
 
 
+HALF_IS_UNUSED = """
+made = json.loads(pathlib.Path("run.json").read_text())
+made["points"][0]["unused"] = {"bytes": made["points"][0]["bytes"] // 2, "steps": "all"}
+pathlib.Path("run.json").write_text(json.dumps(made))
+"""
+
+
+def test_what_no_operator_uses_again_is_evidence(repository):
+    repository.write("program.py", WRITER + HALF_IS_UNUSED)
+    repository.commits(*(memory(*each) for each in HISTORY))
+    outcome = repository.bisect_digests()
+    assert outcome.status == 0, outcome
+    unused = "No operator uses 5.9 KiB of the peak again, 3.9 KiB more than before."
+    assert f"  - {unused}\n" in outcome.out
+
+
 def test_another_cause_can_be_tracked(repository):
     commits = repository.commits(*(memory(*each) for each in HISTORY))
     text = repository.bisect_digests("--cause", "grew", good=commits[3], bad=commits[11]).out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 
 import pytest
@@ -38,6 +39,50 @@ def test_growth_fails_only_above_the_limit(plimsoll_command, generated, digest):
     for limit, status in ((max(growth, 0), 0), (max(growth, 1) - 1, int(growth > 0))):
         out = run(plimsoll_command, "diff", digest, other, "--fail-on-growth", limit)
         assert out.returncode == status
+
+
+def with_unused(digest, folder, **unused):
+    """Write a copy of a digest with what no operator uses again at the peak."""
+    content = json.loads(digest.read_text())
+    for point in content["points"]:
+        if point["name"] == "peak":
+            point["unused"] = unused or None
+    path = folder / f"{len(list(folder.iterdir()))}.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_what_no_operator_uses_again_is_a_row(plimsoll_command, digest, tmp_path):
+    before = with_unused(digest, tmp_path, bytes=12 << 20, steps="all")
+    after = with_unused(digest, tmp_path, bytes=80 << 20, steps="all")
+    text = run(plimsoll_command, "diff", before, after).stdout
+    row = r" 12\.0 MiB +80\.0 MiB +\+68\.0 MiB  not used again at the peak on "
+    assert re.search(row, text), text
+    shown = json.loads(run(plimsoll_command, "diff", before, after, "--json").stdout)
+    peak, *others = shown["points"]
+    assert peak["unused"] == {
+        "before_bytes": 12 << 20,
+        "after_bytes": 80 << 20,
+        "difference_bytes": 68 << 20,
+        "is_sampled": False,
+    }
+    assert all(point["unused"] is None for point in others)
+    assert shown["findings"] == []
+
+
+def test_the_row_names_the_observed_steps(plimsoll_command, digest, tmp_path):
+    before = with_unused(digest, tmp_path, bytes=12 << 20, steps="some")
+    text = run(plimsoll_command, "diff", before, before).stdout
+    assert re.search(r" 0 B  not used again at the peak on .*, in the observed steps\n", text), text
+
+
+def test_the_row_is_absent_unless_both_have_uses(plimsoll_command, digest, tmp_path):
+    known = with_unused(digest, tmp_path, bytes=12 << 20, steps="all")
+    unknown = with_unused(digest, tmp_path)
+    for before, after in ((known, unknown), (unknown, known)):
+        assert "used again" not in run(plimsoll_command, "diff", before, after).stdout
+        shown = json.loads(run(plimsoll_command, "diff", before, after, "--json").stdout)
+        assert shown["points"][0]["unused"] is None
 
 
 def test_usage_errors_and_unreadable_files(plimsoll_command, digest, tmp_path):

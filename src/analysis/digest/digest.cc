@@ -138,6 +138,10 @@ class DeviceDigest {
     row.device = to_string(device_.device);
     row.name = point.name;
     row.bytes = bytes;
+    if (point.name == "peak" && totals_.last_use) {
+      row.unused = {.bytes = static_cast<std::int64_t>(totals_.last_use->unused_bytes),
+                    .steps = totals_.last_use->is_sampled ? "some" : "all"};
+    }
     if (point.event == model::kBeforeFirst) return row;
     const auto event = static_cast<std::uint32_t>(point.event);
     const auto ends = model::step_ends(trace_, device_);
@@ -163,6 +167,10 @@ class DigestPass final : public Pass {
   const char* name() const override { return "digest"; }
   std::span<const char* const> depends_on() const override {
     static constexpr const char* kNames[] = {"timeline"};
+    return kNames;
+  }
+  std::span<const char* const> runs_after() const override {
+    static constexpr const char* kNames[] = {"uses"};
     return kNames;
   }
   OptionSet uses() const override { return OptionSet::kDevice; }

@@ -15,6 +15,7 @@
 #include "tests/support/run_pass.h"
 #include "tests/support/timeline_pass.h"
 #include "tests/support/trace_maker.h"
+#include "tests/support/uses_pass.h"
 
 namespace plimsoll::analysis::digest {
 namespace {
@@ -27,7 +28,7 @@ using report::DigestRow;
 using tests::TraceMaker;
 
 Digest digest_of(const model::Trace& trace) {
-  const auto passes = tests::passes(tests::timeline_pass(), make());
+  const auto passes = tests::passes(tests::timeline_pass(), tests::uses_pass(), make());
   const model::UserLines lines(trace);
   base::Progress progress;
   report::Report report;
@@ -93,6 +94,26 @@ TEST(Digest, repeated_blocks_are_one_row_that_names_those_that_differ) {
   EXPECT_EQ(row.instances, 2u);
   EXPECT_EQ(row.instance_bytes, 100);
   EXPECT_THAT(row.uneven, testing::ElementsAre(report::DigestInstance{"Net.blocks.1.up", 250, 1}));
+}
+
+TEST(Digest, the_peak_has_what_no_operator_uses_again) {
+  for (const bool is_sampled : {false, true}) {
+    TraceMaker maker;
+    maker.begin_uses();
+    maker.alloc_reported(0x1000, 300, {.use = {1, 0, 0}});    // not used after the next event
+    maker.alloc_reported(0x2000, 50, {.use = {1000, 0, 0}});  // used until it is freed
+    if (is_sampled) maker.end_uses();
+    maker.alloc_reported(0x3000, 8, {.use = {1000, 0, 0}});
+    const Digest digest = digest_of(maker.finish());
+    ASSERT_EQ(digest.points[0].name, "peak");
+    ASSERT_TRUE(digest.points[0].unused.has_value());
+    EXPECT_EQ(digest.points[0].unused->bytes, 300);
+    EXPECT_EQ(digest.points[0].unused->steps, is_sampled ? "some" : "all");
+    for (const DigestPoint& point : digest.points) {
+      EXPECT_EQ(point.unused.has_value(), point.name == "peak") << point.name;
+    }
+  }
+  EXPECT_FALSE(digest_of(training()).points[0].unused.has_value());
 }
 
 // The key of an allocation in lines 12 and 13 of a function.

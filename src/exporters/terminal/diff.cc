@@ -1,6 +1,8 @@
 #include "exporters/terminal/diff.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 
 #include "base/units.h"
 #include "text/layout.h"
@@ -11,9 +13,9 @@ namespace {
 
 constexpr std::size_t kWidestDiffProse = 100;
 
-std::string difference_of(const comparison::DiffPoint& point) {
-  if (point.difference_bytes == 0) return "0 B";
-  return (point.difference_bytes > 0 ? "+" : "") + base::bytes_text(point.difference_bytes);
+std::string difference_text(std::int64_t bytes) {
+  if (bytes == 0) return "0 B";
+  return (bytes > 0 ? "+" : "") + base::bytes_text(bytes);
 }
 
 std::string points_table(const comparison::Diff& diff, const TextOptions& options) {
@@ -24,7 +26,14 @@ std::string points_table(const comparison::Diff& diff, const TextOptions& option
                          {"point", Align::kWords}});
   for (const comparison::DiffPoint& point : diff.points) {
     table.add_row({base::bytes_text(point.before_bytes), base::bytes_text(point.after_bytes),
-                   difference_of(point), text::printable(point.name + " on " + point.device)});
+                   difference_text(point.difference_bytes),
+                   text::printable(point.name + " on " + point.device)});
+    if (!point.unused) continue;
+    table.add_row({base::bytes_text(point.unused->before_bytes),
+                   base::bytes_text(point.unused->after_bytes),
+                   difference_text(point.unused->difference_bytes),
+                   "not used again at the " + text::printable(point.name + " on " + point.device) +
+                       (point.unused->is_sampled ? ", in the observed steps" : "")});
   }
   return table.to_text(options.width, options.color);
 }
