@@ -24,7 +24,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "format": {"base"},
     "record": {
         "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
-        "plimsoll/last_failure_c.h", "plimsoll/peak_c.h", "plimsoll/quiet_writing_c.h",
+        "plimsoll/last_failure_c.h", "plimsoll/last_use_c.h", "plimsoll/peak_c.h",
+        "plimsoll/quiet_writing_c.h",
     },
     "native_stacks": {
         "base", "record", "plimsoll/native_stacks_c.h", "plimsoll/recorder_c.h",
@@ -74,6 +75,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # only for tests, which use the scopes of a program
         "plimsoll/last_failure_c.h",  # the recorder's last step: part of its C interface
+        "plimsoll/last_use_c.h",
     },
     "logs": {"base", "sample", "alerts", "text_log"},
     "text": {"base"},

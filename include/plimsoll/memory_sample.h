@@ -85,6 +85,10 @@ struct DeviceMemory {
   // least 20 samples (docs/monitoring.md, "Growth while it runs").
   std::optional<std::uint64_t> growth_bytes;
   std::vector<MemoryShare> growing;
+  // Live bytes that no operator has used during the last two steps (docs/last-use.md), and the same
+  // by layer, largest first. Absent unless the uses of both steps were observed.
+  std::optional<std::uint64_t> unused_bytes;
+  std::vector<MemoryShare> unused;
   // Figures of the device: bytes used by all processes, and total bytes.
   std::optional<std::uint64_t> used_bytes;
   std::optional<std::uint64_t> total_bytes;

@@ -16,6 +16,7 @@
 // thread at a time. Link plimsoll::monitor.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -111,12 +112,28 @@ class PeakSpan {
   std::vector<DeviceMemory> at_begin_;  // from the device source
 };
 
+// The ends of the last three steps, to find memory that no operator has used in the last two.
+class UseSteps {
+ public:
+  // Call it between two operators.
+  void end_step();
+
+ private:
+  friend struct SampleTaker;
+  struct Point {
+    std::uint64_t clock = 0;
+    std::uint64_t span = 0;  // 0: uses were not observed
+  };
+  std::array<Point, 3> ends_ = {};  // the oldest first
+};
+
 struct SampleOptions {
   std::int64_t iteration = 0;
   std::optional<double> loss = {};
   std::uint64_t large_tensor_bytes = 100 << 20;
   std::size_t large_tensors = 10;        // number of large tensors listed
   const PeakSpan* peak_since = nullptr;  // if null, the sample has no peaks
+  const UseSteps* use_steps = nullptr;   // if null, the sample has no unused memory
 };
 // Takes a sample of the live memory by category, dtype and layer. Takes some milliseconds for
 // 100,000 live tensors.

@@ -202,6 +202,9 @@ class MonitorOptions:
     @property
     def wandb(self) -> bool: ...
 
+    @property
+    def uses(self) -> str: ...
+
     def set(self, name: str, value: str) -> None:
         """Set an option by name or alias, from text."""
 
@@ -464,6 +467,18 @@ class DeviceMemory:
 
     @growing.setter
     def growing(self, arg: Sequence[MemoryShare], /) -> None: ...
+
+    @property
+    def unused_bytes(self) -> int | None: ...
+
+    @unused_bytes.setter
+    def unused_bytes(self, arg: int | None, /) -> None: ...
+
+    @property
+    def unused(self) -> list[MemoryShare]: ...
+
+    @unused.setter
+    def unused(self, arg: Sequence[MemoryShare], /) -> None: ...
 
     @property
     def used_bytes(self) -> int | None: ...
@@ -735,10 +750,20 @@ class PeakSpan:
 
     def __init__(self) -> None: ...
 
+class UseSteps:
+    """
+    The ends of the last steps, to find memory that no operator has used since.
+    """
+
+    def __init__(self) -> None: ...
+
+    def end_step(self) -> None:
+        """Call this between two operators."""
+
 def set_describer(describe: Callable[[], None] | None) -> None:
     """Call this before each sample; it reports what no hook has reported."""
 
-def take_sample(iteration: int = 0, loss: float | None = None, large_tensor_bytes: int = 104857600, large_tensors: int = 10, peak_since: PeakSpan | None = None) -> MemorySample:
+def take_sample(iteration: int = 0, loss: float | None = None, large_tensor_bytes: int = 104857600, large_tensors: int = 10, peak_since: PeakSpan | None = None, use_steps: UseSteps | None = None) -> MemorySample:
     """Return a sample of the memory in use now."""
 
 class TensorUsage:

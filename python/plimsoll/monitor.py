@@ -26,17 +26,26 @@ from plimsoll._monitoring.block_calls import in_blocks
 from plimsoll._monitoring.profiler_ranges import profiled_mark, profiled_range
 from plimsoll._monitoring.text_log import LogFile, Writer, add_scalars, append_snapshot
 from plimsoll._monitoring.watch import watch
-from plimsoll._process.arguments import bad_argument, flag, number_in_loop, text, whole_number
+from plimsoll._process.arguments import (
+    bad_argument,
+    check_choice,
+    flag,
+    number_in_loop,
+    text,
+    whole_number,
+)
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
 from plimsoll._process.program_errors import Suppressed, without_memory
 from plimsoll._torch import attachment
+from plimsoll._torch.hooks import Uses
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _MB = 1024 * 1024
 _MOST_MB = 2**40  # limit, so that the bytes fit into 64 bits
+_use_steps = _record.UseSteps()  # of `log_tensor_memory_breakdown`
 
 
 class MemoryMonitor:
@@ -310,6 +319,7 @@ def log_tensor_memory_breakdown(
     section: str = "Memory",
     large_tensor_mb: float = 100,
     top_layers: int = 10,
+    uses: Uses = "never",
 ) -> None:
     """Log tensor memory every `interval` iterations to a ``SummaryWriter`` and a text log.
 
@@ -327,10 +337,12 @@ def log_tensor_memory_breakdown(
         section: Prefix of the tags.
         large_tensor_mb: The size above which a tensor counts as large.
         top_layers: Number of the largest layers that are listed.
+        uses: In which steps the uses of memory are observed, as for `record`. Samples then state
+            the memory that no operator has used during the last two iterations.
 
     Raises:
         InvalidArgumentError: `interval` is not positive, `large_tensor_mb` or `top_layers` is
-            negative or infinite, or `section` is empty.
+            negative or infinite, `section` is empty, or `uses` is none of its values.
 
     Example:
         >>> log_tensor_memory_breakdown(writer, iteration, interval=100, log_file="memory.log")
@@ -344,18 +356,30 @@ def log_tensor_memory_breakdown(
         raise bad_argument("section", section, "it must not be empty")
     if not isinstance(large_tensor_mb, Real) or not 0 <= large_tensor_mb < _MOST_MB:
         raise bad_argument("large_tensor_mb", large_tensor_mb, "it must be a number from 0 on")
+    check_choice("uses", uses, ("auto", "always", "sampled", "never"))
     if number is None:
         return
     with Suppressed(MemoryError):  # skip the sample; the training continues
-        watch()  # even if no sample is due yet, so that the first one has the earlier tensors
+        watch(
+            uses=uses
+        )  # even if no sample is due yet, so that the first one has the earlier tensors
+        if uses != "never":
+            _use_steps.end_step()
         if number % interval == 0:
-            sample = _record.take_sample(number, large_tensor_bytes=round(large_tensor_mb * _MB))
+            sample = _record.take_sample(
+                number,
+                large_tensor_bytes=round(large_tensor_mb * _MB),
+                use_steps=_use_steps if uses != "never" else None,
+            )
             if writer is not None:
                 add_scalars(writer, sample, section, top_layers)
             if log_file is not None:
                 append_snapshot(log_file, sample, top_layers)
             attachment.learn(_has_activations(sample))
     attachment.observe_if_needed((number + 1) % interval == 0)
+    if uses in ("auto", "sampled"):
+        is_near = any((number + ahead) % interval == 0 for ahead in (1, 2, 3))
+        attachment.observe_uses(log_tensor_memory_breakdown, is_near)
 
 
 def _has_activations(sample: _record.MemorySample) -> bool:

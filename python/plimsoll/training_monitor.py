@@ -23,6 +23,7 @@ from plimsoll._process.paths import of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._record import MemoryAlert, MonitorOptions
 from plimsoll._torch import attachment
+from plimsoll._torch.hooks import Mode
 from plimsoll.config import Source, load_options
 from plimsoll.errors import Error
 from plimsoll.recording import Recording, record
@@ -86,7 +87,9 @@ class TrainingMonitor:
             atexit.register(self._exit_with_failure)
         if options.record:
             self._attempt(self._begin_recording)
-        self._attempt(lambda: watch("full" if options.nvtx else "watch", _adapter(options)))
+        mode: Mode = "full" if options.nvtx else "watch"
+        uses: Any = options.uses
+        self._attempt(lambda: watch(mode, _adapter(options), uses=uses))
         self._prepare_for(0)
 
     def _begin_recording(self) -> None:
@@ -165,9 +168,15 @@ class TrainingMonitor:
         return None, iteration if loss is None else loss
 
     def _prepare_for(self, iteration: int) -> None:
-        """Observe operators in this iteration only if it ends in a sample."""
+        """Observe operators in this iteration if it ends in a sample.
+
+        Uses are observed earlier: both steps before the sample must begin and end observed.
+        """
         if self._is_open and self.options.profile_tensors:
             attachment.observe(self.options.is_due(iteration))
+        if self._is_open and self.options.uses in ("auto", "sampled"):
+            is_near = any(self.options.is_due(iteration + ahead) for ahead in range(3))
+            attachment.observe_uses(self, is_near)
 
     def set_batch_size(self, items: int) -> None:
         """Set the number of items in a batch from now on; 0: unknown."""
@@ -198,6 +207,7 @@ class TrainingMonitor:
             return
         if self.options.profile_tensors:
             attachment.observe(False)
+        attachment.observe_uses(self, False)
         self._is_open = False
         with Suppressed(MemoryError):
             self._monitor.close()

@@ -92,6 +92,7 @@ std::string block_of(const logs::LogSummary& summary, const DeviceSummary& devic
               kMb, "%.1f MB");
   text += line_of("Memory Reserved:", find(device, "reserved_bytes"), kMb, "%.1f MB");
   text += line_of("Fragmentation:", find(device, "fragmentation_percent"), 1, "%.1f%%");
+  text += line_of("Unused for Two Steps:", find(device, "unused_bytes"), kMb, "%.1f MB");
   text += line_of("Total Tensors:", find(device, "tensors"), 1, "%.0f");
   text += list_of("Tensor Categories", five_ways(device.categories));
   text += list_of("Data Types", dtypes_of(device));

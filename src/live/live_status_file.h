@@ -40,7 +40,7 @@ static_assert(sizeof(LiveStatusHeader) == 64);
 inline constexpr std::size_t kWantedAt = offsetof(LiveStatusHeader, wanted_until_ns);
 
 // The maximum size of a sample: larger ones end in "(rest)" shares, see encode_sample().
-inline constexpr std::size_t kMostSampleBytes = 544 << 10;
+inline constexpr std::size_t kMostSampleBytes = 576 << 10;
 
 // Encodes the devices, each with its largest categories, dtypes, layers and tensors. Shares beyond
 // a list's limit are combined into one share "(rest)", so that the sums still equal the live bytes.

@@ -123,7 +123,7 @@ TEST(LiveStatusFile, the_largest_sample_fits) {
   const std::string name(1000, 'x');
   full.name = name;
   full.categories.assign(100, {name, 1, 1});
-  full.dtypes = full.layers = full.categories;
+  full.dtypes = full.layers = full.unused = full.categories;
   full.large_tensors.assign(100, {name, name, name, name, name, 1});
   full.uuid = name;
   full.bar.emplace();

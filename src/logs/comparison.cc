@@ -150,6 +150,7 @@ void Comparer::add_figures() {
   add_figure("device", "non_pytorch_bytes", "max", kMost);
   add_figure("device", "tensor_bytes", "end", kEnd);
   add_figure("device", "tensor_bytes", "max", kMost);
+  add_figure("device", "unused_bytes", "end", kEnd);
   add_figure("device", "tensors", "end", kEnd);
   add_figure("device", "large_tensors", "end", kEnd);
   add_shares("category", &DeviceSummary::categories);

@@ -46,6 +46,8 @@ TEST(TextLogReader, round_trips_written_logs) {
   sample.devices[1].peak_tensors = {{"", "temporary", "float32", "[3, 4]", "unet.up", 900 * kMb}};
   sample.devices[1].growth_bytes = kMb / 32 + 1;
   sample.devices[1].growing = {{"activation", kMb / 32 + 1, 3}};
+  sample.devices[1].unused_bytes = 5 * kMb + 1;
+  sample.devices[1].unused = {{"unet.up", 3 * kMb, 2}, {"", 2 * kMb, 1}};
   const std::string snapshot = text_log::text_log_snapshot(sample, {});
   const ReadTextLog result = read_text_log(text_log::text_log_header(5) + snapshot);
   EXPECT_EQ(result.unread_lines, 0U);
@@ -61,6 +63,8 @@ TEST(TextLogReader, round_trips_written_logs) {
   EXPECT_EQ(back.devices[1].reserved_bytes, 10'130 * kMb);
   EXPECT_EQ(back.devices[1].growth_bytes, kMb / 32 + 1);  // exact, however small
   EXPECT_EQ(back.devices[1].growing[0].size_bytes, kMb / 32 + 1);
+  EXPECT_EQ(back.devices[1].unused_bytes, 5 * kMb + 1);
+  EXPECT_EQ(back.devices[1].unused[0].name, "unet.up");
   EXPECT_EQ(back.devices[1].peak_phase, "backward");
   EXPECT_EQ(back.devices[1].peak_tensors[0].category, "temporary");
   ASSERT_TRUE(back.devices[1].bar);

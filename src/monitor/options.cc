@@ -338,13 +338,22 @@ Status set_print_ranks(MonitorOptions& options, const Option& option, std::strin
   return {};
 }
 
-Status set_adapter(MonitorOptions& options, const Option&, std::string_view value) {
-  static const std::vector<std::string> kAdapters = {"auto", "libtorch", "python", "none"};
-  if (std::ranges::find(kAdapters, value) == kAdapters.end()) {
-    return wrong("adapter is " + quoted(value) + "; it must be one of " + base::joined(kAdapters) +
-                 base::did_you_mean(value, kAdapters));
-  }
+Status check_choice(const Option& option, std::string_view value,
+                    const std::vector<std::string>& choices) {
+  if (std::ranges::find(choices, value) != choices.end()) return {};
+  return wrong(std::string(option.name) + " is " + quoted(value) + "; it must be one of " +
+               base::joined(choices) + base::did_you_mean(value, choices));
+}
+
+Status set_adapter(MonitorOptions& options, const Option& option, std::string_view value) {
+  PLIMSOLL_TRY(check_choice(option, value, {"auto", "libtorch", "python", "none"}));
   options.adapter = value;
+  return {};
+}
+
+Status set_uses(MonitorOptions& options, const Option& option, std::string_view value) {
+  PLIMSOLL_TRY(check_choice(option, value, {"auto", "always", "sampled", "never"}));
+  options.uses = value;
   return {};
 }
 
@@ -463,6 +472,9 @@ constexpr std::array kOptions = {
         set_alert_above, text_of<&O::alert_above>},
     Option{"wandb", Aliases{}, "bool", "Log each sample to the active Weights & Biases run.",
            set_bool<&O::wandb>, text_of<&O::wandb>},
+    Option{"uses", Aliases{}, "auto, always, sampled or never",
+           "Steps in which uses are observed, to state what no operator has used for two steps.",
+           set_uses, text_of<&O::uses>},
 };
 
 const Option* find(std::string_view name) {

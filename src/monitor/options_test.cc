@@ -210,6 +210,17 @@ TEST(MonitorOptions, the_size_of_a_large_tensor_is_in_bytes) {
   EXPECT_EQ(MonitorOptions{}.large_tensor_bytes(), 100U * 1024 * 1024);
 }
 
+TEST(MonitorOptions, uses_is_one_of_four_words) {
+  MonitorOptions options;
+  ASSERT_TRUE(options.set("uses", "sampled").ok());
+  EXPECT_EQ(options.uses, "sampled");
+  const Status status = options.set("uses", "allways");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message,
+            "uses is 'allways'; it must be one of auto, always, sampled, never; did you mean "
+            "always?");
+}
+
 TEST(MonitorOptions, every_option_has_a_unique_name_and_a_description) {
   std::set<std::string> seen;
   for (const MonitorOptionHelp& option : monitor_options_help()) {
@@ -227,6 +238,7 @@ TEST(MonitorOptions, changing_an_option_changes_only_its_text) {
     const std::string value = was == "true"                  ? "false"
                               : was == "false"               ? "true"
                               : option.name == "adapter"     ? "none"
+                              : option.name == "uses"        ? "always"
                               : option.name == "phases"      ? "1-2:3"
                               : option.name == "print_ranks" ? "first"
                               : option.name == "alert_above" ? "90%"

@@ -268,6 +268,30 @@ void report_growth(DeviceMemory& memory, const alerts::Survivors& survivors) {
   memory.growth_bytes = bytes;
 }
 
+// A program keeps these whether operators use them or not.
+bool is_kept(const plimsoll_live& row) {
+  const base::Category category = category_of(row);
+  return category == base::Category::kParameter || category == base::Category::kBuffer ||
+         category == base::Category::kOptimizerState || category == base::Category::kWorkspace;
+}
+
+void report_unused(DeviceMemory& memory, std::uint8_t device,
+                   const std::vector<plimsoll_live>& rows, const Owners& owners) {
+  std::unordered_map<std::string, MemoryShare> by_layer;
+  memory.unused_bytes = 0;
+  for (const plimsoll_live& row : rows) {
+    if (row.device != device || is_kept(row)) continue;
+    *memory.unused_bytes += row.size_bytes;
+    MemoryShare& share = by_layer[owners.layer(row)];
+    share.size_bytes += row.size_bytes;
+    ++share.count;
+  }
+  for (auto& [layer, share] : by_layer) {
+    memory.unused.push_back({layer, share.size_bytes, share.count});
+  }
+  sort_largest_first(memory.unused);
+}
+
 std::int64_t now_ns(clockid_t clock) {
   timespec now{};
   ::clock_gettime(clock, &now);
@@ -355,6 +379,9 @@ struct SampleTaker {
     for (const plimsoll_live& row : rows) {
       if (row.device < sums.size()) sums[row.device].add(row, options.large_tensor_bytes);
     }
+    std::vector<plimsoll_live> unused;
+    const bool is_use_known =
+        options.use_steps != nullptr && read_unused(*options.use_steps, unused);
     for (const plimsoll_usage& device : held.recorded) {
       sample.devices.push_back(
           sums[device.device].finish(sample::device_name(device), options.large_tensors, owners));
@@ -364,6 +391,7 @@ struct SampleTaker {
         report_peak(memory, held.peaks[device.device], owners);
       }
       if (survivors != nullptr) report_growth(memory, *survivors);
+      if (is_use_known) report_unused(memory, device.device, unused, owners);
       if (device.has_segments == 0) continue;
       memory.allocated_bytes = device.live_bytes;
       memory.reserved_bytes = device.reserved_bytes;
@@ -372,7 +400,18 @@ struct SampleTaker {
     report_bars(sample.devices);
     return sample;
   }
+
+ private:
+  static bool read_unused(const UseSteps& steps, std::vector<plimsoll_live>& rows) {
+    const UseSteps::Point& since = steps.ends_.front();
+    return monitor::read_unused_rows({since.clock, since.span}, rows);
+  }
 };
+
+void UseSteps::end_step() {
+  const plimsoll_use_point now = plimsoll_use_point_now();
+  ends_ = {ends_[1], ends_[2], {.clock = now.clock, .span = now.span}};
+}
 
 MemorySample take_sample(const SampleOptions& options) {
   return SampleTaker::take(options, nullptr);

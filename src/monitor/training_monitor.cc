@@ -112,7 +112,8 @@ struct TrainingMonitor::State {
     const SampleOptions wanted{.iteration = iteration,
                                .loss = loss ? loss() : std::nullopt,
                                .large_tensor_bytes = options.large_tensor_bytes(),
-                               .peak_since = &*span};
+                               .peak_since = &*span,
+                               .use_steps = has_uses() ? &use_steps : nullptr};
     // An iteration that failed midway is excluded from every series.
     const bool is_of_series = options.alerts && ended == Ended::kAsUsual;
     MemorySample sample =
@@ -163,6 +164,8 @@ struct TrainingMonitor::State {
     return write_image(base::now_ns());
   }
 
+  bool has_uses() const { return options.uses != "never"; }
+
   // The files belong to the process that created them, so a forked child's steps are not recorded.
   bool is_at_work() const { return is_open && process == ::getpid(); }
 
@@ -186,6 +189,7 @@ struct TrainingMonitor::State {
   bool is_open = options.enabled;
   pid_t process = ::getpid();
   std::optional<PeakSpan> span;  // since the previous sample
+  UseSteps use_steps;
   std::int64_t next_iteration = 0;
   std::int64_t batch = 0;          // number of items; 0: unknown
   bool is_batch_reported = true;   // for the current iteration; false if it is from the previous
@@ -217,6 +221,7 @@ void TrainingMonitor::step(std::int64_t iteration, const Loss& loss) {
   state_->is_batch_reported = state_->batch == state_->options.batch_size;  // the default
   if (!state_->is_at_work()) return;
   show_progress(iteration);
+  if (state_->has_uses()) state_->use_steps.end_step();
   if (state_->options.is_due(iteration))
     state_->try_to_take(iteration, loss, State::Ended::kAsUsual);
   attempt([&] { state_->snapshots.iteration_ended(iteration); });

@@ -23,6 +23,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using tests::kMb;
 
@@ -90,6 +91,63 @@ TEST_F(TrainingMonitors, writes_samples_at_its_intervals_into_log_and_event_file
   EXPECT_THAT(content_of(monitor.event_file_path()),
               HasSubstr("Memory/Tensor_Category/activations_MB"));
   EXPECT_THAT(said, IsEmpty());
+}
+
+TEST_F(TrainingMonitors, states_what_no_operator_has_used_for_two_steps) {
+  const plimsoll_recorder_api& api = *plimsoll_recorder();
+  api.observe_uses(api.context(), 1);
+  const std::uint32_t buffer = api.tensor(PLIMSOLL_ROLE_BUFFER, 0, 0, 0);
+  api.alloc(api.context(), 0, 0x9000, 64 * kMb);
+  api.tag(api.context(), 0, 0x9000, buffer);  // kept whether it is used or not
+  api.context()->layer = api.name("unet.up", 7);
+  keep(2);
+  keep(3);
+  api.context()->layer = 0;
+  keep(8);
+  const std::uint64_t used = 4096 + 2;
+  options.interval = 1;
+  options.tensorboard = "true";
+  options.uses = "always";
+  TrainingMonitor monitor(options, printer());
+  std::vector<std::optional<std::uint64_t>> bytes;
+  monitor.on_sample([&](const MemorySample& sample) {
+    bytes.push_back(sample.devices[0].unused_bytes);
+    if (bytes.size() != 3) return;
+    EXPECT_THAT(sample.devices[0].unused, SizeIs(1));
+    EXPECT_EQ(sample.devices[0].unused[0].name, "unet.up");
+    EXPECT_EQ(sample.devices[0].unused[0].count, 2U);
+  });
+  for (int i = 0; i < 6; ++i) {
+    if (i == 5) api.observe_uses(api.context(), 0);
+    api.use(api.context(), &used, 1);
+    keep(1);
+    api.end_uses(api.context());
+    monitor.step();
+  }
+  monitor.close();
+  // Of the memory that each step keeps, the newest three count as used in the last two steps.
+  EXPECT_THAT(bytes, testing::ElementsAre(std::nullopt, std::nullopt, 5 * kMb, 6 * kMb, 7 * kMb,
+                                          std::nullopt));
+  const std::string log = content_of(monitor.text_log_path());
+  EXPECT_THAT(log, HasSubstr("\nUnused for two steps: 5.000 MB\n"
+                             "Unused by layer: unet.up 5.000 MB in 2\n"));
+  EXPECT_THAT(content_of(monitor.event_file_path()), HasSubstr("Memory/Tensor_Unused/total_MB"));
+  api.free(api.context(), 0, 0x9000);
+}
+
+TEST_F(TrainingMonitors, state_nothing_about_uses_unless_it_is_asked_for) {
+  const plimsoll_recorder_api& api = *plimsoll_recorder();
+  api.observe_uses(api.context(), 1);
+  options.interval = 1;
+  options.tensorboard = "true";
+  TrainingMonitor monitor(options, printer());
+  for (int i = 0; i < 5; ++i) {
+    keep(1);
+    monitor.step();
+  }
+  monitor.close();
+  EXPECT_THAT(content_of(monitor.text_log_path()), Not(HasSubstr("Unused")));
+  EXPECT_THAT(content_of(monitor.event_file_path()), Not(HasSubstr("Unused")));
 }
 
 std::size_t count(const std::string& text, const std::string& word) {

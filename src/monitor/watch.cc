@@ -151,6 +151,18 @@ void read_live_rows(std::vector<plimsoll_live>& rows) {
   rows.resize(count);
 }
 
+bool read_unused_rows(const plimsoll_use_point& since, std::vector<plimsoll_live>& rows) {
+  Watch& w = watch();
+  const std::lock_guard lock(w.mutex);
+  for (;;) {
+    const std::size_t count = plimsoll_recording_unused(w.asked(), since, rows.data(), rows.size());
+    if (count == SIZE_MAX) return false;
+    const bool is_complete = count <= rows.size();
+    rows.resize(count);
+    if (is_complete) return true;
+  }
+}
+
 }  // namespace monitor
 
 Status start_watching() {

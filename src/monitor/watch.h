@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alerts/survivors.h"
+#include "plimsoll/last_use_c.h"
 #include "plimsoll/memory_sample.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/peak_c.h"
@@ -43,6 +44,10 @@ void end_span(const BegunSpan& span);
 
 // Replaces `rows` by all live allocations, in any order, and reuses its memory.
 void read_live_rows(std::vector<plimsoll_live>& rows);
+
+// Replaces `rows` by the live allocations that no operator has used since the point. Returns false
+// if they are unknown.
+bool read_unused_rows(const plimsoll_use_point& since, std::vector<plimsoll_live>& rows);
 
 // Recordings that other code has started and will end: the newest is queried while no watch runs.
 // Remove a recording before it ends.

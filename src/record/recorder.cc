@@ -322,7 +322,8 @@ void Recorder::attach(const std::shared_ptr<Recording>& recording) {
   definitions.copy_roles(ledger_.roles());
   const std::int64_t time_ns = now_ns();
   recording->attach(definitions, ledger_, time_ns);
-  if (are_uses_observed_) recording->on_mark({time_ns, 0, PLIMSOLL_MARK_USES, 1});
+  if (use_span_.load(std::memory_order_relaxed) != 0)
+    recording->on_mark({time_ns, 0, PLIMSOLL_MARK_USES, 1});
   receivers_.push_back(recording.get());
   RangeListeners::get().set_marking_recordings(count_marking());
 }
@@ -339,7 +340,7 @@ void Recorder::detach(const Recording& recording) noexcept {
   if (!recordings_.empty()) return;
   hot.set_mode(Mode::kOff);
   hot.uses.store(nullptr, std::memory_order_relaxed);
-  are_uses_observed_ = false;
+  use_span_.store(0, std::memory_order_relaxed);
 }
 
 // The table begins empty with each first recording: memory freed meanwhile must not be in it.
@@ -348,10 +349,38 @@ bool Recorder::observe_uses(bool is_on) noexcept {
   if (hot.mode.load(std::memory_order_relaxed) != Mode::kOn) return false;
   if (hot.uses.load(std::memory_order_relaxed) == nullptr) {
     if (!is_on || !uses_.clear()) return false;
+    drain();
+    first_used_serial_ = ledger_.next_serial();
     hot.uses.store(&uses_, std::memory_order_release);
   }
-  are_uses_observed_ = is_on;
+  const bool was_on = use_span_.load(std::memory_order_relaxed) != 0;
+  if (is_on != was_on) use_span_.store(is_on ? ++use_spans_ : 0, std::memory_order_relaxed);
   return true;
+}
+
+plimsoll_use_point Recorder::use_point() const noexcept {
+  return {.clock = uses_.clock(), .span = use_span_.load(std::memory_order_relaxed)};
+}
+
+// Memory from before the table, memory of CUDA graphs and what a forked child may use are unknown.
+std::size_t Recorder::unused(Recording& recording, const plimsoll_use_point& since,
+                             std::span<plimsoll_live> rows) noexcept {
+  const std::lock_guard lock(state_);
+  const bool is_known = since.span != 0 && since.span == use_span_.load(std::memory_order_relaxed);
+  if (!is_known || !is_running(recording)) return SIZE_MAX;
+  drain();
+  const std::uint64_t first = std::max(first_used_serial_, ledger_.fork_serial());
+  std::size_t count = 0;
+  definitions.visit_tensors([&](std::span<const format::Tensor> tensors) {
+    ledger_.rows().for_each([&](const LiveRow& row) {
+      if (row.is_pending || row.is_adopted || row.serial < first) return;
+      if (row.site != 0 && ledger_.sites()[row.site].pool != 0) return;
+      if (!uses_.is_unused_since(row.address, since.clock)) return;
+      if (count < rows.size()) rows[count] = live_row(as_ended(row), tensors);
+      ++count;
+    });
+  });
+  return count;
 }
 
 void Recorder::report_uses(Recording& recording) noexcept {

@@ -19,6 +19,7 @@
 
 #include "base/worker.h"
 #include "plimsoll/last_failure_c.h"
+#include "plimsoll/last_use_c.h"
 #include "plimsoll/peak_c.h"
 #include "plimsoll/recorder_c.h"
 #include "record/hot/merge.h"
@@ -93,6 +94,10 @@ class Recorder {
 
   // Whether uses are observed from now on. Returns false if they cannot be recorded.
   bool observe_uses(bool is_on) noexcept;
+  plimsoll_use_point use_point() const noexcept;
+  // The live allocations that no operator has used since the point, as plimsoll_recording_unused().
+  std::size_t unused(Recording& recording, const plimsoll_use_point& since,
+                     std::span<plimsoll_live> rows) noexcept;
 
   // In a child whose recordings wait for its first event: begins them. Returns false if no
   // recording runs.
@@ -181,8 +186,10 @@ class Recorder {
   std::uint64_t refused_reported_ = 0;
   std::uint64_t children_before_ = 0;  // count of unrecorded children at that time
   std::uint64_t children_reported_ = 0;
-  bool are_uses_observed_ = false;
-  bool is_broken_ = false;  // memory ran out in the middle of an event
+  std::atomic<std::uint64_t> use_span_{0};  // of plimsoll_use_point; written under the state lock
+  std::uint64_t use_spans_ = 0;             // spans so far
+  std::uint64_t first_used_serial_ = 0;     // of the first allocation whose uses are all known
+  bool is_broken_ = false;                  // memory ran out in the middle of an event
 };
 
 }  // namespace plimsoll::record

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "plimsoll/last_failure_c.h"
+#include "plimsoll/last_use_c.h"
 #include "record/range_listeners.h"
 #include "record/recorder.h"
 
@@ -487,6 +488,15 @@ int plimsoll_recording_peak(plimsoll_recording* recording, uint64_t span, uint8_
 
 void plimsoll_recording_end_span(plimsoll_recording* recording, uint64_t span) {
   if (recording != nullptr) Recorder::get().end_span(*recording->recording, span);
+}
+
+plimsoll_use_point plimsoll_use_point_now(void) { return Recorder::get().use_point(); }
+
+size_t plimsoll_recording_unused(plimsoll_recording* recording, plimsoll_use_point since,
+                                 plimsoll_live* rows, size_t capacity) {
+  if (recording == nullptr) return SIZE_MAX;
+  if (rows == nullptr) capacity = 0;
+  return Recorder::get().unused(*recording->recording, since, {rows, capacity});
 }
 
 size_t plimsoll_recording_pins(plimsoll_recording* recording, uint8_t device,

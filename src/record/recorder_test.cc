@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "plimsoll/last_use_c.h"
 #include "plimsoll/recorder_c.h"
 #include "record/recorder.h"
 #include "tests/support/recorded.h"
@@ -95,6 +97,64 @@ TEST(Recorder, reports_last_uses_when_memory_is_freed_and_at_the_end) {
   second.stop();
   recording.stop();
   EXPECT_EQ(api().use_clock(), 0u) << "uses are observed anew in each recording";
+}
+
+std::vector<std::uint64_t> unused(const Recorded& recording, const plimsoll_use_point& since) {
+  std::vector<plimsoll_live> rows(16);
+  rows.resize(plimsoll_recording_unused(recording.get(), since, rows.data(), rows.size()));
+  std::vector<std::uint64_t> sizes;
+  for (const plimsoll_live& row : rows) sizes.push_back(row.size_bytes);
+  std::ranges::sort(sizes);
+  return sizes;
+}
+
+void use(std::uint64_t address) {
+  api().use(here(), &address, 1);
+  api().end_uses(here());
+}
+
+TEST(Recorder, lists_live_memory_that_no_operator_has_used_since_a_point) {
+  const Recorded recording = Recorded::in_memory();
+  alloc(64, 1);  // before uses are observed
+  api().observe_uses(here(), 1);
+  api().adopt(here(), 0, 128, 2, 0);
+  for (std::uint64_t i = 0; i < 6; ++i) alloc(1024 * (i + 1), 10 + i);
+  api().escape(1024);
+  free_at(2048);
+  const plimsoll_use_point middle = plimsoll_use_point_now();
+  EXPECT_NE(middle.span, 0u);
+  use(3072);  // no allocation since the point
+  EXPECT_THAT(unused(recording, middle), ElementsAre(13, 14)) << "the newest counts as used later";
+  alloc(8192, 20);
+  const plimsoll_use_point later = plimsoll_use_point_now();
+  EXPECT_THAT(unused(recording, later), ElementsAre(12, 13, 14, 15));
+  use(4096);
+  const std::uint64_t running = 5120;
+  api().use(here(), &running, 1);
+  EXPECT_THAT(unused(recording, later), ElementsAre(12, 15));
+  api().end_uses(here());
+  api().mark(here(), PLIMSOLL_MARK_FORK, 0);
+  EXPECT_THAT(unused(recording, later), IsEmpty()) << "a child may use it";
+}
+
+TEST(Recorder, unused_memory_is_unknown_unless_uses_were_observed_all_the_time) {
+  const Recorded recording = Recorded::in_memory();
+  const auto count = [&](const plimsoll_use_point& since) {
+    return plimsoll_recording_unused(recording.get(), since, nullptr, 0);
+  };
+  EXPECT_EQ(count(plimsoll_use_point_now()), SIZE_MAX);
+  api().observe_uses(here(), 1);
+  alloc(64, 1);
+  alloc(128, 1);
+  const plimsoll_use_point since = plimsoll_use_point_now();
+  EXPECT_EQ(count(since), 1u);
+  api().observe_uses(here(), 1);  // another recording asks for it
+  EXPECT_EQ(count(since), 1u);
+  api().observe_uses(here(), 0);
+  EXPECT_EQ(count(since), SIZE_MAX);
+  api().observe_uses(here(), 1);
+  EXPECT_EQ(count(since), SIZE_MAX);
+  EXPECT_EQ(count(plimsoll_use_point_now()), 1u);
 }
 
 TEST(Recorder, times_are_those_of_the_wall_clock) {

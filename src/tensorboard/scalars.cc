@@ -131,6 +131,7 @@ void Tags::add_details(const DeviceMemory& device) {
     add_mb("Tensor_Other/" + std::string(category) + "_MB", bytes);
   }
   add("Tensor_Count/total", static_cast<double>(device.live_count));
+  add_mb("Tensor_Unused/total_MB", device.unused_bytes);
   std::map<std::string, std::uint64_t> components;
   for (const MemoryShare& share : device.components) {
     components[share.name.substr(0, share.name.rfind('/'))] += share.size_bytes;

@@ -164,9 +164,6 @@ void Snapshot::add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
       return add_sizes(uses.log_key, device.at_peak, sample::mb_text);
     case sample::LogForm::kExactSizes:
       return add_sizes(uses.log_key, device.growing, sample::exact_mb_text);
-    case sample::LogForm::kExactSize:
-      if (device.growth_bytes) line(uses.log_key, sample::exact_mb_text(*device.growth_bytes));
-      return;
     case sample::LogForm::kWord:
       if (!device.peak_phase.empty()) line(uses.log_key, word(device.peak_phase));
       return;
@@ -204,6 +201,8 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
     using Type = std::remove_cvref_t<decltype(value)>;
     if constexpr (std::is_same_v<Type, std::optional<std::uint64_t>>) {
       if (uses.log == sample::LogForm::kSize) return mb_line(uses.log_key, value);
+      if (uses.log == sample::LogForm::kExactSize && value)
+        return line(uses.log_key, sample::exact_mb_text(*value));
     } else if constexpr (std::is_same_v<Type, std::optional<double>>) {
       if (uses.log == sample::LogForm::kPercent && value)
         return line(uses.log_key, percent_text(*value));

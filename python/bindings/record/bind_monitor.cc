@@ -146,9 +146,17 @@ void bind_watch(nb::module_& module) {
         });
       },
       nb::arg("ask").none(), "Figures of a device from its allocator and driver.");
+}
+
+void bind_samples(nb::module_& module) {
   made_class<PeakSpan>(module, "PeakSpan",
                        "Measures the peaks of all devices from its creation on.")
       .def(nb::init<>());
+  made_class<UseSteps>(
+      module, "UseSteps",
+      "The ends of the last steps, to find memory that no operator has used since.")
+      .def(nb::init<>())
+      .def("end_step", &UseSteps::end_step, "Call this between two operators.");
   module.def(
       "set_describer",
       [](std::optional<std::function<void()>> describe) {
@@ -159,17 +167,19 @@ void bind_watch(nb::module_& module) {
   module.def(
       "take_sample",
       [](std::int64_t iteration, std::optional<double> loss, std::uint64_t large_tensor_bytes,
-         std::size_t large_tensors, const PeakSpan* peak_since) {
+         std::size_t large_tensors, const PeakSpan* peak_since, const UseSteps* use_steps) {
         if (const std::function<void()> describe = describer()) describe();
         return take_sample({.iteration = iteration,
                             .loss = loss,
                             .large_tensor_bytes = large_tensor_bytes,
                             .large_tensors = large_tensors,
-                            .peak_since = peak_since});
+                            .peak_since = peak_since,
+                            .use_steps = use_steps});
       },
       nb::arg("iteration") = 0, nb::arg("loss") = nb::none(),
       nb::arg("large_tensor_bytes") = 100 << 20, nb::arg("large_tensors") = 10,
-      nb::arg("peak_since") = nb::none(), "Return a sample of the memory in use now.");
+      nb::arg("peak_since") = nb::none(), nb::arg("use_steps") = nb::none(),
+      "Return a sample of the memory in use now.");
 }
 
 using OptionalBytes = std::optional<std::uint64_t>;
@@ -286,6 +296,7 @@ Loss loss_of(nb::handle loss) {
 
 void bind_monitor(nb::module_& module) {
   bind_watch(module);
+  bind_samples(module);
   bind_usage(module);
   bind_measures(module);
   make_room_for_objects();

@@ -106,6 +106,7 @@ void bind_options(nb::module_& module) {
       .def_prop_ro("alert_above",
                    [](const Options& options) { return options.text("alert_above"); })
       .def_ro("wandb", &Options::wandb)
+      .def_ro("uses", &Options::uses)
       .def(
           "set",
           [](Options& options, nb::handle name, nb::handle value) {

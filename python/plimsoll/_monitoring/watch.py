@@ -11,16 +11,19 @@ from plimsoll import _record
 from plimsoll._monitoring import live
 from plimsoll._process.messages import print_notice
 from plimsoll._torch import attachment
-from plimsoll._torch.hooks import Adapter, Mode
+from plimsoll._torch.hooks import Adapter, Mode, Uses
 from plimsoll.errors import AdapterError
 
 _lock = threading.RLock()
 _mode: Mode | None = None  # the attached hooks; None: the watch does not run
+_uses: set[Uses] = {"never"}  # what the monitors have asked for
 _pid = 0
 _OWNER = "watch"  # identifies the watch among the users of the hooks
 
 
-def watch(mode: Mode = "watch", adapter: Adapter = "auto", *, waits: bool = False) -> None:
+def watch(
+    mode: Mode = "watch", adapter: Adapter = "auto", *, waits: bool = False, uses: Uses = "never"
+) -> None:
     """Install the hooks of monitoring, until `stop_monitoring` or the end of the process.
 
     Later calls do nothing, unless they need more than the first one did, or the adapter has been
@@ -30,35 +33,44 @@ def watch(mode: Mode = "watch", adapter: Adapter = "auto", *, waits: bool = Fals
         mode: How much is observed.
         adapter: The user's choice. ``"libtorch"`` waits until it is compiled.
         waits: Whether to wait for that in any case, because figures without it are not exact.
+        uses: In which steps last uses are observed; this needs the mode ``"full"``.
 
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
     """
     global _mode
     waits = waits or adapter == "libtorch"
+    mode = mode if uses == "never" else "full"
     _take_rank()
     with _lock:
         if _pid != os.getpid():
             _mode = None  # in a forked child, nothing runs yet
         if _mode is not None and not waits:
             attachment.switch_if_ready(print_notice)
-        if _mode is not None and mode in (_mode, "watch") and not waits:
+        if _has(mode, uses) and not waits:
             return
         kind = attachment.prepare(adapter, print_notice, waits=waits)
-        if _mode is not None and mode in (_mode, "watch"):
+        if _has(mode, uses):
             return
         before = _mode
         try:
-            _begin(kind, mode)
+            _begin(kind, mode, uses)
         except BaseException:
             if before is None:
                 _end()
             raise
 
 
-def _begin(kind: Adapter, mode: Mode) -> None:
+def _has(mode: Mode, uses: Uses) -> bool:
+    return _mode is not None and mode in (_mode, "watch") and uses in _uses
+
+
+def _begin(kind: Adapter, mode: Mode, uses: Uses) -> None:
     global _mode, _pid
     is_new = _mode is None
+    if is_new:
+        _uses.intersection_update({"never"})
+    _uses.add(uses)
     # Set first, so that a failure below is reported once and the next monitor does not try again.
     _mode, _pid = mode, os.getpid()
     if is_new:
@@ -66,9 +78,9 @@ def _begin(kind: Adapter, mode: Mode) -> None:
         atexit.register(stop_monitoring)
     try:
         if is_new:
-            attachment.attach(_OWNER, kind, mode, stacks=False)
+            attachment.attach(_OWNER, kind, mode, stacks=False, uses=uses)
         else:
-            attachment.request_mode(_OWNER, mode)
+            attachment.request_mode(_OWNER, mode, uses)
     except AdapterError as error:
         print_notice(f"{error}: tensors are not recorded")
         if is_new:

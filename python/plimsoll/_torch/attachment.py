@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ _attached: Attached | None = None
 # Mode, stacks and uses of each recording and of the watch.
 _wanted: dict[object, tuple[Mode, bool, Uses]] = {}
 _USES_BY_EXTENT: tuple[Uses, ...] = ("never", "sampled", "auto", "always")
+# Monitors whose next sample needs all uses.
+_observers: weakref.WeakSet[Any] = weakref.WeakSet()
 _complaints: set[str] = set()  # problems that have been printed
 # Monitors use the fallback until the adapter is compiled; then `switch_if_ready` replaces it.
 _is_interim = False
@@ -203,12 +206,21 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
 def _uses_of_all() -> Uses:
     """Return the most that a user in the full mode wants."""
     wanted = [uses for mode, _, uses in _wanted.values() if mode == "full"]
-    return max(wanted, key=_USES_BY_EXTENT.index, default="never")
+    most: Uses = max(wanted, key=_USES_BY_EXTENT.index, default="never")
+    if _observers and most != "never":
+        return "always"
+    return most
 
 
 def _renew_uses() -> None:
     if isinstance(_attached, LibtorchAttachment):
         _attached.begin_uses(_uses_of_all())
+
+
+def _follow_uses() -> None:
+    """Record last uses in another way, if the users now want another one."""
+    if isinstance(_attached, LibtorchAttachment) and _attached.uses != _uses_of_all():
+        _renew_uses()
 
 
 def _survey() -> None:
@@ -238,11 +250,13 @@ def _see_more(mode: Mode, stacks: bool) -> None:
             raise
 
 
-def request_mode(owner: object, mode: Mode) -> None:
+def request_mode(owner: object, mode: Mode, uses: Uses = "never") -> None:
     """Change the mode of a user, without stacks; the hooks observe more if it needs more."""
     with _lock:
-        _wanted[owner] = mode, False, "never"
+        most = max(uses, _wanted[owner][2], key=_USES_BY_EXTENT.index)
+        _wanted[owner] = mode, False, most
         _see_more(mode, stacks=False)
+        _follow_uses()
 
 
 def detach(owner: object) -> None:
@@ -266,11 +280,26 @@ def _leave(owner: object) -> None:
             _attached.detach()
             _attached = None
         _is_interim = False
+        _observers.clear()
         cuda_hooks.end()
     elif isinstance(_attached, LibtorchAttachment):
         _attached.use_cheaper_mode(min((each for each, _, _ in _wanted.values()), key=MODES.index))
-        if _attached.uses != _uses_of_all():
-            _renew_uses()
+        _follow_uses()
+
+
+def observe_uses(owner: object, is_wanted: bool) -> None:
+    """Start or stop observing all uses for a sample, if users want uses at all.
+
+    Call it between two steps.
+    """
+    if (owner in _observers) == is_wanted:
+        return
+    with _lock:
+        if is_wanted:
+            _observers.add(owner)
+        else:
+            _observers.discard(owner)
+        _follow_uses()
 
 
 def observe(is_wanted: bool) -> None:

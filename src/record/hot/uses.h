@@ -40,6 +40,13 @@ class Uses {
   format::EndUse freed(std::uint64_t address) noexcept;
   // The same while it stays live.
   format::EndUse use_of(std::uint64_t address) const noexcept;
+  // Whether its last use is known, and was before an allocation with a lower number than `clock`.
+  bool is_unused_since(std::uint64_t address, std::uint64_t clock) const noexcept {
+    const Slot* const slot = find(address);
+    return slot != nullptr && !slot->is_escaped.load(std::memory_order_relaxed) &&
+           slot->owner.load(std::memory_order_relaxed) == 0 &&
+           slot->last.load(std::memory_order_relaxed) < clock;
+  }
   void escape(std::uint64_t address) noexcept;
   std::uint64_t clock() const noexcept { return clock_.load(std::memory_order_relaxed); }
 

@@ -287,6 +287,7 @@ void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers)
     last_step_->uses.clear();
     for (const DeviceTotals& totals : devices()) last_step_->uses.push_back(totals.uses);
   }
+  if (mark.kind == PLIMSOLL_MARK_FORK) fork_serial_ = next_serial_;
   for (EventReceiver* receiver : receivers) receiver->on_mark(mark);
 }
 

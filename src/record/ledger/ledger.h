@@ -136,6 +136,8 @@ class Ledger {
   const format::OutOfMemory* last_failure(std::uint8_t device) const;
   // Live memory by role at the end of the last step, or null before the first.
   const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
+  // Allocations with a lower serial were live in a child of the last fork, unless they had ended.
+  std::uint64_t fork_serial() const { return fork_serial_; }
 
   // Resets live allocations and segments to none.
   void forget_live();
@@ -177,6 +179,7 @@ class Ledger {
   std::size_t device_count_ = 1;  // the CPU always exists
   SiteTable sites_;
   std::uint64_t next_serial_ = 0;
+  std::uint64_t fork_serial_ = 0;
   std::uint64_t replaced_ = 0;
   std::uint64_t unmatched_ = 0;
   std::vector<std::uint8_t> roles_;
