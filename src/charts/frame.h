@@ -34,6 +34,14 @@ struct LegendEntry {
   bool begins_row = false;   // starts a new row, for entries about another subject
 };
 
+// What no operator uses again (docs/last-use.md): a hatch on top of the color of the memory. Its
+// lines fall, so that it also shows on categories that are hatched.
+inline constexpr const char* kNotUsedAgain = "not used again";
+inline constexpr page::Fill kNotUsedAgainHatch = {page::Paint::kNone, 1, page::Paint::kBackground,
+                                                  page::HatchSlope::kFalling};
+inline constexpr page::Fill kNotUsedAgainSwatch = {page::Paint::kMuted, 1, page::Paint::kBackground,
+                                                   page::HatchSlope::kFalling};
+
 // Draws title, subtitle and legend; returns the y below them.
 double add_header(page::Drawing& drawing, const ChartOptions& options,
                   const std::vector<LegendEntry>& legend);

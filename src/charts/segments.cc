@@ -8,6 +8,8 @@
 
 #include "base/units.h"
 #include "charts/frame.h"
+#include "model/last_use.h"
+#include "model/live_set.h"
 
 namespace plimsoll::charts {
 namespace {
@@ -20,6 +22,22 @@ using tiles::SegmentPart;
 using tiles::SegmentParts;
 
 constexpr std::size_t kGroupsShown = 8;
+
+bool is_unused(const SegmentsData& data, const SegmentPart& part) {
+  return part.lifetime != model::kNone && !data.are_unused.empty() &&
+         data.are_unused[part.lifetime];
+}
+
+std::vector<bool> unused_lifetimes(const model::Trace& trace, const model::DeviceTrace& device,
+                                   std::int64_t point) {
+  if (!trace.has_uses) return {};
+  const model::LastUses uses(trace, device);
+  std::vector<bool> are_unused(device.lifetimes.size());
+  for (const std::uint32_t row : model::live_set(device, model::default_liveness(device), point)) {
+    are_unused[row] = uses.used_again(row, point) == model::UsedAgain::kNo;
+  }
+  return are_unused;
+}
 
 void count_blocks(SegmentsData& data) {
   data.group_bytes.assign(data.groups.names.size(), 0);
@@ -35,6 +53,7 @@ void count_blocks(SegmentsData& data) {
         data.unknown_block_bytes += part.size_bytes;
       } else {
         data.group_bytes[data.groups.of[part.lifetime]] += part.size_bytes;
+        if (is_unused(data, part)) data.unused_bytes += part.size_bytes;
       }
     }
   }
@@ -120,6 +139,7 @@ class SegmentsPainter {
     for (const GroupStyle& style : data_.styles) {
       add(style.label, data_.group_bytes[style.group], style.fill());
     }
+    add(kNotUsedAgain, data_.unused_bytes, kNotUsedAgainSwatch);
     add("blocks of unknown origin", data_.unknown_block_bytes, unknown_fill());
     if (rest_count_ > 0) {
       add("of which in " + base::counted(rest_count_, "smaller segment") + ", drawn as one:",
@@ -276,13 +296,7 @@ class SegmentsPainter {
   void add_whole(const SegmentParts& segment) {
     const SegmentPart& part = segment.parts.front();
     const double width = width_of(part.size_bytes);
-    chart_.drawing.add(page::Rect{plot_.x + at_,
-                                  y(),
-                                  width,
-                                  kBar,
-                                  fill_of(part),
-                                  {Paint::kFaint, 0.75},
-                                  {tooltip(part, part.size_bytes, 1)}});
+    add_box(width, part, {Paint::kFaint, 0.75}, tooltip(part, part.size_bytes, 1));
     at_ += width;
     end_segment();
   }
@@ -300,11 +314,20 @@ class SegmentsPainter {
       const double here = std::min(width, plot_.width - at_);
       // Leaves a seam after a block that is wide enough.
       const double seam = part.kind == RangeKind::kBlock && here > 4 ? 0.5 : 0;
-      chart_.drawing.add(page::Rect{
-          plot_.x + at_, y(), here - seam, kBar, fill_of(part), {}, {tooltip(part, bytes, parts)}});
+      add_box(here - seam, part, {}, tooltip(part, bytes, parts));
       at_ += here;
       width -= here;
     }
+  }
+
+  void add_box(double width, const SegmentPart& part, const page::Stroke& edge,
+               const std::string& text) {
+    page::Rect box = {plot_.x + at_, y(), width, kBar, fill_of(part), edge, {text}};
+    chart_.drawing.add(box);
+    if (!is_unused(data_, part)) return;
+    box.fill = kNotUsedAgainHatch;
+    box.outline = {};
+    chart_.drawing.add(box);
   }
 
   void outline(const std::string& name) {
@@ -344,14 +367,18 @@ class SegmentsPainter {
         break;
     }
     if (part.lifetime == model::kNone) return "blocks: " + size;
-    return short_name(data_.groups.names[data_.groups.of[part.lifetime]]) + ": " + size;
+    return short_name(data_.groups.names[data_.groups.of[part.lifetime]]) + ": " + size +
+           (is_unused(data_, part) ? std::string(", ") + kNotUsedAgain : "");
   }
 
   void describe() {
     chart_.description =
         base::counted(data_.segments.size(), "segment") + ", " + bytes_text(data_.reserved_bytes) +
-        " reserved: blocks " + bytes_text(data_.block_bytes) + ", free but pinned " +
-        bytes_text(data_.pinned_bytes) + ", releasable " + bytes_text(data_.releasable_bytes) + ".";
+        " reserved: blocks " + bytes_text(data_.block_bytes) +
+        (data_.unused_bytes > 0 ? " (" + bytes_text(data_.unused_bytes) + " " + kNotUsedAgain + ")"
+                                : "") +
+        ", free but pinned " + bytes_text(data_.pinned_bytes) + ", releasable " +
+        bytes_text(data_.releasable_bytes) + ".";
   }
 
   const SegmentsData& data_;
@@ -384,6 +411,7 @@ SegmentsData segments_data(const model::Trace& trace, const model::DeviceTrace& 
   });
   const model::Dimension dimension = by.value_or(default_dimension(trace, device, lines));
   data.groups = groups_by(trace, device, lines, dimension).value_or(tiles::Groups{});
+  data.are_unused = unused_lifetimes(trace, device, point);
   count_blocks(data);
   if (dimension != model::Dimension::kCategory) keep_largest(data, kGroupsShown);
   data.styles = styles_of(data.groups.names, data.group_bytes, dimension);

@@ -21,6 +21,8 @@ struct SegmentsData {
   tiles::Groups groups;                       // of the lifetimes of blocks
   std::vector<GroupStyle> styles;             // most bytes in blocks first
   std::vector<std::uint64_t> group_bytes;     // in blocks, by group
+  std::vector<bool> are_unused;               // by lifetime: not used again; empty if unknown
+  std::uint64_t unused_bytes = 0;             // in blocks that are not used again
   std::uint64_t unknown_block_bytes = 0;      // in blocks without a lifetime
   std::uint64_t reserved_bytes = 0;
   std::uint64_t block_bytes = 0;

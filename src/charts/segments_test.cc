@@ -84,6 +84,37 @@ TEST(Segments, pinned_memory_is_hatched_and_comes_first) {
   EXPECT_LT(pinned.y, releasable.y + 0.1);
 }
 
+TEST(Segments, blocks_that_are_not_used_again_are_hatched) {
+  TraceMaker maker;
+  const auto stack = maker.stack({{"train.py", 7, "forward"}});
+  const auto alloc = [&](std::uint64_t address, std::uint64_t size, const model::LastUse& use) {
+    maker.alloc_reported(address, size, {.stack = stack, .use = use});
+    return TraceMaker::block(address, size, size, BlockState::kActiveAllocated, stack);
+  };
+  const std::vector<model::Block> blocks = {
+      alloc(0x1000'0000, 4 * kMib, {.unused_from = 1}),             // not used again
+      alloc(0x1000'0000 + 4 * kMib, 6 * kMib, {.unused_from = 9}),  // used again
+      alloc(0x1000'0000 + 10 * kMib, 8 * kMib, {})};                // unknown
+  maker.segment(0x1000'0000, 18 * kMib, blocks);
+  const model::Trace trace = maker.finish();
+  const model::UserLines lines(trace);
+  const SegmentsData data =
+      segments_data(trace, trace.devices[0], lines, 2, model::Dimension::kLine);
+  EXPECT_EQ(data.unused_bytes, 4 * kMib);
+  const Chart chart = segments(data, segment_options());
+  std::vector<std::string> hatched;
+  for (const page::Rect& rect : tests::shapes<page::Rect>(chart.drawing)) {
+    if (rect.fill.slope != page::HatchSlope::kFalling) continue;
+    hatched.push_back(rect.hint.tooltip);
+    EXPECT_EQ(rect.fill.hatch, page::Paint::kBackground);
+  }
+  EXPECT_THAT(hatched, ElementsAre("", "train.py:7 (forward): 4.0 MiB, not used again"))
+      << "the legend and one block";
+  EXPECT_THAT(tests::texts(chart.drawing), Contains("not used again 4.0 MiB"));
+  EXPECT_THAT(chart.description, HasSubstr("blocks 18.0 MiB (4.0 MiB not used again), free"));
+  EXPECT_EQ(illegible(chart.drawing), "");
+}
+
 TEST(Segments, everything_is_drawn_inside_the_plot) {
   TraceMaker maker;
   for (std::uint64_t i = 0; i < 900; ++i) {

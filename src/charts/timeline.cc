@@ -119,6 +119,9 @@ class TimelinePainter {
         entries.push_back({style.label, style.fill()});
       }
     }
+    if (std::ranges::any_of(data_.unused.bytes, [](auto bytes) { return bytes > 0; })) {
+      entries.push_back({kNotUsedAgain, kNotUsedAgainSwatch});
+    }
     const std::size_t bands = entries.size();
     const page::Stroke dashes = {Paint::kMuted, 1, 3, 3};
     if (shows_reserved_) {
@@ -174,6 +177,7 @@ class TimelinePainter {
       const auto bytes = data_.bands.of(style.group);
       add_band(edges, base, style.fill(), style.label, data_.bands.names[style.group],
                [&](std::size_t i) { return bytes[i]; });
+      add_unused(edges, base, style);
     }
     add_total(edges, base);
   }
@@ -194,6 +198,26 @@ class TimelinePainter {
     }
     area.hint.key = key;
     area.hint.tooltip = label + ": " + bytes_text(bytes(data_.peak_column)) + " at the peak";
+    drawing().add(std::move(area));
+  }
+
+  // Hatches the upper part of the band that ends at `tops`, in bytes.
+  void add_unused(const std::vector<double>& edges, const std::vector<double>& tops,
+                  const GroupStyle& style) {
+    if (data_.unused.names.empty()) return;
+    const auto bytes = data_.unused.of(style.group);
+    if (std::ranges::all_of(bytes, [](auto each) { return each == 0; })) return;
+    page::Area area;
+    area.edges = edges;
+    area.fill = kNotUsedAgainHatch;
+    for (std::size_t i = 0; i < tops.size(); ++i) {
+      const double bottom = y_of(tops[i] - static_cast<double>(bytes[i]));
+      const double top = y_of(tops[i]);
+      area.bottoms.push_back(bottom);
+      area.tops.push_back(bottom - top >= kSeamFrom ? top + kSeam : top);
+    }
+    area.hint.tooltip = style.label + ", " + kNotUsedAgain + ": " +
+                        bytes_text(bytes[data_.peak_column]) + " at the peak";
     drawing().add(std::move(area));
   }
 
@@ -377,8 +401,10 @@ class TimelinePainter {
                                  : std::string(tiles::to_string(data_.axis)) + "s";
     chart_.description = "Live bytes over " + axis + ", stacked by " + model::to_string(data_.by);
     if (data_.is_peak_known) {
-      chart_.description +=
-          ". Peak " + base::bytes_text(peak_bytes()) + ", " + data_.peak_place + ".";
+      chart_.description += ". Peak " + base::bytes_text(peak_bytes()) + ", " + data_.peak_place;
+      const std::uint64_t unused = data_.unused_bytes(data_.peak_column);
+      if (unused > 0) chart_.description += ", " + bytes_text(unused) + " " + kNotUsedAgain;
+      chart_.description += ".";
     } else {
       chart_.description += ". The peak is unknown: events and segments disagree.";
     }

@@ -39,6 +39,7 @@ struct TimelineData {
   model::Dimension by = model::Dimension::kCategory;
   std::vector<tiles::Column> columns;
   tiles::Bands bands;                      // at the points of the columns
+  tiles::Bands unused;                     // the part not used again; no names if this is unknown
   std::vector<GroupStyle> stack;           // from the bottom up
   std::vector<std::int64_t> not_in_bands;  // by column: live bytes that no allocation explains
   std::size_t peak_column = 0;
@@ -57,6 +58,7 @@ struct TimelineData {
   bool is_truncated = false;
 
   double most_bytes() const;  // live, in any column
+  std::uint64_t unused_bytes(std::size_t column) const;
 };
 
 // `report` is the report of the device. The grouping and the axis must be known. Columns without

@@ -127,6 +127,19 @@ std::vector<Value> picked(std::span<const Value> values, const std::vector<std::
   return out;
 }
 
+tiles::Bands picked_bands(const tiles::Bands& bands, const std::vector<std::size_t>& columns) {
+  tiles::Bands out;
+  out.names = bands.names;
+  out.points = columns.size();
+  for (std::size_t band = 0; band < bands.names.size(); ++band) {
+    const auto counts =
+        std::span<const std::uint64_t>(bands.counts).subspan(band * bands.points, bands.points);
+    std::ranges::move(picked(bands.of(band), columns), std::back_inserter(out.bytes));
+    std::ranges::move(picked(counts, columns), std::back_inserter(out.counts));
+  }
+  return out;
+}
+
 // The column with the highest point. A column without events shows the state before its span, so it
 // counts only if no column has events.
 std::size_t highest_of(std::span<const tiles::Column> columns) {
@@ -164,6 +177,12 @@ double TimelineData::most_bytes() const {
   return most;
 }
 
+std::uint64_t TimelineData::unused_bytes(std::size_t column) const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t bytes : bytes_at(unused, column)) sum += bytes;
+  return sum;
+}
+
 TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& device,
                            const report::DeviceReport& report, const model::UserLines& lines,
                            const TimelineQuestion& question) {
@@ -180,8 +199,9 @@ TimelineData timeline_data(const model::Trace& trace, const model::DeviceTrace& 
   data.columns = tiles::columns(device, axis, baseline, 0, axis.end(), question.columns);
   data.peak_column = peak_column(data.columns);
   const std::vector<std::int64_t> points = tiles::points_of(data.columns);
-  data.bands = tiles::bands(trace, device,
-                            chosen_groups(trace, device, lines, question, data, points), points);
+  const tiles::Groups groups = chosen_groups(trace, device, lines, question, data, points);
+  data.bands = tiles::bands(trace, device, groups, points);
+  if (trace.has_uses) data.unused = tiles::unused_bands(trace, device, groups, points);
   data.stack = styles_of(data.bands.names, bytes_at(data.bands, data.peak_column), data.by);
   for (std::size_t i = 0; i < data.columns.size(); ++i) {
     std::uint64_t explained = 0;
@@ -226,16 +246,8 @@ TimelineData coarser(const TimelineData& data, std::size_t columns) {
     }
   }
   out.not_in_bands = picked(std::span<const std::int64_t>(data.not_in_bands), kept);
-  out.bands.points = columns;
-  out.bands.bytes.clear();
-  out.bands.counts.clear();
-  for (std::size_t band = 0; band < data.bands.names.size(); ++band) {
-    const std::size_t points = data.bands.points;
-    const auto counts =
-        std::span<const std::uint64_t>(data.bands.counts).subspan(band * points, points);
-    std::ranges::move(picked(data.bands.of(band), kept), std::back_inserter(out.bands.bytes));
-    std::ranges::move(picked(counts, kept), std::back_inserter(out.bands.counts));
-  }
+  out.bands = picked_bands(data.bands, kept);
+  out.unused = picked_bands(data.unused, kept);
   out.peak_column = data.peak_column / each;
   const auto share = 1 / static_cast<double>(each);
   for (TimelineData::Failure& failure : out.failures) failure.column *= share;

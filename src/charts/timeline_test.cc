@@ -230,6 +230,42 @@ TEST(Timeline, lost_events_are_a_hatched_strip) {
   EXPECT_EQ(illegible(chart.drawing), "");
 }
 
+TEST(Timeline, what_is_not_used_again_is_hatched_on_top_of_its_band) {
+  TraceMaker maker;
+  maker.alloc_reported(0x1000, 4 * kMib, {.category = "parameter", .use = {.unused_from = 0}});
+  maker.alloc_reported(0x9000, 2 * kMib, {.category = "activation", .use = {.unused_from = 2}});
+  maker.alloc_reported(0xA000, 3 * kMib, {.category = "activation", .use = {.unused_from = 9}});
+  maker.alloc_reported(0xB000, kMib, {.category = "temporary", .use = {.unused_from = 9}});
+  const Made made(maker.finish());
+  const Chart chart = made.chart(with_legend());
+  const auto areas = shapes<page::Area>(chart.drawing);
+  ASSERT_EQ(areas.size(), 4u) << "three bands; only activations have a hatch";
+  const page::Area& band = areas[1];
+  const page::Area& hatch = areas[2];
+  EXPECT_EQ(band.hint.key, "activation");
+  EXPECT_EQ(hatch.fill.slope, page::HatchSlope::kFalling);
+  EXPECT_EQ(hatch.fill.paint, page::Paint::kNone);
+  EXPECT_EQ(hatch.tops.back(), band.tops.back());
+  const double pixel = chart.bytes_at_top / chart.height;
+  EXPECT_NEAR(bytes_in(chart, hatch, 0.9), 2 * kMib, pixel / 10);
+  EXPECT_NEAR(bytes_in(chart, hatch, 0.4), 0, pixel / 10);
+  EXPECT_THAT(tests::texts(chart.drawing), Contains("not used again"));
+  EXPECT_THAT(tests::tooltips(chart.drawing),
+              Contains("activation, not used again: 2.0 MiB at the peak"));
+  EXPECT_THAT(chart.description, HasSubstr(", 2.0 MiB not used again."));
+  EXPECT_EQ(illegible(chart.drawing), "");
+  const TimelineData fine = made.data({.columns = 64});
+  const TimelineData asked = made.data({.columns = 16});
+  EXPECT_EQ(coarser(fine, 16).unused.bytes, asked.unused.bytes);
+  EXPECT_EQ(asked.unused_bytes(15), 2 * kMib);
+}
+
+TEST(Timeline, without_uses_nothing_is_hatched) {
+  const Made made = training(2);
+  EXPECT_TRUE(made.data().unused.names.empty());
+  EXPECT_THAT(tests::texts(made.chart(with_legend()).drawing), Not(Contains("not used again")));
+}
+
 TEST(Timeline, memory_in_no_allocation_is_shown) {
   TraceMaker maker;
   maker.alloc_reported(0x1000, 2 * kMib, {.category = "activation"});

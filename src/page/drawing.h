@@ -3,6 +3,7 @@
 // width 1 at a coordinate ending in .5 covers one row of pixels.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -12,12 +13,15 @@
 
 namespace plimsoll::page {
 
+enum class HatchSlope : std::uint8_t { kRising, kFalling };  // to the right
+
 struct Fill {
   Paint paint = Paint::kNone;
   double opacity = 1;
   Paint hatch = Paint::kNone;  // diagonal lines over it
+  HatchSlope slope = HatchSlope::kRising;
 };
-// The lines of a hatch rise to the right and are 6 pixels apart on both axes.
+// The lines of a hatch are 6 pixels apart on both axes.
 inline constexpr double kHatchPeriod = 6, kHatchWidth = 1.4, kHatchOpacity = 0.45;
 
 struct Stroke {

@@ -63,6 +63,7 @@ class PngPainter {
     Ink lines = ink(fill.hatch, kHatchOpacity);
     lines.hatch_period = kHatchPeriod * scale_;
     lines.hatch_width = kHatchWidth * scale_;
+    lines.slope = fill.slope;
     function(lines);
   }
 

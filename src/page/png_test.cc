@@ -93,6 +93,18 @@ TEST(Png, hatches_leave_some_of_the_surface) {
   EXPECT_LT(plain, 20);
 }
 
+TEST(Png, falling_hatches_mirror_rising_ones) {
+  Drawing drawing{24, 48};
+  drawing.add(Rect{0, 0, 24, 24, {Paint::kParameter, 1, Paint::kBackground}});
+  drawing.add(
+      Rect{0, 24, 24, 24, {Paint::kParameter, 1, Paint::kBackground, HatchSlope::kFalling}});
+  const auto image = decoded(drawing);
+  for (std::size_t x = 0; x < 24; ++x) {
+    EXPECT_EQ(image.pixel(x, 5), image.pixel(23 - x, 24 + 5)) << x;
+  }
+  EXPECT_NE(image.pixel(5, 0), image.pixel(5, 24));
+}
+
 TEST(Png, circles_are_round) {
   Drawing drawing{20, 20};
   drawing.add(Circle{10, 10, 6, {Paint::kParameter}});

@@ -39,8 +39,11 @@ double distance_to_line(Point p, Point from, Point to) {
 
 double hatch_coverage(std::size_t x, std::size_t y, const Ink& ink) {
   if (ink.hatch_period <= 0) return 1;
-  // The distance from the pixel's center to the nearest of the lines x + y = k * period.
-  const double along = static_cast<double>(x + y + 1);
+  // The distance from the pixel's center to the nearest of the lines x + y = k * period, or of the
+  // lines x - y = k * period.
+  const bool is_rising = ink.slope == HatchSlope::kRising;
+  const double along =
+      is_rising ? static_cast<double>(x + y + 1) : static_cast<double>(x) - static_cast<double>(y);
   const double rest = along - ink.hatch_period * std::floor(along / ink.hatch_period);
   const double distance = std::min(rest, ink.hatch_period - rest) / std::sqrt(2.0);
   return std::clamp(ink.hatch_width / 2 - distance + 0.5, 0.0, 1.0);

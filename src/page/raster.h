@@ -21,6 +21,7 @@ struct Ink {
   double opacity = 1;
   double hatch_period = 0;  // 0: solid; else only lines of this period along both axes
   double hatch_width = 0;
+  HatchSlope slope = HatchSlope::kRising;
 };
 
 // Coverage of the pixels in a part of the image, 0 to 255, for shapes that consist of several

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "page/escape.h"
 
@@ -189,11 +190,14 @@ class SvgWriter {
     const std::string name = element.substr(1, element.find(' ') - 1);
     const std::string end = tooltip.empty() ? "/>\n" : ">" + tooltip + "</" + name + ">\n";
     const bool is_hatched = fill.hatch != Paint::kNone;
-    body_ += element + paints(fill.paint, outline.paint) + opacity("fill-opacity", fill.opacity) +
-             lines(outline) + (is_hatched ? "/>\n" : key + end);
+    if (!is_hatched || fill.paint != Paint::kNone || outline.paint != Paint::kNone) {
+      body_ += element + paints(fill.paint, outline.paint) + opacity("fill-opacity", fill.opacity) +
+               lines(outline) + (is_hatched ? "/>\n" : key + end);
+    }
     if (!is_hatched) return;
-    hatches_.insert(fill.hatch);
-    body_ += element + " fill=\"url(#" + hatch_id(fill.hatch) + ")\"" + key + end;
+    const Hatch hatch = {fill.hatch, fill.slope};
+    hatches_.insert(hatch);
+    body_ += element + " fill=\"url(#" + hatch_id(hatch) + ")\"" + key + end;
   }
 
   void add(const Rect& rect) {
@@ -281,17 +285,21 @@ class SvgWriter {
     body_ += "</text>\n";
   }
 
-  std::string hatch_id(Paint hatch) const {
-    return escape_html(options_.id_prefix) + "-" + std::string(name_of(hatch));
+  using Hatch = std::pair<Paint, HatchSlope>;
+
+  std::string hatch_id(const Hatch& hatch) const {
+    return escape_html(options_.id_prefix) + "-" + std::string(name_of(hatch.first)) +
+           (hatch.second == HatchSlope::kFalling ? "-falling" : "");
   }
 
   std::string patterns() const {
     std::string out;
-    for (const Paint hatch : hatches_) {
+    for (const Hatch& hatch : hatches_) {
+      const bool is_rising = hatch.second == HatchSlope::kRising;
       out += "<pattern id=\"" + hatch_id(hatch) +
-             "\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-             "<path d=\"M-1 1l2-2M0 6l6-6M5 7l2-2\"" +
-             paints(Paint::kNone, hatch) + " stroke-width=\"" + number(kHatchWidth) +
+             "\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\"><path d=\"" +
+             (is_rising ? "M-1 1l2-2M0 6l6-6M5 7l2-2" : "M-1 5l2 2M0 0l6 6M5-1l2 2") + "\"" +
+             paints(Paint::kNone, hatch.first) + " stroke-width=\"" + number(kHatchWidth) +
              "\" stroke-opacity=\"" + number(kHatchOpacity) + "\"/></pattern>\n";
     }
     return out.empty() ? out : "<defs>" + out + "</defs>\n";
@@ -300,7 +308,7 @@ class SvgWriter {
   const Drawing& drawing_;
   const SvgOptions& options_;
   std::string body_;
-  std::set<Paint> hatches_;
+  std::set<Hatch> hatches_;
 };
 
 }  // namespace

@@ -94,6 +94,21 @@ TEST(Svg, a_hatch_is_a_pattern_with_the_prefix_of_the_page) {
   EXPECT_EQ(rects[3]->texts("title").size(), 1u) << "the shape on top has the tooltip";
 }
 
+TEST(Svg, a_hatch_alone_is_one_element_and_falling_lines_are_another_pattern) {
+  Drawing drawing{20, 20};
+  drawing.add(Rect{0, 0, 9, 9, {Paint::kNone, 1, Paint::kInk}});
+  drawing.add(Rect{9, 0, 9, 9, {Paint::kNone, 1, Paint::kInk, HatchSlope::kFalling}});
+  SvgOptions options;
+  options.colors = SvgColors::kOfStylesheet;
+  options.id_prefix = "t";
+  const XmlElement root = parsed(to_svg(drawing, options));
+  ASSERT_EQ(root.all("rect").size(), 2u);
+  EXPECT_EQ(root.all("rect")[0]->attribute("fill"), "url(#t-ink)");
+  EXPECT_EQ(root.all("rect")[1]->attribute("fill"), "url(#t-ink-falling)");
+  ASSERT_EQ(root.all("pattern").size(), 2u);
+  EXPECT_EQ(root.all("pattern")[1]->attribute("id"), "t-ink-falling");
+}
+
 TEST(Svg, an_area_is_a_path_of_steps_without_its_empty_parts) {
   Drawing drawing{100, 100};
   drawing.add(Area{{0, 10, 20, 30, 40}, {50, 40.5, 60, 30}, {60, 60, 60, 60}, {Paint::kOther}});

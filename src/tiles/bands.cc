@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/last_use.h"
 #include "model/live_set.h"
 #include "tiles/point_ranks.h"
 
@@ -49,6 +50,33 @@ Groups keep_only(Groups groups, const std::vector<bool>& is_kept) {
   return out;
 }
 
+// `first_of(row, first)` is the first point at which a lifetime counts that is live from `first`.
+template <typename FirstOf>
+Bands bands_from(const model::Trace& trace, const model::DeviceTrace& device, const Groups& groups,
+                 std::span<const std::int64_t> points, FirstOf&& first_of) {
+  PLIMSOLL_CHECK(groups.of.size() == device.lifetimes.size());
+  const std::size_t width = points.size();
+  Bands bands;
+  bands.names = groups.names;
+  bands.points = width;
+  bands.bytes.assign(groups.names.size() * width, 0);
+  bands.counts.assign(groups.names.size() * width, 0);
+  visit_visible(device, points, [&](std::size_t row, std::uint32_t live, std::uint32_t end) {
+    const std::uint32_t first = first_of(row, live);
+    if (first >= end) return;
+    const std::uint64_t bytes = trace.lifetime_bytes(device, row);
+    const std::size_t band = groups.of[row] * width;
+    bands.bytes[band + first] += bytes;
+    bands.counts[band + first] += 1;
+    if (end == width) return;
+    bands.bytes[band + end] -= bytes;
+    bands.counts[band + end] -= 1;
+  });
+  add_up(bands.bytes, width);
+  add_up(bands.counts, width);
+  return bands;
+}
+
 }  // namespace
 
 Groups groups_of(model::Grouping& grouping, const model::DeviceTrace& device) {
@@ -66,25 +94,17 @@ Groups groups_of(model::Grouping& grouping, const model::DeviceTrace& device) {
 
 Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const Groups& groups,
             std::span<const std::int64_t> points) {
-  PLIMSOLL_CHECK(groups.of.size() == device.lifetimes.size());
-  const std::size_t width = points.size();
-  Bands bands;
-  bands.names = groups.names;
-  bands.points = width;
-  bands.bytes.assign(groups.names.size() * width, 0);
-  bands.counts.assign(groups.names.size() * width, 0);
-  visit_visible(device, points, [&](std::size_t row, std::uint32_t first, std::uint32_t end) {
-    const std::uint64_t bytes = trace.lifetime_bytes(device, row);
-    const std::size_t band = groups.of[row] * width;
-    bands.bytes[band + first] += bytes;
-    bands.counts[band + first] += 1;
-    if (end == width) return;
-    bands.bytes[band + end] -= bytes;
-    bands.counts[band + end] -= 1;
+  return bands_from(trace, device, groups, points,
+                    [](std::size_t, std::uint32_t first) { return first; });
+}
+
+Bands unused_bands(const model::Trace& trace, const model::DeviceTrace& device,
+                   const Groups& groups, std::span<const std::int64_t> points) {
+  const model::LastUses uses(trace, device);
+  const PointRanks ranks(points, device.events.size());
+  return bands_from(trace, device, groups, points, [&](std::size_t row, std::uint32_t first) {
+    return std::max(first, ranks.of(uses.freeable(row)));
   });
-  add_up(bands.bytes, width);
-  add_up(bands.counts, width);
-  return bands;
 }
 
 Groups largest(const model::Trace& trace, const model::DeviceTrace& device, Groups groups,

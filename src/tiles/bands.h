@@ -40,6 +40,11 @@ struct Bands {
 Bands bands(const model::Trace& trace, const model::DeviceTrace& device, const Groups& groups,
             std::span<const std::int64_t> points);
 
+// The part of these bands that no operator uses again after each point (model::UsedAgain::kNo).
+// Requires Trace::has_uses.
+Bands unused_bands(const model::Trace& trace, const model::DeviceTrace& device,
+                   const Groups& groups, std::span<const std::int64_t> points);
+
 // Keeps the groups that are among the `keep` largest, either at one of the `important` points or by
 // their sum over `points`; all others become one last group, kEverythingElse. At most
 // keep * (important.size() + 1) + 1 groups remain. Each important point costs a live set.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/last_use.h"
 #include "model/live_set.h"
 #include "tests/support/trace_maker.h"
 
@@ -48,6 +49,38 @@ TEST(Bands, are_the_live_bytes_of_each_group_at_each_point) {
   EXPECT_EQ(all.counts, (Bytes{1, 1, 2, 2, 2, 2,  //
                                0, 1, 1, 1, 1, 1,  //
                                0, 1, 2, 2, 1, 0}));
+}
+
+TEST(Bands, the_unused_part_begins_after_the_last_use) {
+  TraceMaker maker;
+  maker
+      .alloc_reported(1, 100, {.category = "activation", .use = {.unused_from = 2}})  // 0
+      .alloc_reported(2, 30, {.category = "activation", .use = {.unused_from = 0}})   // 1
+      .alloc_reported(3, 7, {.category = "parameter", .use = {.unused_from = 0}})     // 2
+      .alloc_reported(4, 5, {.category = "activation"})                               // 3: unknown
+      .free_immediately(1, 100)                                                       // 4
+      .free_immediately(2, 30);                                                       // 5
+  const auto trace = maker.finish();
+  const model::DeviceTrace& device = trace.devices[0];
+  const std::vector<std::int64_t> points = {model::kBeforeFirst, 0, 1, 2, 2, 3, 4, 5};
+  const Bands unused = unused_bands(trace, device, by(trace, model::Dimension::kCategory), points);
+  const model::LastUses uses(trace, device);
+  Bytes bytes;
+  Bytes expected;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    bytes.push_back(0);
+    expected.push_back(0);
+    for (std::size_t band = 0; band < unused.names.size(); ++band) {
+      bytes.back() += unused.of(band)[i];
+    }
+    for (const std::uint32_t row :
+         model::live_set(device, model::default_liveness(device), points[i])) {
+      const bool is_unused = uses.used_again(row, points[i]) == model::UsedAgain::kNo;
+      if (is_unused) expected.back() += trace.lifetime_bytes(device, row);
+    }
+  }
+  EXPECT_EQ(bytes, expected);
+  EXPECT_EQ(bytes, (Bytes{0, 0, 0, 130, 130, 130, 30, 0}));
 }
 
 TEST(Bands, keep_the_largest_groups_at_important_points_and_over_all) {

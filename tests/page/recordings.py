@@ -132,6 +132,28 @@ def cpu_training(workshop: Workshop) -> list[Path]:
     return workshop.recorded("training", ROOT / "examples/language_model.py", "--steps", "4")
 
 
+# Results that are kept although no operator uses them again.
+KEPT = """
+import sys, torch, plimsoll
+torch.set_num_threads(1)
+torch.manual_seed(0)
+with plimsoll.record(sys.argv[1], uses="always"):
+    net = torch.nn.Linear(512, 512)
+    kept = []
+    for _ in range(6):
+        out = net(torch.ones(256, 512))
+        kept.append(out.detach() + 1)
+        out.sum().backward()
+        plimsoll.step()
+"""
+
+
+def last_uses(workshop: Workshop) -> list[Path]:
+    path = workshop.folder / "last-uses.plim"
+    subprocess.run([sys.executable, "-c", KEPT, str(path)], check=True, capture_output=True)
+    return [path]
+
+
 def empty(workshop: Workshop) -> list[Path]:
     return workshop.pickled("nothing", {"segments": [], "device_traces": [[]]})
 
@@ -253,5 +275,6 @@ RECIPES: dict[str, Callable[[Workshop], list[Path]]] = QUICK | {
     "splatting": splatting,
     "ranks": ranks,
     "cpu_training": cpu_training,
+    "last_uses": last_uses,
     "hostile_layers": hostile_layers,
 }

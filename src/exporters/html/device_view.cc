@@ -149,6 +149,17 @@ void add_table(DeviceView& view, Dimension by) {
   view.tables.push_back(std::move(table));
 }
 
+// The same bytes as in the report's table by use.
+void add_unused(DeviceView& view) {
+  if (!view.input.trace.has_uses) return;
+  const tiles::Groups all = {std::vector<std::uint32_t>(view.device.lifetimes.size()), {""}};
+  const tiles::Bands unused =
+      tiles::unused_bands(view.input.trace, view.device, all, events_of(view));
+  for (std::size_t i = 0; i < view.points.size(); ++i) {
+    view.points[i].unused_bytes = unused.bytes[i];
+  }
+}
+
 void add_inner_lines(DeviceView& view) {
   constexpr std::size_t kMostParts = 40;  // in all lines together, at the selected point
   const model::Trace& trace = view.input.trace;
@@ -243,6 +254,7 @@ DeviceView make_view(const ExportInput& input, std::size_t device, std::size_t n
   view.over_time = charts::timeline_data(trace, view.device, view.report, input.lines,
                                          {.columns = kWideColumns});
   add_points(view);
+  add_unused(view);
   const bool has_categories = !rows_of(input.report.tables.by_category, view.report).empty();
   if (has_categories) add_table(view, Dimension::kCategory);
   for (const Dimension by :

@@ -25,6 +25,7 @@ struct ViewPoint {
   double column = 0;       // its place on the axis of the widest chart
   std::int64_t bytes = 0;  // sum of the tables at this point
   std::int64_t reserved_bytes = 0;
+  std::uint64_t unused_bytes = 0;  // not used again; only if Trace::has_uses
 };
 
 // The groups of a dimension at every point, and their paints.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "charts/frame.h"
 #include "charts/timeline.h"
 #include "exporters/html/sections.h"
 #include "exporters/labels.h"
@@ -20,6 +21,10 @@ constexpr std::array kSizes = {TimelineSize{{"wide", 1360, 390}, kWideColumns},
                                TimelineSize{{"medium", 820, 370}, kWideColumns / 2},
                                TimelineSize{{"narrow", 400, 330}, kWideColumns / 4}};
 
+std::string unused_text(std::uint64_t bytes) {
+  return bytes_text(bytes) + " " + charts::kNotUsedAgain;
+}
+
 // Describes a column, for readers who point at it without a script.
 std::string column_text(const DeviceView& view, std::size_t at) {
   constexpr std::size_t kMostNamed = 4;
@@ -30,6 +35,7 @@ std::string column_text(const DeviceView& view, std::size_t at) {
               ? " before the first event"
               : ", event " + base::format_count(static_cast<std::uint64_t>(column.point));
   if (column.reserved_bytes > 0) text += "; reserved " + base::bytes_text(column.reserved_bytes);
+  if (view.input.trace.has_uses) text += "; " + unused_text(data.unused_bytes(at));
   std::vector<std::size_t> bands;
   for (std::size_t band = 0; band < data.bands.names.size(); ++band) {
     if (data.bands.of(band)[at] > 0) bands.push_back(band);
@@ -98,6 +104,10 @@ void write_point(Markup& html, const DeviceView& view) {
     html.open("span");
     write_breakable(html, point_place(view.report, *view.point));
     html.close();
+    if (view.input.trace.has_uses) {
+      const std::uint64_t unused = view.points[view.chosen].unused_bytes;
+      html.element("span", {{"data-unused", std::to_string(unused)}}, unused_text(unused));
+    }
   }
   html.close();
 }

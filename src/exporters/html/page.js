@@ -194,7 +194,7 @@
     const island = article.querySelector('script[data-points]');
     if (!island || typeof DecompressionStream === 'undefined') return;
     const data = await decode(island.textContent);
-    for (const name of ['event', 'time', 'live', 'reserved', 'column']) if (data[name]) data[name] = undo(data[name]);
+    for (const name of ['event', 'time', 'live', 'reserved', 'unused', 'column']) if (data[name]) data[name] = undo(data[name]);
     for (const table of data.tables) {
       table.bytes = table.bytes.map(undo);
       table.counts = table.counts.map(undo);
@@ -220,6 +220,7 @@
       if (data.phase && data.phase[i] !== '') parts.push(data.phase[i]);
       return parts.join(', ');
     };
+    const unusedText = i => bytesText(data.unused[i]) + ' not used again';
     const rowsAt = (table, i) => {
       const rows = table.names.map((name, k) => ({ name, number: k, paint: table.paints[k], bytes: table.bytes[k][i], count: table.counts[k][i], isRest: name === data.rest }))
         .filter(row => row.bytes > 0 || row.count > 0);
@@ -307,7 +308,8 @@
       }
       const back = make('button', { type: 'button' }, 'Back');
       back.addEventListener('click', () => { choose(data.chosen); svgs.find(svg => svg.getClientRects().length)?.focus(); });
-      caption.replaceChildren(make('b', { 'data-bytes': String(data.live[i]) }, bytesText(data.live[i])), make('span', {}, where(i)), back);
+      caption.replaceChildren(make('b', { 'data-bytes': String(data.live[i]) }, bytesText(data.live[i])), make('span', {}, where(i)),
+        ...(data.unused ? [make('span', { 'data-unused': String(data.unused[i]) }, unusedText(i))] : []), back);
       for (const [element] of places) element.textContent = where(i);
       fill(i);
     };
@@ -330,7 +332,8 @@
     const show = (i, x, y) => {
       const rows = rowsAt(data.tables[0], i).slice(0, 6);
       tip.textContent = bytesText(data.live[i]) + ', ' + where(i) +
-        (data.reserved && data.reserved[i] > 0 ? '\nreserved ' + bytesText(data.reserved[i]) : '') + '\n' +
+        (data.reserved && data.reserved[i] > 0 ? '\nreserved ' + bytesText(data.reserved[i]) : '') +
+        (data.unused ? '\n' + unusedText(i) : '') + '\n' +
         rows.map(row => bytesText(row.bytes) + '  ' + row.name.slice(0, 60)).join('\n');
       tip.hidden = false;
       const box = chart.getBoundingClientRect();

@@ -44,6 +44,10 @@ void write_where(JsonWriter& json, const DeviceView& view) {
   write_deltas(json, points.size(), [&](std::size_t i) { return points[i].bytes; });
   json.key("reserved");
   write_deltas(json, points.size(), [&](std::size_t i) { return points[i].reserved_bytes; });
+  if (trace.has_uses) {
+    json.key("unused");
+    write_deltas(json, points.size(), [&](std::size_t i) { return points[i].unused_bytes; });
+  }
   if (view.report.first_time_ns) {
     json.key("time");
     const auto first = static_cast<std::uint64_t>(*view.report.first_time_ns);

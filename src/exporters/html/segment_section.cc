@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/units.h"
+#include "charts/frame.h"
 #include "charts/segments.h"
 #include "exporters/html/sections.h"
 #include "exporters/labels.h"
@@ -106,6 +107,7 @@ void write_segments(Markup& html, const DeviceView& view) {
   };
   fact("reserved", data.reserved_bytes);
   fact("in blocks", data.block_bytes);
+  if (!data.are_unused.empty()) fact(charts::kNotUsedAgain, data.unused_bytes);
   fact("pinned", data.pinned_bytes);
   fact("releasable", data.releasable_bytes);
   if (data.private_bytes > 0) fact("free in private pools", data.private_bytes);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -198,6 +199,45 @@ def test_parts_that_keep_their_point_in_time_are_labeled(open_page, page):
         "The segments are shown when memory ran out, not at the selected point.",
     ]
     assert "at its peak" in article.locator("[data-place]").inner_text()
+
+
+def not_used_again(report: dict[str, Any]) -> int:
+    rows = report["tables"]["by_use"]
+    return sum(row["bytes"] for row in rows if row["key"] == "not used again")
+
+
+@pytest.mark.parametrize("width", [380, 1300])
+def test_what_is_not_used_again_is_that_of_the_table_by_use(
+    open_page, page, recording, plimsoll_command, width
+):
+    opened = open_page(page("last_uses").path, width)
+    article = opened.page.locator("article").first
+    opened.page.locator(".named button").first.wait_for()
+    chart = article.locator(".over-time > svg:visible")
+    assert "not used again" in chart.locator("text").all_text_contents()
+    assert chart.locator("[fill$='-falling)']").count() > 1  # the legend and the bands
+    columns = chart.locator(".columns > *")
+    count = columns.count()
+    seen = set()
+    for at in (None, *range(count // 8, count, count // 8)):
+        if at is not None:
+            columns.nth(at).dispatch_event("click", {"bubbles": True})
+        caption = article.locator(".point")
+        event = re.search(r"event ([0-9,]+)", caption.inner_text()).group(1).replace(",", "")
+        report = json_report(plimsoll_command, recording("last_uses")[0], event)
+        unused = int(caption.locator("[data-unused]").get_attribute("data-unused"))
+        assert unused == not_used_again(report), event
+        seen.add(unused)
+    assert len(seen) > 4
+    columns.nth(count // 2).hover()
+    assert " not used again\n" in chart.locator("xpath=..").locator(".tip").inner_text()
+
+
+def test_pages_without_uses_state_nothing_about_them(open_page, page):
+    opened = open_page(page("fragmented").path)
+    opened.page.locator(".named button").first.wait_for()
+    assert opened.page.locator("[data-unused]").count() == 0
+    assert "not used again" not in opened.page.locator("body").inner_text()
 
 
 INNER_LINES = """(article) => [...article.querySelectorAll("table[data-table=line] tbody tr")].map(
