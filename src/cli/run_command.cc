@@ -54,8 +54,9 @@ Status check_choice(const std::string& given, const std::string& value,
                                                      base::did_you_mean(value, choices));
 }
 
-Status check_variable(const std::string& name, const std::vector<std::string>& choices) {
-  const char* const value = std::getenv(name.c_str());
+// `value` may be null: the variable is not set.
+Status check_variable(const std::string& name, const char* value,
+                      const std::vector<std::string>& choices) {
   if (value == nullptr || *value == '\0') return {};
   return check_choice(name + "=", value, choices);
 }
@@ -123,7 +124,8 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
   if (options->has_cuda_driver) return run_with_cuda_driver(path, program);
   for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
   for (const Status& status :
-       {check_variable("PLIMSOLL_MODE", kModes), check_variable("PLIMSOLL_USES", kUses)}) {
+       {check_variable("PLIMSOLL_MODE", std::getenv("PLIMSOLL_MODE"), kModes),
+        check_variable("PLIMSOLL_USES", std::getenv("PLIMSOLL_USES"), kUses)}) {
     if (!status) return complain(status.error());
   }
   return run_linked_program(path, program);
