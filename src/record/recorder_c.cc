@@ -102,15 +102,20 @@ template <Kind kKind, Ring::Need kNeed>
 }
 
 // The fast path of nearly all events: recording is on, the ring has space, and reading the time is
-// one instruction. It makes no call and so saves no registers: a third fewer instructions.
+// one instruction. Null if it is not open.
+[[gnu::always_inline]] inline Event* claim_quickly(plimsoll_context* context) noexcept {
+  if (Recorder::made().hot.is_quick.load(std::memory_order_relaxed) && context != nullptr)
+      [[likely]] {
+    return ThreadRegistry::of(context)->ring.try_claim();
+  }
+  return nullptr;
+}
+
+// On the fast path it makes no call and so saves no registers: a third fewer instructions.
 template <Kind kKind, Ring::Need kNeed>
 [[gnu::always_inline]] inline void record(plimsoll_context* context,
                                           const Fields& fields) noexcept {
-  Event* event = nullptr;
-  if (Recorder::made().hot.is_quick.load(std::memory_order_relaxed) && context != nullptr)
-      [[likely]] {
-    event = ThreadRegistry::of(context)->ring.try_claim();
-  }
+  Event* const event = claim_quickly(context);
   if (event == nullptr) [[unlikely]] {
     return record_slowly<kKind, kNeed>(context, fields.address, fields.size, fields.tensor);
   }
@@ -125,12 +130,18 @@ Uses* uses() noexcept { return Recorder::made().hot.uses.load(std::memory_order_
 [[gnu::noinline]] void record_last_use(plimsoll_context* context, Kind kind, uint8_t device,
                                        uint64_t address) noexcept {
   const format::EndUse use = uses()->freed(address);
-  Event* event = begin_event(context, kind, Ring::Need::kOther);
-  if (event == nullptr) return;
+  Event* event = claim_quickly(context);
+  const bool is_quick = event != nullptr;
+  if (is_quick) [[likely]] {
+    fill(*event, *context, kind, read_ticks(TickSource::kTsc));
+  } else {
+    event = begin_event(context, kind, Ring::Need::kOther);
+    if (event == nullptr) return;
+  }
   event->address = address;
   event->size = make_size(0, device);
   event->set_use(use);
-  end_event(context);
+  is_quick ? ThreadRegistry::of(context)->ring.publish_one() : end_event(context);
 }
 
 void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {

@@ -179,19 +179,20 @@ def attribute_of_a_module(fixed):
             super().__init__()
             self.inner, self.outer = nn.Linear(8, 2048), nn.Linear(2048, 8)
 
-        def forward(self, x):
+        def forward(self, box):
+            x = box.pop()  # the caller holds no reference
             hidden = self.inner(x)
-            if not fixed:
-                self.hidden = hidden
-            x = functional.relu(hidden)
             if fixed:
-                del hidden
-            return self.outer(x)
+                del x
+            else:
+                self.hidden = hidden
+            hidden = functional.relu(hidden)
+            return [self.outer(hidden)]
 
     model = nn.Sequential(*(Block() for _ in range(4)))
     with torch.no_grad():
         for _ in range(4):
-            model(torch.randn(512, 8))
+            model([torch.randn(512, 8)])
 
 
 @fix

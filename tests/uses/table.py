@@ -3,8 +3,8 @@
     python -m tests.uses.table [ARCHITECTURE|PROGRAM...]
 
 The kinds of expected.tsv: `kept` and never read again: a rule must find it, and its first line
-matches `line`. `partly`: a rule may find it. `not` deadness, and `healthy`: no rule may find
-anything.
+matches `line`. `partly`: a rule may find it, because some memory is kept and never read. `not`
+deadness, and `healthy`: no rule may find anything.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import csv
 import gc
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-GROUP = 12  # programs in one process
+GROUP = 6  # programs in one process
+MARK = "\x1e"  # begins a line of ours: programs print, too
 
 
 def expected() -> dict[str, dict[str, str]]:
@@ -28,10 +31,20 @@ def expected() -> dict[str, dict[str, str]]:
         return {row["program"]: row for row in csv.DictReader(table, delimiter="\t")}
 
 
+def run(name: str) -> None:
+    from tests.causes.record_all import PROGRAMS
+
+    script = ROOT / "tests" / "causes" / f"{name}.py"
+    if script.exists():
+        sys.argv = [str(script)]
+        runpy.run_path(str(script), run_name="__main__")
+    else:
+        PROGRAMS[name]()
+
+
 def record(names: list[str]) -> None:
     """Record programs in this process, and print `last_use` and the findings of each."""
     import torch
-    from tests.causes.record_all import PROGRAMS
 
     import plimsoll
 
@@ -41,23 +54,26 @@ def record(names: list[str]) -> None:
             path = Path(folder, "run.plim")
             torch.manual_seed(0)
             with plimsoll.record(path, uses="always", overwrite=True):
-                PROGRAMS[name]()
+                try:
+                    run(name)
+                except ModuleNotFoundError as error:
+                    print(f"{MARK}{json.dumps([name, {}, [str(error)]])}", flush=True)
+                    continue
             gc.collect()
             trace = plimsoll.open(path)
             cpu = next(each for each in trace.devices if each["device"] == -1)
             found = [each["id"] for each in trace.findings]
-            print(json.dumps([name, cpu["last_use"], found]), flush=True)
+            print(MARK + json.dumps([name, cpu["last_use"], found]), flush=True)
 
 
-def uses_of(names: list[str]) -> dict[str, tuple[dict, list[str]]]:
-    results = {}
+def uses_of(names: list[str]) -> Iterator[tuple[str, dict, list[str]]]:
     for i in range(0, len(names), GROUP):
         words = [sys.executable, "-m", "tests.uses.table", "--record", *names[i : i + GROUP]]
         done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
         assert done.returncode == 0, done.stderr
-        for name, last_use, found in map(json.loads, done.stdout.splitlines()):
-            results[name] = last_use, found
-    return results
+        for line in done.stdout.split("\n"):
+            if line.startswith(MARK):
+                yield tuple(json.loads(line.removeprefix(MARK)))
 
 
 def is_of_rule_a(last_use: dict) -> bool:
@@ -96,8 +112,12 @@ def main() -> None:
         if len(sys.argv) == 1 or {name, name.partition("/")[0]} & set(sys.argv[1:])
     ]
     counts: Counter[tuple[str, str]] = Counter()
-    for name, (last_use, found) in uses_of(chosen).items():
+    for name, last_use, found in uses_of(chosen):
         row = expected()[name]
+        if not last_use:
+            print(f"{row['kind']:8}not run    {name}  {found[0]}")
+            counts[row["kind"], "not run"] += 1
+            continue
         rules = "A" * is_of_rule_a(last_use) + "B" * is_of_rule_b(last_use)
         line = first_line(last_use, rules)
         result = verdict(row, rules, line)

@@ -14,34 +14,43 @@ bool Uses::clear() noexcept {
   void* const pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return false;
+  madvise(pages, kBytes, MADV_NOHUGEPAGE);  // few of its pages are used
   buckets_ = static_cast<Bucket*>(pages);  // zeroed pages are valid buckets
   return true;
 }
 
+std::size_t Uses::search(const Bucket& bucket, std::uint64_t address) noexcept {
+  std::size_t at = 0;
+  while (at < kSlots && bucket.addresses[at].load(std::memory_order_relaxed) != address) ++at;
+  return at;
+}
+
+std::size_t Uses::take(Bucket& bucket, std::uint64_t address) noexcept {
+  const std::size_t known = find(bucket, address);
+  if (known != kSlots) return known;
+  const std::size_t home = home_of(address);
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    const std::size_t at = (home + i) % kSlots;
+    std::uint64_t none = 0;
+    if (bucket.addresses[at].load(std::memory_order_relaxed) != 0) continue;
+    if (i > 0) bucket.slots[home].is_missed.store(true, std::memory_order_relaxed);
+    if (bucket.addresses[at].compare_exchange_strong(none, address, std::memory_order_relaxed)) {
+      return at;
+    }
+  }
+  return kSlots;
+}
+
 void Uses::begin(std::uint64_t address) noexcept {
   Bucket& bucket = bucket_of(address);
-  std::size_t at = kSlots;
-  for (std::size_t i = 0; i < kSlots; ++i) {
-    const std::uint64_t known = bucket.addresses[i].load(std::memory_order_relaxed);
-    if (known == 0 && at == kSlots) at = i;
-    if (known != address) continue;
-    at = i;  // a free was missed
-    break;
-  }
-  for (; at < kSlots; ++at) {
-    std::uint64_t known = bucket.addresses[at].load(std::memory_order_relaxed);
-    if (known != 0 && known != address) continue;
-    if (!bucket.addresses[at].compare_exchange_strong(known, address, std::memory_order_relaxed)) {
-      continue;
-    }
-    Slot& slot = bucket.slots[at];
-    slot.last.store(clock(), std::memory_order_relaxed);
-    slot.gap.store(0, std::memory_order_relaxed);
-    slot.owner.store(0, std::memory_order_relaxed);
-    slot.is_used.store(false, std::memory_order_relaxed);
-    slot.is_escaped.store(false, std::memory_order_relaxed);
-    return;
-  }
+  const std::size_t at = take(bucket, address);
+  if (at == kSlots) return;
+  Slot& slot = bucket.slots[at];
+  slot.last.store(clock(), std::memory_order_relaxed);
+  slot.gap.store(0, std::memory_order_relaxed);
+  slot.owner.store(0, std::memory_order_relaxed);
+  slot.is_used.store(false, std::memory_order_relaxed);
+  slot.is_escaped.store(false, std::memory_order_relaxed);
 }
 
 format::EndUse Uses::use_of(const Slot& slot) const noexcept {
@@ -63,13 +72,11 @@ format::EndUse Uses::use_of(std::uint64_t address) const noexcept {
 
 format::EndUse Uses::freed(std::uint64_t address) noexcept {
   Bucket& bucket = bucket_of(address);
-  for (std::size_t i = 0; i < kSlots; ++i) {
-    if (bucket.addresses[i].load(std::memory_order_relaxed) != address) continue;
-    const format::EndUse use = use_of(bucket.slots[i]);
-    bucket.addresses[i].store(0, std::memory_order_relaxed);
-    return use;
-  }
-  return {};
+  const std::size_t at = find(bucket, address);
+  if (at == kSlots) return {};
+  const format::EndUse use = use_of(bucket.slots[at]);
+  bucket.addresses[at].store(0, std::memory_order_relaxed);
+  return use;
 }
 
 void Uses::escape(std::uint64_t address) noexcept {

@@ -5,8 +5,8 @@
 // operator reads is in use while the operator allocates its results.
 //
 // The table has a fixed number of buckets of eight slots, chosen so that neighboring addresses are
-// in neighboring buckets. An allocation whose bucket is full has no slot, and its last use is
-// unknown. Any thread may call every function; a slot is written by threads that use its memory,
+// in neighboring buckets. An address takes its home slot, or another one of its bucket if that is
+// taken. An allocation whose bucket is full has no slot, and its last use is unknown. Any thread may call every function; a slot is written by threads that use its memory,
 // which the program itself must keep from freeing it meanwhile.
 #pragma once
 
@@ -59,6 +59,7 @@ class Uses {
     std::atomic<std::uint32_t> owner{0};  // of the thread whose running operator uses it; 0: none
     std::atomic<bool> is_used{false};
     std::atomic<bool> is_escaped{false};
+    std::atomic<bool> is_missed{false};  // an address whose home this is has taken another slot
   };
   static constexpr std::size_t kSlots = 8, kBuckets = std::size_t{1} << 17;
   struct alignas(64) Bucket {
@@ -71,13 +72,23 @@ class Uses {
   Bucket& bucket_of(std::uint64_t address) const noexcept {
     return buckets_[((address >> 9U) + (address >> 26U) * 0x9E3779B1U) % kBuckets];
   }
+  // Addresses within 512 bytes have different homes.
+  static std::size_t home_of(std::uint64_t address) noexcept { return (address >> 6U) % kSlots; }
+  // kSlots if the address has no slot.
+  static std::size_t find(const Bucket& bucket, std::uint64_t address) noexcept {
+    const std::size_t home = home_of(address);
+    if (bucket.addresses[home].load(std::memory_order_relaxed) == address) return home;
+    const bool is_elsewhere = bucket.slots[home].is_missed.load(std::memory_order_relaxed);
+    return is_elsewhere ? search(bucket, address) : kSlots;
+  }
+  static std::size_t search(const Bucket& bucket, std::uint64_t address) noexcept;
   Slot* find(std::uint64_t address) const noexcept {
     Bucket& bucket = bucket_of(address);
-    for (std::size_t i = 0; i < kSlots; ++i) {
-      if (bucket.addresses[i].load(std::memory_order_relaxed) == address) return &bucket.slots[i];
-    }
-    return nullptr;
+    const std::size_t at = find(bucket, address);
+    return at == kSlots ? nullptr : &bucket.slots[at];
   }
+  // The slot for new memory: its own (a free was missed) or a free one; kSlots if there is none.
+  static std::size_t take(Bucket& bucket, std::uint64_t address) noexcept;
   void begin(std::uint64_t address) noexcept;
   format::EndUse use_of(const Slot& slot) const noexcept;
 
