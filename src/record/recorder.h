@@ -94,6 +94,7 @@ class Recorder {
 
   // Whether uses are observed from now on. Returns false if they cannot be recorded.
   bool observe_uses(bool is_on) noexcept;
+  bool is_observing_uses() const noexcept { return use_span_.load(std::memory_order_relaxed) != 0; }
   plimsoll_use_point use_point() const noexcept;
   // The live allocations that no operator has used since the point, as plimsoll_recording_unused().
   std::size_t unused(Recording& recording, const plimsoll_use_point& since,

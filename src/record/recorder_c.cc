@@ -144,10 +144,20 @@ Uses* uses() noexcept { return Recorder::made().hot.uses.load(std::memory_order_
   is_quick ? ThreadRegistry::of(context)->ring.publish_one() : end_event(context);
 }
 
+// What an operator allocates is in use until it ends, as what it uses.
+[[gnu::noinline]] void begin_uses(plimsoll_context* context, uint64_t address) noexcept {
+  Uses& table = *uses();
+  table.allocated(address);
+  if (context == nullptr || context->op_instance == 0) return;
+  if (!Recorder::made().is_observing_uses()) return;
+  ThreadState& thread = *ThreadRegistry::of(context);
+  thread.uses.made(table, thread.number + 1, address);
+}
+
 void alloc(plimsoll_context* context, uint8_t device, uint64_t address, uint64_t size_bytes) {
   record<Kind::kAlloc, Ring::Need::kAlloc>(context, {address, make_size(size_bytes, device)});
-  if (Uses* const table = uses()) [[unlikely]]
-    table->allocated(address);
+  if (uses() != nullptr) [[unlikely]]
+    begin_uses(context, address);
 }
 
 void free(plimsoll_context* context, uint8_t device, uint64_t address) {
@@ -218,7 +228,7 @@ void alloc_block(plimsoll_context* context, uint8_t device, const plimsoll_block
   event->address = block->address;
   event->size = make_size(block->size_bytes, device);
   end_event(context, details_of(*block));
-  if (Uses* const table = uses()) table->allocated(block->address);
+  if (uses() != nullptr) begin_uses(context, block->address);
 }
 
 void adopt_block(plimsoll_context* context, uint8_t device, const plimsoll_block* block,

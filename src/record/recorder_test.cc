@@ -99,6 +99,28 @@ TEST(Recorder, reports_last_uses_when_memory_is_freed_and_at_the_end) {
   EXPECT_EQ(api().use_clock(), 0u) << "uses are observed anew in each recording";
 }
 
+TEST(Recorder, what_an_operator_allocates_is_in_use_until_it_ends) {
+  Recorded recording = Recorded::in_memory();
+  api().observe_uses(here(), 1);
+  here()->op_instance = 7;
+  alloc(64, 1);
+  alloc(128, 1);
+  api().end_uses(here());
+  here()->op_instance = 0;
+  alloc(192, 1);
+  free_at(64);
+  api().observe_uses(here(), 0);
+  here()->op_instance = 8;  // no operator is observed to end
+  alloc(256, 1);
+  here()->op_instance = 0;
+  alloc(320, 1);
+  free_at(256);
+  const TraceReplay replay = recording.replay();
+  const auto never = format::kNeverUsed;
+  EXPECT_THAT(replay.end_uses,
+              ElementsAre(format::EndUse{1 + 1, never}, format::EndUse{1 + 1, never}));
+}
+
 std::vector<std::uint64_t> unused(const Recorded& recording, const plimsoll_use_point& since) {
   std::vector<plimsoll_live> rows(16);
   rows.resize(plimsoll_recording_unused(recording.get(), since, rows.data(), rows.size()));

@@ -2,12 +2,13 @@
 // allocations: a program can lower a peak only by freeing memory before an allocation.
 //
 // A use by a running operator lasts until the operator ends: end_uses() sets its time. So what an
-// operator reads is in use while the operator allocates its results.
+// operator reads, or has allocated, is in use while it allocates more.
 //
 // The table has a fixed number of buckets of eight slots, chosen so that neighboring addresses are
 // in neighboring buckets. An address takes its home slot, or another one of its bucket if that is
-// taken. An allocation whose bucket is full has no slot, and its last use is unknown. Any thread may call every function; a slot is written by threads that use its memory,
-// which the program itself must keep from freeing it meanwhile.
+// taken. An allocation whose bucket is full has no slot, and its last use is unknown. Any thread
+// may call every function; a slot is written by threads that use its memory, which the program
+// itself must keep from freeing it meanwhile.
 #pragma once
 
 #include <array>
@@ -109,6 +110,11 @@ class RunningUses {
       begin(*slot, owner, now);
     }
   }
+  // The running operator has allocated it: no use of an argument, but in use until the operator
+  // ends.
+  void made(const Uses& uses, std::uint32_t owner, std::uint64_t address) noexcept {
+    if (Uses::Slot* const slot = uses.find(address)) add(*slot, owner);
+  }
   void end(const Uses& uses, std::uint32_t owner) noexcept {
     if (count_ == 0) return;
     const std::uint64_t now = uses.clock();
@@ -123,16 +129,19 @@ class RunningUses {
 
  private:
   void begin(Uses::Slot& slot, std::uint32_t owner, std::uint64_t now) noexcept {
-    if (count_ == capacity_ && !grow()) {
-      slot.is_escaped.store(true, std::memory_order_relaxed);
-      return;
-    }
     const std::uint64_t gap = now - slot.last.load(std::memory_order_relaxed);
     if (gap > slot.gap.load(std::memory_order_relaxed)) {
       slot.gap.store(gap < UINT32_MAX ? static_cast<std::uint32_t>(gap) : UINT32_MAX,
                      std::memory_order_relaxed);
     }
     slot.is_used.store(true, std::memory_order_relaxed);
+    add(slot, owner);
+  }
+  void add(Uses::Slot& slot, std::uint32_t owner) noexcept {
+    if (count_ == capacity_ && !grow()) {
+      slot.is_escaped.store(true, std::memory_order_relaxed);
+      return;
+    }
     slot.owner.store(owner, std::memory_order_relaxed);
     slots_[count_++] = &slot;
   }

@@ -39,6 +39,16 @@ TEST_F(UsesTest, memory_that_no_operator_used_ages_from_its_allocation) {
   EXPECT_EQ(uses.freed(64), (format::EndUse{1 + 1, format::kNeverUsed}));
 }
 
+TEST_F(UsesTest, what_an_operator_allocates_is_in_use_until_it_ends) {
+  uses.allocated(64);
+  running.made(uses, kOwner, 64);
+  uses.allocated(128);
+  EXPECT_EQ(uses.use_of(64), (format::EndUse{0 + 1, format::kNeverUsed}));
+  end();
+  uses.allocated(192);
+  EXPECT_EQ(uses.freed(64), (format::EndUse{1 + 1, format::kNeverUsed}));
+}
+
 TEST_F(UsesTest, memory_freed_by_the_operator_that_uses_it_has_no_age) {
   uses.allocated(64);
   uses.allocated(128);
