@@ -20,9 +20,9 @@ typedef struct plimsoll_use_point {
 PLIMSOLL_EXPORT plimsoll_use_point plimsoll_use_point_now(void);
 
 /* Copies at most `capacity` live allocations that no operator has used since a point, in any order,
- * and returns their total number. A use between the point and the allocation before it counts as
- * later. Memory whose last use is unknown is not included. Returns SIZE_MAX if uses were not
- * observed during the whole time, or the recording has ended. */
+ * and returns their total number. A use between the last allocation before the point and the point
+ * itself counts as later. Memory whose last use is unknown is not included. Returns SIZE_MAX if
+ * uses were not observed during the whole time, or the recording has ended. */
 PLIMSOLL_EXPORT size_t plimsoll_recording_unused(plimsoll_recording* recording,
                                                  plimsoll_use_point since, plimsoll_live* rows,
                                                  size_t capacity);

@@ -58,8 +58,8 @@ struct MonitorOptions {
   std::string print_ranks = "all";
   std::vector<MemoryThreshold> alert_above;
   bool wandb = false;
-  // In which steps last uses are observed: "auto", "always", "sampled" or "never". With "never"
-  // samples have no unused memory. A LibTorch program gives the same to its MemoryTracer.
+  // In which steps last uses are observed: "auto", "always", "sampled" or "never". With "never",
+  // samples state no unused memory. A LibTorch program passes the same value to its MemoryTracer.
   std::string uses = "never";
 
   // Sets one option, by name or alias, from text ("yes", "50", "0-500:10,500-:100"). On failure

@@ -170,7 +170,7 @@ class TrainingMonitor:
     def _prepare_for(self, iteration: int) -> None:
         """Observe operators in this iteration if it ends in a sample.
 
-        Uses are observed earlier: both steps before the sample must begin and end observed.
+        Uses are observed two iterations earlier, so that no use of the last two steps is missed.
         """
         if self._is_open and self.options.profile_tensors:
             attachment.observe(self.options.is_due(iteration))
