@@ -20,10 +20,10 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr std::array kExplanations{
-    explain_garbage,   explain_graph,       explain_unowned,    explain_gradients,
-    explain_copies,    explain_epoch,       explain_batches,    explain_many,
-    explain_outside,   explain_line,        explain_layer,      explain_parameter,
-    explain_optimizer, explain_activations, explain_workspaces, explain_earlier,
+    explain_garbage,         explain_graph,       explain_unowned,    explain_gradients,
+    explain_copies,          explain_epoch,       explain_batches,    explain_many,
+    explain_outside,         explain_line,        explain_layer,      explain_parameter,
+    explain_optimizer,       explain_activations, explain_workspaces, explain_earlier,
     explain_never_used_again};  // it compares itself with those before it
 // The explanations for snapshots. The others need layers, phases, names or the beginning of each
 // backward.

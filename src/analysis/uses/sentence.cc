@@ -1,7 +1,11 @@
 #include "analysis/uses/sentence.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
 
@@ -10,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kSmallPartOfPeak = 100;  // a hundredth
+constexpr std::uint64_t kSmallPartOfUnused = 20;
+constexpr std::size_t kLargestNamed = 2;
 
 bool matters(std::uint64_t part, const report::LastUse& found) {
   return part >= kSmallBytes || (part > 0 && part >= found.live_bytes / kSmallPartOfPeak);
@@ -29,6 +35,27 @@ std::string unobserved_text(const report::LastUse& found) {
          " again";
 }
 
+// " Largest: 9.0 GiB of a.py:1 (f), 1.0 GiB of gradients."
+std::string largest_text(const report::LastUse& found) {
+  std::vector<std::pair<std::uint64_t, std::string_view>> parts = {{0, "gradients"}};
+  for (const report::UnusedRow& row : found.rows) {
+    if (row.kind == report::UnusedKind::kGradients) {
+      parts.front().first += row.bytes;
+    } else {
+      parts.emplace_back(row.bytes, row.line);
+    }
+  }
+  std::ranges::stable_sort(parts, std::ranges::greater{},
+                           [](const auto& part) { return part.first; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(parts.size(), kLargestNamed); ++i) {
+    const auto& [bytes, name] = parts[i];
+    if (bytes == 0 || bytes < found.unused_bytes / kSmallPartOfUnused) break;
+    text += (i == 0 ? " Largest: " : ", ") + base::bytes_text(bytes) + " of " + std::string(name);
+  }
+  return text.empty() ? text : text + ".";
+}
+
 std::string plain_sentence(const report::LastUse& found) {
   const bool has_unknown = matters(found.unknown_bytes, found);
   if (!matters(found.unused_bytes, found)) {
@@ -36,12 +63,12 @@ std::string plain_sentence(const report::LastUse& found) {
     return unobserved_text(found) + "; they use all the rest again.";
   }
   std::string text =
-      "no operator uses " + part_text(found.unused_bytes, found.live_bytes) + " again";
+      "at the peak, no operator uses " + part_text(found.unused_bytes, found.live_bytes) + " again";
   const std::string reachable = base::bytes_text(found.reachable_peak_bytes);
   text += reachable == base::bytes_text(found.live_bytes)
-              ? ", but freeing it when it was last used would not lower the peak"
-              : "; freeing it when it was last used would lower the peak to " + reachable;
-  return text + (has_unknown ? "; " + unobserved_text(found) + "." : ".");
+              ? ", but freeing all memory when it was last used would not lower the peak"
+              : "; freeing all memory when it was last used would lower the peak to " + reachable;
+  return text + (has_unknown ? "; " + unobserved_text(found) + "." : ".") + largest_text(found);
 }
 
 }  // namespace

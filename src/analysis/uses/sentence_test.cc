@@ -1,5 +1,6 @@
 #include "analysis/uses/sentence.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/units.h"
@@ -8,6 +9,10 @@ namespace plimsoll::analysis::uses {
 namespace {
 
 using report::LastUse;
+using report::UnusedKind;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
 using tests::kGib;
 using tests::kMib;
 
@@ -17,20 +22,35 @@ const LastUse kFound{
 TEST(Sentence, states_what_is_not_used_again_and_the_peak_without_it) {
   LastUse found = kFound;
   EXPECT_EQ(sentence(found),
-            "No operator uses 4.0 of 30.0 GiB again; freeing it when it was last used would lower "
-            "the peak to 27.0 GiB.");
+            "At the peak, no operator uses 4.0 of 30.0 GiB again; freeing all memory when it was "
+            "last used would lower the peak to 27.0 GiB.");
   found.is_sampled = true;
-  EXPECT_EQ(sentence(found).substr(0, 45), "In the observed steps, no operator uses 4.0 o");
+  EXPECT_THAT(sentence(found), StartsWith("In the observed steps, at the peak, no operator uses"));
   found.unused_bytes = 5 * kMib;
-  EXPECT_EQ(sentence(found).substr(23, 40), "no operator uses 5.0 MiB of 30.0 GiB aga");
+  EXPECT_THAT(sentence(found), HasSubstr("no operator uses 5.0 MiB of 30.0 GiB again"));
+}
+
+TEST(Sentence, names_the_largest_parts) {
+  LastUse found = kFound;
+  found.rows = {{.line = "a.py:1 (f)", .bytes = 2 * kGib},
+                {.line = "b.py:2 (g)", .kind = UnusedKind::kGradients, .bytes = kGib},
+                {.line = "a.py:3 (f)", .bytes = kGib / 2},
+                {.line = "b.py:3 (g)", .kind = UnusedKind::kGradients, .bytes = kGib / 2}};
+  EXPECT_THAT(sentence(found),
+              EndsWith("to 27.0 GiB. Largest: 2.0 GiB of a.py:1 (f), 1.5 GiB of gradients."));
+  found.rows.pop_back();
+  found.rows[1].bytes = kGib / 8;
+  found.rows[2].bytes = kGib / 10;
+  EXPECT_THAT(sentence(found), EndsWith("27.0 GiB. Largest: 2.0 GiB of a.py:1 (f)."));
 }
 
 TEST(Sentence, a_peak_that_stays_is_stated) {
   LastUse found = kFound;
   found.reachable_peak_bytes = 30 * kGib;
-  EXPECT_EQ(sentence(found),
-            "No operator uses 4.0 of 30.0 GiB again, but freeing it when it was last used would "
-            "not lower the peak.");
+  EXPECT_EQ(
+      sentence(found),
+      "At the peak, no operator uses 4.0 of 30.0 GiB again, but freeing all memory when it was "
+      "last used would not lower the peak.");
 }
 
 TEST(Sentence, unknown_memory_is_never_called_used) {
@@ -46,8 +66,9 @@ TEST(Sentence, unknown_memory_is_never_called_used) {
             "again.");
   found.unused_bytes = 4 * kGib;
   EXPECT_EQ(sentence(found),
-            "No operator uses 4.0 of 30.0 GiB again; freeing it when it was last used would lower "
-            "the peak to 27.0 GiB; it is unknown whether operators use 2.0 of 30.0 GiB again.");
+            "At the peak, no operator uses 4.0 of 30.0 GiB again; freeing all memory when it was "
+            "last used would lower the peak to 27.0 GiB; it is unknown whether operators use 2.0 "
+            "of 30.0 GiB again.");
 }
 
 }  // namespace

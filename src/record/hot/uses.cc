@@ -15,7 +15,7 @@ bool Uses::clear() noexcept {
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return false;
   madvise(pages, kBytes, MADV_NOHUGEPAGE);  // few of its pages are used
-  buckets_ = static_cast<Bucket*>(pages);  // zeroed pages are valid buckets
+  buckets_ = static_cast<Bucket*>(pages);   // zeroed pages are valid buckets
   return true;
 }
 
