@@ -26,8 +26,9 @@ using report::UnusedRow;
 constexpr double kKeptShareOfPeak = 0.15;
 constexpr double kSavingShareOfPeak = 0.2;
 constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
-// It ranks above facts about the same bytes, such as one_line_dominates.
-constexpr double kNeverUsedWeight = 2.0;
+// It ranks below every explanation of the same bytes: those say what the bytes are, and state as
+// evidence that no operator uses them again.
+constexpr double kNeverUsedWeight = 0.9;
 constexpr std::size_t kRowsNamed = 3;
 
 // Explanations that name what keeps memory. They say more than that no operator uses it again.
