@@ -25,7 +25,7 @@ _LIMITS = (
     "limit_growth(limit, *, steps=16): "
     "fail if the test leaves more memory than this behind at each memory.step()",
     "limit_unused_at_peak(limit): "
-    "fail if at the peak, no operator uses more memory than this again",
+    "fail if, at the test's peak, more memory than this is not used again",
 )
 
 _SHARED = ("limit_memory", "limit_leaks")  # pytest-memray has markers of these names

@@ -168,11 +168,17 @@ def unused_verdict(limit: UnusedLimit, tensors: AllocatedTensors) -> Verdict | N
     rest = found["unused_bytes"] - sum(row["bytes"] for row in rows)
     if rest:
         evidence.append(f"{_exact(rest)}: everything else")
+    peak, reachable = found["live_bytes"], found["reachable_peak_bytes"]
+    if reachable < peak:
+        evidence.append(
+            f"If all memory were freed when it was last used, the peak would be "
+            f"{size_text(reachable)} instead of {size_text(peak)}"
+        )
     return Verdict(
         _sizes("not used again", found["unused_bytes"], limit.limit_bytes),
         f"{limit.shown} is exceeded by {_exact(excess)}: no operator uses "
         f"{_exact(found['unused_bytes'])} of the peak on {device} again",
-        [*evidence, found["text"]],
+        evidence,
         f"After its last use, free what {rows[0]['line'] if rows else 'the test'} allocates.",
     )
 

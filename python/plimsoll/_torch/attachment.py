@@ -218,7 +218,7 @@ def _renew_uses() -> None:
 
 
 def _follow_uses() -> None:
-    """Record last uses in another way, if the users now want another one."""
+    """Change how last uses are recorded, if the owners now need that."""
     if isinstance(_attached, LibtorchAttachment) and _attached.uses != _uses_of_all():
         _renew_uses()
 
@@ -288,7 +288,7 @@ def _leave(owner: object) -> None:
 
 
 def observe_uses(owner: object, is_wanted: bool) -> None:
-    """Start or stop observing all uses for a sample, if users want uses at all.
+    """Start or stop observing all uses for a sample, if an owner wants uses at all.
 
     Call it between two steps.
     """
