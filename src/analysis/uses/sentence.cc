@@ -37,12 +37,15 @@ std::string unobserved_text(const report::LastUse& found) {
 
 // " Largest: 9.0 GiB of a.py:1 (f), 1.0 GiB of gradients."
 std::string largest_text(const report::LastUse& found) {
-  std::vector<std::pair<std::uint64_t, std::string_view>> parts = {{0, "gradients"}};
+  std::vector<std::pair<std::uint64_t, std::string_view>> parts;
   for (const report::UnusedRow& row : found.rows) {
-    if (row.kind == report::UnusedKind::kGradients) {
-      parts.front().first += row.bytes;
+    const bool is_gradient = row.kind == report::UnusedKind::kGradients;
+    const std::string_view name = is_gradient ? "gradients" : std::string_view(row.line);
+    const auto known = std::ranges::find(parts, name, [](const auto& part) { return part.second; });
+    if (known == parts.end()) {
+      parts.emplace_back(row.bytes, name);
     } else {
-      parts.emplace_back(row.bytes, row.line);
+      known->first += row.bytes;
     }
   }
   std::ranges::stable_sort(parts, std::ranges::greater{},
@@ -50,7 +53,7 @@ std::string largest_text(const report::LastUse& found) {
   std::string text;
   for (std::size_t i = 0; i < std::min(parts.size(), kLargestNamed); ++i) {
     const auto& [bytes, name] = parts[i];
-    if (bytes == 0 || bytes < found.unused_bytes / kSmallPartOfUnused) break;
+    if (bytes < found.unused_bytes / kSmallPartOfUnused) break;
     text += (i == 0 ? " Largest: " : ", ") + base::bytes_text(bytes) + " of " + std::string(name);
   }
   return text.empty() ? text : text + ".";

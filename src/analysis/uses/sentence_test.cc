@@ -39,6 +39,9 @@ TEST(Sentence, names_the_largest_parts) {
   EXPECT_THAT(sentence(found),
               EndsWith("to 27.0 GiB. Largest: 2.0 GiB of a.py:1 (f), 1.5 GiB of gradients."));
   found.rows.pop_back();
+  found.rows.push_back({.line = "a.py:1 (f)", .kind = UnusedKind::kKept, .bytes = kGib});
+  EXPECT_THAT(sentence(found), EndsWith("Largest: 3.0 GiB of a.py:1 (f), 1.0 GiB of gradients."));
+  found.rows.pop_back();
   found.rows[1].bytes = kGib / 8;
   found.rows[2].bytes = kGib / 10;
   EXPECT_THAT(sentence(found), EndsWith("27.0 GiB. Largest: 2.0 GiB of a.py:1 (f)."));
