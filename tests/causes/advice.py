@@ -20,15 +20,20 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from tests.causes import cycles, deep_models, everyday, kept, leaks, peaks, record_all, reported
+from tests.causes import registry
 from tests.causes.architectures import ARCHITECTURES, WIDE
-from tests.causes.training import PROGRAMS, Training
+from tests.causes.copies import programs as copies
+from tests.causes.edits import EDITS
+from tests.causes.garbage import programs as garbage
+from tests.causes.growth import collected
+from tests.causes.results import programs as results
+from tests.causes.training import Training
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import plimsoll
 
-REGISTERED = record_all.REGISTERED
+PROGRAMS = registry.load()
 Fix = Callable[[dict], contextlib.AbstractContextManager]
 MIB = 1 << 20
 
@@ -86,18 +91,18 @@ def without_foreach(finding: dict) -> Iterator[None]:
 @contextlib.contextmanager
 def without_copies(finding: dict) -> Iterator[None]:
     nothing = mock.patch.object(copy, "deepcopy", lambda model: nn.Identity())
-    with nothing, mock.patch.object(peaks, "follow", lambda *models: None):
+    with nothing, mock.patch.object(copies, "follow", lambda *models: None):
         yield
 
 
 def short_queue(finding: dict) -> contextlib.AbstractContextManager:
     # Keeps the current and the next batch: the program loads one before it uses one.
-    return mock.patch.object(peaks, "deque", lambda items: deque(itertools.islice(items, 1)))
+    return mock.patch.object(results, "deque", lambda items: deque(itertools.islice(items, 1)))
 
 
 def without_cache(finding: dict) -> contextlib.AbstractContextManager:
     cache = mock.Mock(lru_cache=lambda maxsize: lambda function: function, cache=lambda f: f)
-    return mock.patch.object(leaks, "functools", cache)
+    return mock.patch.object(collected, "functools", cache)
 
 
 def written_program(program: str) -> tuple[Callable, tuple]:
@@ -130,7 +135,7 @@ def not_reentrant(finding: dict) -> contextlib.AbstractContextManager:
     def run(function, x, use_reentrant):
         return checkpoint(function, x, use_reentrant=False)
 
-    return mock.patch.object(cycles, "checkpoint", run)
+    return mock.patch.object(garbage, "checkpoint", run)
 
 
 def saved_output(finding: dict) -> contextlib.AbstractContextManager:
@@ -144,12 +149,12 @@ def saved_output(finding: dict) -> contextlib.AbstractContextManager:
         return gradient * (output + torch.sigmoid(output) * (1 - output))
 
     return mock.patch.multiple(
-        cycles.Swish, forward=staticmethod(forward), backward=staticmethod(backward)
+        garbage.Swish, forward=staticmethod(forward), backward=staticmethod(backward)
     )
 
 
 def without_bound_method(finding: dict) -> contextlib.AbstractContextManager:
-    class Head(cycles.Head):
+    class Head(garbage.Head):
         def __init__(self):
             super().__init__()
             del self.predict
@@ -157,7 +162,7 @@ def without_bound_method(finding: dict) -> contextlib.AbstractContextManager:
         def predict(self, x):
             return self.forward(x)
 
-    return mock.patch.object(cycles, "Head", Head)
+    return mock.patch.object(garbage, "Head", Head)
 
 
 class Adam8bit(torch.optim.Optimizer):
@@ -186,7 +191,7 @@ def with_8_bits(finding: dict) -> contextlib.AbstractContextManager:
 ADVICE: dict[str, tuple[str, Fix]] = {
     "transformer/activations": ("activations_dominate", checkpoint_layers),
     "cnn/activations": ("activations_dominate", checkpoint_layers),
-    f"deep/{deep_models.equal_layers.__name__}": ("activations_dominate", checkpoint_layers),
+    "deep/equal_layers": ("activations_dominate", checkpoint_layers),
     "mlp/gradients_through_forward": ("gradients_kept", clear_after_step),
     "transformer/gradients_through_forward": ("gradients_kept", clear_after_step),
     "vit/foreach_scratch": ("optimizer_scratch", without_foreach),
@@ -196,113 +201,12 @@ ADVICE: dict[str, tuple[str, Fix]] = {
     "cnn/prefetched_batches": ("batches_kept", short_queue),
     "vit/prefetched_batches": ("batches_kept", short_queue),
     "transformer/lru_cache": ("memory_growth", without_cache),
-    "two_banks/both_banks_concatenated": (
-        "memory_growth",
-        edited(
-            "two_banks/both_banks_concatenated", "for name in banks}", "[-512:] for name in banks}"
-        ),
-    ),
-    "hidden_histories/histories_stacked": (
-        "memory_growth",
-        edited("hidden_histories/histories_stacked", "[None]])", "[None]])[-1:]"),
-    ),
-    "segmentation/masks_of_an_epoch": (
-        "batches_kept",
-        edited(
-            "segmentation/masks_of_an_epoch",
-            "            labels.append(label)",
-            "            labels.append(label)\n            del probabilities[:-1], labels[:-1]",
-        ),
-    ),
-    "forecast/residuals_of_an_epoch": (
-        "batches_kept",
-        edited("forecast/residuals_of_an_epoch", "self.kept[number] =", "self.kept[0] ="),
-    ),
-    "adapter/base_with_gradients": (
-        "gradients_kept",
-        edited(
-            "adapter/base_with_gradients",
-            "    model = Adapted()",
-            "    model = Adapted()\n    model.base.requires_grad_(False)",
-        ),
-    ),
-    "phases/optimizer_of_each_phase": (
-        "optimizer_state_dominates",
-        edited(
-            "phases/optimizer_of_each_phase",
-            "        history[phase] =",
-            "        history.clear()\n        history[phase] =",
-        ),
-    ),
     "mlp/adam_state": ("optimizer_state_dominates", with_8_bits),
     "transformer/adam_state": ("optimizer_state_dominates", with_8_bits),
-    "evidence/state_of_embeddings": (
-        "optimizer_state_dominates",
-        edited(
-            "evidence/state_of_embeddings",
-            "Adam(model.parameters())",
-            "SGD(model.parameters(), 0.1)",
-        ),
-    ),
-    "second_order/history_is_full": (
-        "optimizer_state_dominates",
-        edited("second_order/history_is_full", "history_size=6", "history_size=3"),
-    ),
-    "held_out_lbfgs/long_history": (
-        "optimizer_state_dominates",
-        edited("held_out_lbfgs/long_history", "history_size=10", "history_size=5"),
-    ),
-    "vit/evaluation_of_everything": (
-        "peak_outside_training",
-        edited("vit/evaluation_of_everything", "12 * architecture.samples", "training.samples"),
-    ),
-    "cnn/evaluation_of_everything": (
-        "peak_outside_training",
-        edited("cnn/evaluation_of_everything", "12 * architecture.samples", "training.samples"),
-    ),
-    "evidence/target_with_gradients": (
-        "gradients_kept",
-        edited(
-            "evidence/target_with_gradients",
-            "copy.deepcopy(model)",
-            "copy.deepcopy(model).requires_grad_(False)",
-        ),
-    ),
-    "evidence/ensemble_without_state": (
-        "model_copies",
-        edited("evidence/ensemble_without_state", "range(3)", "range(1)"),
-    ),
-    "evidence/checkpoint_stays": (
-        "model_copies",
-        edited(
-            "evidence/checkpoint_stays",
-            "load_state_dict(weights)",
-            "load_state_dict(weights)\n    del weights",
-        ),
-    ),
-    "evidence/gradients_with_graph": (
-        "memory_growth",
-        edited(
-            "evidence/gradients_with_graph",
-            "        optimizer.step()",
-            "        optimizer.step()\n        task.zero_grad()",
-        ),
-    ),
     "cycles/reentrant_checkpoint": ("garbage_in_cycles", not_reentrant),
     "cycles/output_kept_on_ctx": ("garbage_in_cycles", saved_output),
-    "cycles/exception_with_frames": (
-        "garbage_in_cycles",
-        edited(
-            "cycles/exception_with_frames",
-            "            failure = error",
-            "            failure = repr(error)",
-        ),
-    ),
     "cycles/module_with_bound_method": ("garbage_in_cycles", without_bound_method),
-    **{
-        program: (name, edited(program, old, new))
-        for program, (name, old, new) in {**everyday.EDITS, **reported.EDITS, **kept.EDITS}.items()
-    },
+    **{program: (name, edited(program, old, new)) for program, (name, old, new) in EDITS.items()},
 }
 
 

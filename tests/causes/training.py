@@ -1,45 +1,9 @@
-"""The training loop shared by causes and controls, and the registry of programs."""
+"""The training loop shared by planted and clean programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from tests.causes.architectures import ARCHITECTURES, WIDE, Architecture
-
-Program = Callable[[], object]
-PROGRAMS: dict[str, Program] = {}  # a name starts with its architecture: "vit/ema_copy"
-
-
-def program(*names: str, wide: bool = False) -> Callable[[Any], Any]:
-    """Register a function under "ARCHITECTURE/NAME" for each of `names`. It gets the architecture;
-    with `wide`, the one with many parameters."""
-
-    def register(function: Any) -> Any:
-        for name in names:
-
-            def run(name: str = name) -> object:
-                return function((WIDE if wide else ARCHITECTURES)[name])
-
-            PROGRAMS[f"{name}/{function.__name__}"] = run
-        return function
-
-    return register
-
-
-def standalone(group: str) -> Callable[[Any], Any]:
-    """Register a function unchanged under "GROUP/NAME": it creates its own model."""
-
-    def register(function: Any) -> Any:
-        PROGRAMS[f"{group}/{function.__name__}"] = function
-        return function
-
-    return register
-
-
-def held_out(architecture: str) -> Callable[[Any], Any]:
-    return standalone(f"held_out_{architecture}")
+from tests.causes.architectures import Architecture
 
 
 def step_of(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:

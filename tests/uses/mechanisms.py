@@ -7,7 +7,8 @@ import copy
 import io
 
 import torch
-from tests.causes.training import PROGRAMS, standalone, step_of
+from tests.causes.registry import PROGRAMS, standalone
+from tests.causes.training import step_of
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional

@@ -12,14 +12,14 @@ import random
 import sys
 
 import torch
-from tests.causes import record_all
-from tests.causes.training import PROGRAMS
+from tests.causes import registry
+from tests.causes.registry import PROGRAMS
 from tests.uses import mechanisms
 
 from plimsoll._command.digests import tensors_of
 
+registry.load()
 CAUSES = [name for name in PROGRAMS if name not in mechanisms.NAMES]
-REGISTERED = record_all.REGISTERED
 
 
 def run(name: str) -> None:

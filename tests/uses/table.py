@@ -13,7 +13,6 @@ import csv
 import gc
 import json
 import re
-import runpy
 import subprocess
 import sys
 import tempfile
@@ -31,22 +30,14 @@ def expected() -> dict[str, dict[str, str]]:
         return {row["program"]: row for row in csv.DictReader(table, delimiter="\t")}
 
 
-def run(name: str) -> None:
-    from tests.causes.record_all import PROGRAMS
-
-    script = ROOT / "tests" / "causes" / f"{name}.py"
-    if script.exists():
-        sys.argv = [str(script)]
-        runpy.run_path(str(script), run_name="__main__")
-    else:
-        PROGRAMS[name]()
-
-
 def record(names: list[str]) -> None:
     """Record programs in this process, and print `last_use` and the findings of each."""
     import torch
+    from tests.causes import registry
 
     import plimsoll
+
+    programs = registry.load()
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +46,7 @@ def record(names: list[str]) -> None:
             torch.manual_seed(0)
             with plimsoll.record(path, uses="always", overwrite=True):
                 try:
-                    run(name)
+                    programs[name]()
                 except ModuleNotFoundError as error:
                     print(f"{MARK}{json.dumps([name, {}, [str(error)]])}", flush=True)
                     continue
