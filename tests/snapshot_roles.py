@@ -36,13 +36,19 @@ class Score(NamedTuple):
     confusions: dict[tuple[str, str], int]  # bytes by (recorded, inferred)
 
 
-def score(recording: str) -> Score:
+def write_as_snapshot(recording: str, path: str) -> dict[str, list[Any]]:
+    """Write a recording with only what a CUDA snapshot has, and return the recorded events."""
     recorded = plimsoll.open(recording).events.to_pydict()
-    allocations = [row for row, action in enumerate(recorded["action"]) if action == "alloc"]
+    plimsoll.open(recording).export(path, "snapshot")
+    phases = zip(recorded["action"], recorded["phase"], strict=True)
+    _strip(path, [phase == "backward" for action, phase in phases if action == "alloc"])
+    return recorded
+
+
+def score(recording: str) -> Score:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "run.pickle")
-        plimsoll.open(recording).export(path, "snapshot")
-        _strip(path, [recorded["phase"][row] == "backward" for row in allocations])
+        recorded = write_as_snapshot(recording, path)
         inferred = plimsoll.open(path).events.to_pydict()
     found = [
         category
@@ -50,6 +56,7 @@ def score(recording: str) -> Score:
         if action == "alloc"
     ]
     bytes_by: collections.Counter[tuple[str, str]] = collections.Counter()
+    allocations = [row for row, action in enumerate(recorded["action"]) if action == "alloc"]
     for row, category in zip(allocations, found, strict=True):
         known, phase = recorded["category"][row], recorded["phase"][row]
         if known == "buffer":
