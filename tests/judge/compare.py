@@ -22,12 +22,13 @@ from tests.causes import registry, test_causes
 from .archive import CLEAN
 
 Row = dict[str, Any]
-SAVING_TOLERANCE = 0.02
-# In differences of words, so that equal changes to the texts of many programs are one line.
-MASKS = (
-    (re.compile(r"[\w./-]+\.(py|h|cc|cpp|cu):\d+( \([^)]*\))?"), "PLACE"),
-    (re.compile(r"\d[\d,.]*( [KMGT]?i?B\b|%)?"), "#"),
+KINDS = (
+    *("new failure", "status", "first finding", "set of ids", "order", "severity", "saving"),
+    *("steps", "words", "near misses", "only in one"),
 )
+SAVING_TOLERANCE = 0.02
+# Numbers and places differ in each program: masked, equal changes of words are one line.
+MASKED = re.compile(r"[\w./-]+\.(py|h|cc|cpp|cu):\d+( \([^)]*\))?|\d[\d,.]*( [KMGT]?i?B\b|%)?")
 
 
 def read(path: Path) -> dict[str, Row]:
@@ -49,26 +50,17 @@ def is_planted(row: Row) -> bool:
 def is_right(row: Row) -> bool:
     """The rule of tests/causes for its programs. Else one of the right ids is first, if any."""
     findings, program, right = row["findings"], row["program"], row["right"]
-    if row["status"] != 0:
-        return False
     if program and is_planted(row):
         return test_causes.is_right(program, findings)
-    if program:
-        allowed = registry.table()[program]["allowed"]
-        return not test_causes.false_alarms([each for each in findings if each["id"] != allowed])
-    if right == [CLEAN]:
-        return not test_causes.false_alarms(findings)
-    return first_of(row) in right if right else not findings
-
-
-def masked(text: str) -> list[str]:
-    for pattern, mask in MASKS:
-        text = pattern.sub(mask, text)
-    return text.split()
+    if program or right == [CLEAN]:
+        allowed = registry.table()[program]["allowed"] if program else ""
+        alarms = test_causes.false_alarms([each for each in findings if each["id"] != allowed])
+        return row["status"] == 0 and not alarms
+    return row["status"] == 0 and (first_of(row) in right if right else not findings)
 
 
 def words_that_differ(before: str, after: str) -> str:
-    one, two = masked(before), masked(after)
+    one, two = (MASKED.sub("#", text).split() for text in (before, after))
     changes = difflib.SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
     parts = [
         f"“{' '.join(one[a:b])[:70]}” → “{' '.join(two[c:d])[:70]}”"
@@ -78,18 +70,10 @@ def words_that_differ(before: str, after: str) -> str:
     return "; ".join(parts[:3]) or "numbers or places"
 
 
-def is_close(before: int, after: int) -> bool:
-    return abs(before - after) <= SAVING_TOLERANCE * max(abs(before), abs(after))
-
-
 def by_id(findings: list[Row]) -> dict[tuple[str, int], Row]:
     """The findings by id, and by number among those with the same id."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for finding in findings:
-        found[finding["id"], seen[finding["id"]]] = finding
-        seen[finding["id"]] += 1
-    return found
+    ids = [finding["id"] for finding in findings]
+    return {(each, ids[:i].count(each)): findings[i] for i, each in enumerate(ids)}
 
 
 def of_finding(one: Row, two: Row) -> Iterator[tuple[str, str]]:
@@ -97,16 +81,16 @@ def of_finding(one: Row, two: Row) -> Iterator[tuple[str, str]]:
     name = one["id"]
     if one["severity"] != two["severity"]:
         yield "severity", f"{name}: {one['severity']} → {two['severity']}"
-    if not is_close(one["saving_bytes"], two["saving_bytes"]):
-        kind = "smaller" if two["saving_bytes"] < one["saving_bytes"] else "larger"
-        kind = "new" if one["saving_bytes"] == 0 else "gone" if two["saving_bytes"] == 0 else kind
-        yield "saving", f"{name}: {kind}"
-    if one.get("steps", two.get("steps")) != two.get("steps", one.get("steps")):
-        yield "steps", f"{name}: {len(one['steps'])} → {len(two['steps'])}"
+    was, now = one["saving_bytes"], two["saving_bytes"]
+    if abs(was - now) > SAVING_TOLERANCE * max(was, now):
+        yield "saving", f"{name}: {'larger' if was < now else 'smaller' if now else 'gone'}"
+    steps = [each.get("steps", []) for each in (one, two)]
+    if all(steps) and steps[0] != steps[1]:
+        yield "steps", f"{name}: {len(steps[0])} → {len(steps[1])}"
     for field in ("title", "evidence", "next_step"):
         if one[field] != two[field]:
             texts = [each[field] for each in (one, two)]
-            before, after = texts if field != "evidence" else map(" ".join, texts)
+            before, after = map(" ".join, texts) if field == "evidence" else texts
             yield "words", f"{name}, {field}: {words_that_differ(before, after)}"
 
 
@@ -131,12 +115,6 @@ def differences(before: Row, after: Row) -> Iterator[tuple[str, str]]:
         yield "near misses", f"{len(before['near_misses'])} → {len(after['near_misses'])}"
 
 
-KINDS = (
-    *("new failure", "status", "first finding", "set of ids", "order", "severity", "saving"),
-    *("steps", "words", "near misses", "only in one"),
-)
-
-
 def table(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
     """One line for equal differences of many files: the kind, the count, what, and an example."""
     groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
@@ -156,18 +134,16 @@ def right_or_wrong(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     listed = []
     for file, new in after.items():
-        in_table = new["program"] in registry.table()
-        if file not in before or not (in_table or new["right"] is not None):
+        row = registry.table().get(new["program"])
+        if file not in before or (row is None and new["right"] is None):
             continue
         old = before[file]
-        was, now = is_right(old), is_right(new)
-        kind = ("wrong", "fixed", "broke", "right")[2 * was + now]
+        kind = ("wrong", "fixed", "broke", "right")[2 * is_right(old) + is_right(new)]
         counts[f"{new['suite']}, {'planted' if is_planted(new) else 'clean'}"][kind] += 1
         if kind != "right":
-            row = registry.table()[new["program"]] if in_table else {}
-            expected = [row["finding"], row["names"]] if row else new["right"]
+            expected = f"{row['finding']} {row['names']}" if row else "|".join(new["right"])
             change = " → ".join(dict.fromkeys([first_of(old), first_of(new)]))
-            listed.append(f"{kind}  {file}: {change}; expected {' '.join(expected)}")
+            listed.append(f"{kind}  {file}: {change}; expected {expected}".rstrip())
     lines = [f"{'suite':22}{'files':>7}{'before':>8}{'after':>7}{'fixed':>7}{'broke':>7}"]
     for suite, of in counts.items():
         right = [of["right"] + of["broke"], of["right"] + of["fixed"], of["fixed"], of["broke"]]
