@@ -252,14 +252,23 @@ def embedding():
     return train(model, lambda: [torch.randint(0, 50, (4, 6))])
 
 
-def checkpoints():
-    from torch.utils.checkpoint import checkpoint
+def checkpoints(early_stop=False):
+    from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
     body = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16))
     x = torch.randn(4, 16, requires_grad=True)
     for _ in range(2):
-        checkpoint(body, x * 1, use_reentrant=False).sum().backward()
+        with set_checkpoint_early_stop(early_stop):
+            loss = checkpoint(body, x * 1, use_reentrant=False).sum()
+        loss.backward()
     return body, x
+
+
+def checkpoints_with_early_stop():
+    """The recomputation ends by an exception, when addmm saves its arguments and before it runs.
+    The recorder sees the arguments of addmm, so the bias is used; the mode below autograd doesn't.
+    """
+    return checkpoints(early_stop=True)
 
 
 def custom_function():
@@ -325,8 +334,8 @@ def clipping():
 
 PROGRAMS = [
     mlp, foreach_momentum, rmsprop, transformer, autocast, convolutions, lstm, gru_cell, embedding,
-    checkpoints, custom_function, views_and_in_place, kept_outputs, no_gradients, einsum_and_fft,
-    functional_gradients, clipping,
+    checkpoints, checkpoints_with_early_stop, custom_function, views_and_in_place, kept_outputs,
+    no_gradients, einsum_and_fft, functional_gradients, clipping,
 ]  # fmt: skip
 
 
