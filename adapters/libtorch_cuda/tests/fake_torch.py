@@ -62,6 +62,11 @@ def lend_devices(fake):
     torch.cuda._exchange_device = torch.cuda._maybe_exchange_device = exchange_device
 
 
+def address_of(tensor):
+    """Read the third word of torch's StorageImpl. After data_ptr(), the last use is unknown."""
+    return ctypes.c_uint64.from_address(tensor.untyped_storage()._cdata + 16).value
+
+
 def lend_streams(fake):
     """Blocks belong to the stream in whose `with` they are allocated; those used on others wait."""
     fake.fake_set_stream.restype = ctypes.c_uint64
@@ -76,7 +81,7 @@ def lend_streams(fake):
             fake.fake_set_stream(before)
 
     def record_stream(tensor, used_on):
-        fake.fake_record_stream(tensor.get_device(), tensor.untyped_storage().data_ptr())
+        fake.fake_record_stream(tensor.get_device(), address_of(tensor))
 
     def synchronize(device=None):
         for index in range(torch.cuda.device_count()):
