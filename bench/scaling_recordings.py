@@ -25,6 +25,12 @@ mark = ctypes.CFUNCTYPE(None, ctypes.c_void_p, byte, word)(calls[7])
 figure = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, byte, byte, word, ctypes.c_uint32, ctypes.c_uint32
 )(calls[22])
+observe_uses = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(calls[27])
+end_uses = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(calls[29])
+if kind == "uses":
+    observe_uses(here, 1)
+    # Each of them has more than a thousandth of the peak, and is stated.
+    lines = [_record.stack([("a.py", "f", line)]) for line in range(1, min(count // 100, 900))]
 BACKWARD_BEGIN, BACKWARD_END, FORWARD, BACKWARD, TOTAL, FREE = 3, 4, 1, 2, 0, 1
 for i in range(count):
     if kind == "layers":
@@ -46,6 +52,10 @@ for i in range(count):
         figure(here, cuda, FREE, i << 10, 0, 0)
     elif kind == "training":
         _record.set_context(f"Net.layer{i % 8}", "aten::mm", 0, i + 1, FORWARD)
+    elif kind == "uses":  # lines that retain memory that no operator uses again
+        _record.set_context("", "aten::zeros", lines[i % len(lines)], i + 1, 0)
+        if i % 1000 == 999:
+            _record.mark_step(i // 1000)
     if kind == "models":
         _record.set_context("", "aten::zeros", _record.stack([("a.py", "f", i + 1)]), i + 1, 0)
         _record.alloc(cpu, 4096 + 16384 * i, 16384)
@@ -54,6 +64,7 @@ for i in range(count):
             _record.adopt(cpu, 4096 + 16384 * i, 16384, weight)
     else:
         _record.alloc(cpu, 4096 + 512 * i, 512)
+        end_uses(here)
     if kind == "training" and i % 8 == 7:  # a step, after which one of its eight stays
         mark(here, BACKWARD_BEGIN, 0)
         _record.set_context("Net", "MmBackward0", 0, i + 1, BACKWARD)

@@ -30,6 +30,13 @@ using report::UnusedRow;
 constexpr std::uint64_t kLeastPartOfPeak = 1000;
 // A median of fewer steps is no typical step.
 constexpr std::size_t kFewestSteps = 2;
+constexpr std::size_t kLifetimesPerProgress = std::size_t{1} << 16U;
+
+// Reports progress over the lifetimes of a device; false after an interruption.
+bool continues(base::Progress& progress, std::size_t row, std::size_t count) {
+  if (row % kLifetimesPerProgress == 0) progress.advance("uses", row, count);
+  return !progress.interrupted();
+}
 
 // The places that allocate, as far as their memory has one purpose: allocations of the same line by
 // the same operator, in backward or not.
@@ -69,11 +76,12 @@ class Places {
 class Replay {
  public:
   Replay(const model::Trace& trace, const model::DeviceTrace& device, const Places& places,
-         const model::LastUses& uses)
+         const model::LastUses& uses, base::Progress& progress)
       : change_(device.events.size() + 1) {
     const model::Lifetimes& lifetimes = device.lifetimes;
     const model::Liveness liveness = model::default_liveness(device);
     for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
+      if (!continues(progress, row, lifetimes.size())) return;
       const std::uint32_t died = death(lifetimes, row, liveness);
       if (died == model::kBeforeRecording) continue;
       const std::uint64_t size = trace.lifetime_bytes(device, row);
@@ -200,6 +208,7 @@ class DeviceUses {
  public:
   DeviceUses(const PassContext& context, const model::DeviceTrace& device, std::uint32_t peak)
       : trace_(context.trace),
+        progress_(context.progress),
         lines_(context.lines),
         device_(device),
         peak_(peak),
@@ -207,6 +216,7 @@ class DeviceUses {
         places_(trace_, context.lines),
         clock_(trace_, device) {}
 
+  // Unfinished if the progress is interrupted.
   report::LastUse find() {
     find_unused();
     find_longest_gaps();
@@ -241,6 +251,7 @@ class DeviceUses {
   void find_longest_gaps() {
     longest_gap_.resize(places_.count());
     for (std::size_t row = 0; row < device_.lifetimes.size(); ++row) {
+      if (!continues(progress_, row, device_.lifetimes.size())) return;
       if (device_.lifetimes.use_gap[row] == 0) continue;
       std::uint64_t& longest = longest_gap_[places_.of(device_, row)];
       longest = std::max(longest, device_.lifetimes.use(row).gap_bound());
@@ -273,8 +284,10 @@ class DeviceUses {
     return is_of_forward && is_older ? UnusedKind::kOutputInBackward : UnusedKind::kLocal;
   }
 
+  using Rows = std::map<std::pair<std::uint32_t, UnusedKind>, UnusedRow>;  // by line and kind
+
   void add_rows() {
-    std::map<std::pair<std::uint32_t, UnusedKind>, UnusedRow> rows;
+    Rows rows;
     for (const Unused& each : unused_) {
       UnusedRow& row = rows[{each.line.value, each.kind}];
       row.kind = each.kind;
@@ -286,8 +299,8 @@ class DeviceUses {
     std::erase_if(rows, [&](const auto& row) { return row.second.bytes < least; });
     for (auto& [key, row] : rows) {
       row.line = model::line_name(lines_, model::LineId{key.first});
-      row.is_bounded = key.second == UnusedKind::kKept && is_bounded(model::LineId{key.first});
     }
+    mark_bounded(rows);
     is_advised_.resize(places_.count());
     is_kept_.resize(places_.count());
     for (const Unused& each : unused_) {
@@ -304,26 +317,35 @@ class DeviceUses {
     std::ranges::stable_sort(found_.rows, std::ranges::greater{}, &UnusedRow::bytes);
   }
 
-  // Whether the allocations of a line that outlive their last use fill a buffer of constant length.
-  bool is_bounded(model::LineId line) const {
-    std::vector<bool> is_of_line(places_.count());
+  // A row is bounded if the allocations of its line that outlive their last use fill a buffer of
+  // constant length.
+  void mark_bounded(Rows& rows) const {
+    std::vector<std::vector<std::uint32_t>> lines_of_place(places_.count());  // those of kept rows
     for (const Unused& each : unused_) {
-      if (each.line == line && each.kind == UnusedKind::kKept) is_of_line[each.place] = true;
+      if (each.kind != UnusedKind::kKept || !rows.contains({each.line.value, each.kind})) continue;
+      std::vector<std::uint32_t>& lines = lines_of_place[each.place];
+      const bool is_listed = std::ranges::find(lines, each.line.value) != lines.end();
+      if (!is_listed) lines.push_back(each.line.value);
     }
-    std::vector<Entry> entries;
+    std::unordered_map<std::uint32_t, std::vector<Entry>> entries;  // by line
     const model::Lifetimes& lifetimes = device_.lifetimes;
     for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-      if (!is_of_line[places_.of(device_, row)]) continue;
+      if (!continues(progress_, row, lifetimes.size())) return;
+      const std::vector<std::uint32_t>& lines = lines_of_place[places_.of(device_, row)];
+      if (lines.empty()) continue;
       const bool is_long =
           clock_.step() ? lifetimes.silence[row] > 2 * *clock_.step() : is_silent(row);
       const std::uint32_t died = death(lifetimes, row, model::default_liveness(device_));
-      if (is_long || died == kNone) entries.push_back({lifetimes.alloc[row], died});
+      if (!is_long && died != kNone) continue;
+      for (const std::uint32_t line : lines) entries[line].push_back({lifetimes.alloc[row], died});
     }
-    return is_bounded_buffer(entries);
+    for (const auto& [line, list] : entries) {
+      rows.at({line, UnusedKind::kKept}).is_bounded = is_bounded_buffer(list);
+    }
   }
 
   void add_replays() {
-    const Replay replay(trace_, device_, places_, uses_);
+    const Replay replay(trace_, device_, places_, uses_, progress_);
     const std::uint64_t peak = replay.peak_if([](std::uint32_t) { return false; });
     const auto saving = [&](const std::vector<bool>& places) {
       return peak - replay.peak_if([&](std::uint32_t place) { return places[place]; });
@@ -335,6 +357,7 @@ class DeviceUses {
   }
 
   const model::Trace& trace_;
+  base::Progress& progress_;
   const model::UserLines& lines_;
   const model::DeviceTrace& device_;
   std::uint32_t peak_;
@@ -366,8 +389,10 @@ class UsesPass final : public Pass {
       report::DeviceReport& totals = context.report.devices[i];
       if (context.options.device && device.device != *context.options.device) continue;
       const std::optional<std::uint64_t> peak = totals.live_totals().peak_event;
-      if (!peak || totals.has_unknown_peak() || context.progress.interrupted()) continue;
-      totals.last_use = DeviceUses(context, device, static_cast<std::uint32_t>(*peak)).find();
+      if (!peak || totals.has_unknown_peak()) continue;
+      report::LastUse found = DeviceUses(context, device, static_cast<std::uint32_t>(*peak)).find();
+      if (context.progress.interrupted()) return {};
+      totals.last_use = std::move(found);
     }
     return {};
   }

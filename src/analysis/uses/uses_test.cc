@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -123,6 +124,21 @@ TEST(Uses, a_buffer_of_constant_length_is_neither_kept_nor_certain) {
   EXPECT_EQ(found.kept_bytes, 0u);
 }
 
+TEST(Uses, each_line_is_a_buffer_by_its_own_allocations) {
+  std::vector<std::uint64_t> ring;
+  Loop loop(20, [&](Loop& l, std::uint32_t) {
+    l.alloc("kept.py", 1000, {.category = "activation"}, l.event + 1, 100);
+    ring.push_back(l.alloc("ring.py", 1000, {.category = "activation"}, l.event + 1, 100));
+    if (ring.size() <= 6) return;
+    l.free(ring.front(), 1000);
+    ring.erase(ring.begin());
+  });
+  const LastUse found = run(loop.maker.finish());
+  EXPECT_TRUE(row_of(found, "ring.py:7 (f)")->is_bounded);
+  EXPECT_FALSE(row_of(found, "kept.py:7 (f)")->is_bounded);
+  EXPECT_EQ(found.kept_bytes, row_of(found, "kept.py:7 (f)")->bytes);
+}
+
 TEST(Uses, gradients_outputs_in_backward_and_locals_are_told_apart) {
   Loop loop(4, [](Loop& l, std::uint32_t step) {
     if (step != 4) return;
@@ -179,6 +195,36 @@ TEST(Uses, recordings_without_uses_have_no_answer) {
   const auto report =
       tests::run_passes(maker.finish(), tests::passes(tests::timeline_pass(), make()));
   EXPECT_FALSE(report.devices.at(0).last_use.has_value());
+}
+
+// Interrupts at the given report of this pass.
+class InterruptsAt final : public base::Progress {
+ public:
+  explicit InterruptsAt(int report) : left_(report) {}
+  void advance(const char* stage, std::uint64_t /*done*/, std::uint64_t total) override {
+    if (stage == std::string_view("uses") && total > 0 && --left_ == 0) interrupt();
+  }
+
+ private:
+  int left_;
+};
+
+TEST(Uses, an_interruption_stops_each_loop_over_lifetimes) {
+  Loop loop(10, [](Loop& l, std::uint32_t) {
+    l.alloc("kept.py", 1000, {.category = "activation"}, l.event + 1, 100);
+  });
+  const model::Trace trace = loop.maker.finish();
+  const model::UserLines lines(trace);
+  const auto passes = tests::passes(tests::timeline_pass(), make());
+  for (const int at : {1, 2, 3}) {
+    InterruptsAt progress(at);
+    report::Report report;
+    PassContext context{trace, lines, {}, progress, report};
+    Status status = run_passes(passes, context);
+    ASSERT_FALSE(status.ok()) << at;
+    EXPECT_EQ(status.error().code, ErrorCode::kInterrupted);
+    EXPECT_FALSE(report.devices.at(0).last_use.has_value());
+  }
 }
 
 // The definitions, one event and one lifetime at a time.
