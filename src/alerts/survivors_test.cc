@@ -141,7 +141,7 @@ TEST(Survivors, queues_and_caches_that_fill_are_not_growth) {
             4);
 }
 
-TEST(Survivors, a_leak_with_gaps_takes_more_samples) {
+TEST(Survivors, slow_a_leak_with_gaps_takes_more_samples) {
   const auto at_a_third_of_the_steps = [](Random& random) -> Step {
     return [&random](Program& program, std::size_t) {
       if (random() % 3 == 0) program.make(kMib, kForEver);
@@ -181,7 +181,7 @@ TEST(Survivors, a_leak_is_found_next_to_large_tensors_of_varying_size) {
   EXPECT_EQ(growing[0].all.live_at_iteration, 39);
 }
 
-TEST(Survivors, rates_are_those_of_iterations_and_stay_exact_in_long_runs) {
+TEST(Survivors, slow_rates_are_those_of_iterations_and_stay_exact_in_long_runs) {
   const Step leak = [](Program& program, std::size_t) {
     for (int i = 0; i < 10; ++i) program.make(256 * kKib, kForEver);
   };

@@ -37,7 +37,7 @@ model::Trace written_and_read(const model::Trace& trace) {
   return read(path);
 }
 
-TEST(SnapshotIdentity, of_every_sample) {
+TEST(SnapshotIdentity, slow_of_every_sample) {
   PLIMSOLL_NEEDS_SAMPLES();
   std::size_t count = 0;
   for (const auto& file : fs::directory_iterator(samples_folder() / "snapshots")) {

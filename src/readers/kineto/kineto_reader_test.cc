@@ -475,7 +475,7 @@ Outcome read_sample(const std::string& name) {
   return read(*source);
 }
 
-TEST(KinetoReader, samples_keep_every_memory_event_and_agree_with_the_allocator) {
+TEST(KinetoReader, slow_samples_keep_every_memory_event_and_agree_with_the_allocator) {
   PLIMSOLL_NEEDS_SAMPLES();
   for (const Sample& sample : kSamples) {
     const Outcome outcome = read_sample(sample.file);
