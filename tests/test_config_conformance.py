@@ -221,14 +221,28 @@ VALUES = st.recursive(
 )
 
 
-@settings(
-    max_examples=400,
+CONFIGURATIONS = given(config=st.dictionaries(KEYS, VALUES, max_size=4), is_flow=st.booleans())
+EXAMPLES = settings(
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(config=st.dictionaries(KEYS, VALUES, max_size=4), is_flow=st.booleans())
+
+
+@settings(EXAMPLES, max_examples=80)
+@CONFIGURATIONS
 def test_any_configuration_has_one_outcome(reader, tmp_path, config, is_flow):
+    check_configuration(reader, tmp_path, config, is_flow)
+
+
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=400)
+@CONFIGURATIONS
+def test_many_configurations_have_one_outcome(reader, tmp_path, config, is_flow):
+    check_configuration(reader, tmp_path, config, is_flow)
+
+
+def check_configuration(reader, tmp_path, config, is_flow):
     path = tmp_path / "c.yaml"
     path.write_text(yaml.safe_dump(config, default_flow_style=is_flow, allow_unicode=True))
     compare(reader, path)

@@ -1,6 +1,7 @@
 """Recordings and snapshots of deep models from packages, made on a GPU: equal layers are summed,
 and the advice is one that the package supports."""
 
+import functools
 import json
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 
+@functools.cache
 def report_of(command: str, path: Path) -> dict:
     done = subprocess.run(
         [command, "report", "--json", "--device", "0", path],

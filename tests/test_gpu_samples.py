@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import json
 import os
 import subprocess
@@ -48,6 +49,7 @@ def gpu(samples: Path) -> Path:
     return samples / "gpu"
 
 
+@functools.cache  # several tests read the same report
 def report_of(command: str, path: Path, *options: str) -> dict:
     done = subprocess.run(
         [command, "report", "--json", path, *options], capture_output=True, text=True, check=True
@@ -60,7 +62,13 @@ def categories_at_end(command: str, path: Path) -> dict[str, int]:
     return {row["key"]: row["bytes"] for row in report["tables"]["by_category"]}
 
 
-@pytest.mark.parametrize("name", SNAPSHOTS)
+def first_of(names, count: int) -> list:
+    """Parameters of a test, of which only the first are in the gate."""
+    slow = pytest.mark.slow
+    return [*list(names)[:count], *(pytest.param(name, marks=slow) for name in list(names)[count:])]
+
+
+@pytest.mark.parametrize("name", first_of(SNAPSHOTS, 2))
 def test_every_block_of_a_snapshot_has_its_role(
     gpu: Path, plimsoll_command: str, name: str
 ) -> None:
@@ -77,7 +85,7 @@ def test_every_block_of_a_snapshot_has_its_role(
     assert found == expected
 
 
-@pytest.mark.parametrize("name", WORKSPACES_OF)
+@pytest.mark.parametrize("name", first_of(WORKSPACES_OF, 5))
 def test_workspaces_are_found_in_recordings_that_do_not_name_them(
     gpu: Path, plimsoll_command: str, name: str
 ) -> None:

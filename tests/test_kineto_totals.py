@@ -34,7 +34,17 @@ def totals(series):
     return {key: series[key] for key in ("baseline_bytes", "peak_bytes", "end_bytes")}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+LARGE = (
+    "resnet50_2021.pt.trace.json.gz",
+    "timesformer_h100.json.gz",
+    "vllm_graph_capture.pt.trace.json.gz",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.slow] if each in LARGE else []) for each in SAMPLES],
+)
 def test_totals_of_a_real_trace(plimsoll_command, samples, name):
     path = samples / "kineto" / name
     done = report(plimsoll_command, path)

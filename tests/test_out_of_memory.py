@@ -1,5 +1,6 @@
 """Out-of-memory errors of an H100 (../shared/samples/gpu): cause, estimate and advice."""
 
+import functools
 import json
 import subprocess
 
@@ -14,6 +15,7 @@ LLAMA = ["recordings/llama_1b_oom.plim", "snapshots/llama_1b_out_of_memory.pickl
 def reported(samples, plimsoll_command):
     """The last failure on the GPU and the first finding of a sample, by its path."""
 
+    @functools.cache
     def report(name):
         path = samples / "gpu" / name
         if not path.is_file():

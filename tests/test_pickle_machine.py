@@ -130,18 +130,30 @@ def plain_data(draw):
     return pool[-1]
 
 
-@settings(
-    max_examples=300,
+EXAMPLES = settings(
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+@settings(EXAMPLES, max_examples=50)
 @given(plain_data())
 def test_any_plain_data_is_read_as_python_wrote_it(machine, value):
     check(machine, value)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 999, 1000, 1001, 2000, 2001, 3500])
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=300)
+@given(plain_data())
+def test_much_plain_data_is_read_as_python_wrote_it(machine, value):
+    check(machine, value)
+
+
+SLOW_COUNTS = [pytest.param(count, marks=pytest.mark.slow) for count in (999, 2000, 2001, 3500)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1000, 1001, *SLOW_COUNTS])
 def test_batches(machine, count):
     check(machine, list(range(count)))
     check(machine, tuple(range(count)))
@@ -149,7 +161,10 @@ def test_batches(machine, count):
     check(machine, [[i, {"i": i}] for i in range(count)])
 
 
-@pytest.mark.parametrize("length", [0, 1, 255, 256, 65535, 65536, 70_000, 300_000])
+SLOW_LENGTHS = [pytest.param(length, marks=pytest.mark.slow) for length in (65535, 70_000, 300_000)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 65536, *SLOW_LENGTHS])
 def test_strings_of_every_length_field(machine, length):
     text = "ä" * (length // 2) + "x" * (length % 2)
     check(machine, [text, text, {text: text}])

@@ -80,7 +80,20 @@ def test_pending_blocks_without_recorded_requests(plimsoll_command, tmp_path, sa
         assert min(device[series]["start_bytes"] for series in reference.DELTA) >= 0
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+LARGE = (
+    "medium_512_training.pickle",
+    "ring_wrapped.pickle",
+    "transformer_step_bf16.pickle",
+    "xl_backward.pickle",
+    "xl_forward_expandable.pickle",
+    "xl_full_step_4_devices.pickle",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.slow] if each in LARGE else []) for each in SAMPLES],
+)
 def test_real_file(plimsoll_command, samples, name):
     path = samples / "snapshots" / name
     if not path.is_file():
@@ -117,19 +130,33 @@ def without(snapshot, action):
     return snapshot
 
 
-@settings(
-    max_examples=200,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
+MADE_UP = given(
     random=st.randoms(use_true_random=False),
     protocol=st.integers(2, 5),
     container=st.sampled_from(("none", "none", "gzip", "html")),
     left_out=st.sampled_from(("", "", "free_requested", "free_completed")),
 )
-def test_made_up_file(plimsoll_command, tmp_path, *, random, protocol, container, left_out):
+EXAMPLES = settings(
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@settings(EXAMPLES, max_examples=50)
+@MADE_UP
+def test_made_up_file(plimsoll_command, tmp_path, **made_up):
+    check_made_up_file(plimsoll_command, tmp_path, **made_up)
+
+
+@pytest.mark.slow
+@settings(EXAMPLES, max_examples=200)
+@MADE_UP
+def test_many_made_up_files(plimsoll_command, tmp_path, **made_up):
+    check_made_up_file(plimsoll_command, tmp_path, **made_up)
+
+
+def check_made_up_file(plimsoll_command, tmp_path, *, random, protocol, container, left_out):
     path = tmp_path / "made_up.pickle"
     snapshot = without(random_snapshots.make(random), left_out)
     path.write_bytes(wrapped_in(container, pickle.dumps(snapshot, protocol=protocol)))

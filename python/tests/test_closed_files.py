@@ -38,7 +38,13 @@ MONITORED = {
 }
 
 
-@pytest.mark.parametrize("words", [RECORDED, MONITORED], ids=["record", "monitor"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(RECORDED, id="record"),
+        pytest.param(MONITORED, id="monitor", marks=pytest.mark.slow),
+    ],
+)
 def test_files_of_the_program_have_what_it_wrote(words: dict[str, str], tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(**words)],

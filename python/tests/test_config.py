@@ -168,9 +168,23 @@ CONFIGS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.dictionaries(NAMES | LEAVES, CONFIGS, max_size=4))
+DICTS = given(st.dictionaries(NAMES | LEAVES, CONFIGS, max_size=4))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@DICTS
 def test_any_dict_is_options_or_one_sentence(source):
+    check_dict(source)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, derandomize=True)
+@DICTS
+def test_many_dicts_are_options_or_one_sentence(source):
+    check_dict(source)
+
+
+def check_dict(source):
     try:
         options = load_options(source)
     except plimsoll.InvalidArgumentError as error:

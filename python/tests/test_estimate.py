@@ -6,7 +6,7 @@ import copy
 import gc
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,13 @@ def recorded_peak(
     return recording.peaks["cpu"]
 
 
-@pytest.mark.parametrize("name", MODELS)
+def marked(names: Iterable[str], in_gate: tuple[str, ...]) -> list[Any]:
+    """Return parameters of a test. Those outside the gate are marked slow."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=[] if name in in_gate else slow) for name in names]
+
+
+@pytest.mark.parametrize("name", marked(MODELS, ("mlp", "checkpointed", "frozen", "routed")))
 def test_the_peak_is_the_recorders_within_five_percent(name: str, tmp_path: Path) -> None:
     make, make_batch = MODELS[name]
     peak = recorded_peak(tmp_path / "t.plim", make, make_batch, torch.optim.Adam)
@@ -158,7 +164,7 @@ def test_the_peak_is_the_recorders_within_five_percent(name: str, tmp_path: Path
     assert estimate.dry_run == ("cpu" if name in ("routed", "lstm", "unet") else "fake")
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", marked(OPTIMIZERS, ("Adam", "SGD momentum", "Adafactor")))
 def test_any_optimizer_given_as_a_function_or_as_an_instance(name: str, tmp_path: Path) -> None:
     make = OPTIMIZERS[name]
     peak = recorded_peak(tmp_path / "t.plim", mlp, lambda: torch.randn(64, 256), make)

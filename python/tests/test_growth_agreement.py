@@ -87,13 +87,14 @@ def test_the_alert_the_log_and_analyze_judge_from_the_same_number_of_samples(
     assert (note in text.stdout.decode()) != is_judged
 
 
-@pytest.mark.parametrize("steps", [12, 24])
+@pytest.mark.parametrize("steps", [12, pytest.param(24, marks=pytest.mark.slow)])
 def test_inputs_that_get_longer_are_no_growth(plimsoll_command, tmp_path, steps) -> None:
     alerts, log = train(tmp_path, 0, steps, longer_bytes=1024 * KIB)
     assert alerts == []
     assert findings_of(plimsoll_command, log) == []
 
 
+@pytest.mark.slow
 def test_graphs_that_losses_retain_are_activations_wherever_they_were_built(tmp_path) -> None:
     weight = torch.rand(256, 256, requires_grad=True)
     losses = []

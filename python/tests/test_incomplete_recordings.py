@@ -77,7 +77,7 @@ def test_a_full_disk_is_reported_once_and_every_report_counts_what_is_missing(tm
 
 
 # 50,000 events are more than the program makes in the 0.1 s that a kill may lose.
-@pytest.mark.parametrize("limit", ["", "50000"])
+@pytest.mark.parametrize("limit", ["", pytest.param("50000", marks=pytest.mark.slow)])
 def test_a_killed_process_loses_only_what_had_not_reached_the_file(tmp_path, limit):
     process = start(WAITS, tmp_path, PLIMSOLL_MAX_EVENTS=limit)
     assert process.stdout is not None

@@ -201,7 +201,14 @@ with plimsoll.record("again.plim", adapter="libtorch"):
 """
 
 
-@pytest.mark.parametrize("method", ["install", "detach", "survey"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param("install", marks=pytest.mark.slow),
+        "detach",
+        pytest.param("survey", marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_recording_leaves_nothing_behind(method, tmp_path):
     program = PARTIAL.format(method=method)
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)

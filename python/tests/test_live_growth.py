@@ -51,6 +51,7 @@ def run(tmp_path: Path, net: nn.Module, step: Step, steps: int = 60) -> list[pli
     return [alert for alert in alerts if alert.device != "host"]
 
 
+@pytest.mark.slow
 def test_a_leak_next_to_large_tensors_of_varying_size_is_found(tmp_path, net) -> None:
     kept = []
 

@@ -123,7 +123,7 @@ def run_python(program, folder, *words, **environment):
     )
 
 
-@pytest.mark.parametrize("flag", ["-u", "-B"])
+@pytest.mark.parametrize("flag", ["-u", pytest.param("-B", marks=pytest.mark.slow)])
 def test_a_stderr_without_a_reader_does_not_end_the_program(flag, tmp_path):
     program = SIGNALS_END_THE_PROGRAM + UNREAD + MONITORED
     ran = subprocess.run(
@@ -136,6 +136,7 @@ def test_a_stderr_without_a_reader_does_not_end_the_program(flag, tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "goes on\n")
 
 
+@pytest.mark.slow
 def test_a_fifo_as_stderr_without_a_reader_does_not_end_the_program(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     opens = """
@@ -181,6 +182,7 @@ def test_a_file_limit_ends_no_program(limit, when, tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "goes on\n"), ran.stderr
 
 
+@pytest.mark.slow
 def test_a_file_limit_ends_no_program_that_compiles_the_adapter(tmp_path):
     lowered = "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"  # torch itself writes 4 bytes
     program = (

@@ -179,6 +179,7 @@ with plimsoll.record('t.plim', nvtx=True):
     assert roots[-2].tree().startswith(f"step({FORWARD} backward(")
 
 
+@pytest.mark.slow
 def test_threads_have_separate_ranges(run: Run) -> None:
     code = """
 import threading

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import plimsoll
@@ -23,6 +24,7 @@ def prepare(*options: str, **variables: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.slow
 def test_the_adapter_is_compiled_once_and_its_place_is_printed():
     prepare()
     ran = prepare()

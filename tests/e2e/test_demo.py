@@ -51,6 +51,7 @@ def test_the_demo_runs_what_is_tested_here():
     assert f"plimsoll {REPORT}\n" in script
 
 
+@pytest.mark.slow
 def test_the_report_explains_the_run(report_of_demo):
     finding = report_of_demo.partition("\ncpu ")[0]
     assert "Activations are" in finding
@@ -65,10 +66,12 @@ def shown_in(page: str, command: str) -> list[str]:
     return words_of(text.partition(f"$ plimsoll {command}\n")[2].partition("```")[0])
 
 
+@pytest.mark.slow
 def test_the_docs_show_that_report(report_of_demo):
     assert shown_in("docs/report.md", REPORT) == words_of(report_of_demo)
 
 
+@pytest.mark.slow
 def test_the_readme_shows_it_in_brief(plimsoll, trace_of_demo):
     outcome = plimsoll("report", trace_of_demo, "--brief")
     assert outcome.status == 0, outcome

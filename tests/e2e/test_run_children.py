@@ -51,7 +51,10 @@ def report_of(plimsoll, path):
     return json.loads(plimsoll("report", path, "--json").out)
 
 
-@pytest.mark.parametrize("call", CALLS)
+SLOW_CALLS = [pytest.param(call, marks=pytest.mark.slow) for call in CALLS if call != "execve"]
+
+
+@pytest.mark.parametrize("call", ["execve", *SLOW_CALLS])
 def test_a_script_that_starts_itself_again_is_recorded(run, plimsoll, tmp_path, call):
     outcome = run(AGAIN.replace("CALL", CALLS[call]), PYTHONPATH="/nowhere")
     assert (outcome.status, outcome.out) == (0, "1 []\n/nowhere ['again']\n")
@@ -59,6 +62,7 @@ def test_a_script_that_starts_itself_again_is_recorded(run, plimsoll, tmp_path, 
     assert report_of(plimsoll, tmp_path / "run.plim")["source"]["events"] > 3
 
 
+@pytest.mark.slow
 def test_each_program_has_a_file_and_the_first_reports_that_it_has_no_end(run, plimsoll, tmp_path):
     (tmp_path / "run.plim").write_bytes(b"")
     outcome = run(AGAIN.replace("CALL", CALLS["execv"]), "--force", EARLY="1")
@@ -74,7 +78,10 @@ def test_each_program_has_a_file_and_the_first_reports_that_it_has_no_end(run, p
     "call",
     [
         "execv('/bin/sh', ['sh', '-c', 'echo $PYTHONPATH $PLIMSOLL_RUN_OPTIONS done'])",
-        "execv(sys.executable, [sys.executable, '-I', '-c', 'print(\"done\")'])",
+        pytest.param(
+            "execv(sys.executable, [sys.executable, '-I', '-c', 'print(\"done\")'])",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_program_that_is_not_recorded_is_named(run, tmp_path, call):
@@ -134,6 +141,7 @@ def test_forked_children_that_are_not_recorded_are_counted(run, plimsoll, tmp_pa
     assert "--in-children" in reported["help"]
 
 
+@pytest.mark.slow
 def test_forked_children_that_are_recorded_are_not_counted(run, tmp_path):
     outcome = run(FORKS, "--in-children")
     assert "forked" not in outcome.err
