@@ -89,6 +89,7 @@ def test_inputs_that_get_longer_are_not_a_leak(tmp_path, net) -> None:
     assert alerts_of(tmp_path, net, step) == []
 
 
+@pytest.mark.slow
 def test_a_second_model_that_is_built_late_is_not_a_leak(tmp_path, net) -> None:
     models = []
 
@@ -101,6 +102,7 @@ def test_a_second_model_that_is_built_late_is_not_a_leak(tmp_path, net) -> None:
     assert alerts_of(tmp_path, net, step) == []
 
 
+@pytest.mark.slow
 def test_a_queue_that_fills_is_not_a_leak(tmp_path, net) -> None:
     queue: collections.deque[torch.Tensor] = collections.deque(maxlen=16)
     assert alerts_of(tmp_path, net, lambda _: queue.append(floats(KIB))) == []
