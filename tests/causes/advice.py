@@ -60,7 +60,8 @@ def layers_of(name: str) -> list[str]:
 
 
 def checkpoint_layers(finding: dict) -> contextlib.AbstractContextManager:
-    names = re.search(r"Run (.+) through", finding["next_step"])[1].split(", ")
+    texts = " ".join(step["text"] for step in finding["steps"])
+    names = re.search(r"Run (.+?) through", texts)[1].split(", ")
 
     def change(training: Training) -> None:
         for name in itertools.chain.from_iterable(map(layers_of, names)):

@@ -106,7 +106,8 @@ def is_right(program: str, findings: list[dict]) -> bool:
     if not findings:
         return False
     row, first = PLANTED[program], findings[0]
-    words = [first["title"], *first["evidence"], *source_of(program, first), first["next_step"]]
+    steps = [first["next_step"], *(step["text"] for step in first.get("steps", [])[1:])]
+    words = [first["title"], *first["evidence"], *source_of(program, first), *steps]
     matches = re.search(row["names"] or "", " ".join(words))
     return first["id"] in row["finding"].split("|") and bool(matches)
 

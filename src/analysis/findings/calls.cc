@@ -271,13 +271,13 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const std::uint64_t left = left_by_backward(peak, explanation);
   const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);
   if (is_repeated && !is_left && is_at_least(runs.freed, kShareOfFreed, runs.bytes)) {
-    finding.saving_bytes = saving_of_rounds(peak, callers, most->first);
-    finding.next_step =
-        "If the calls at " + most->first +
-        " are independent, call backward() after each: gradients add up, and one graph is live at "
-        "a time. The peak is then about " +
-        bytes_text(finding.saving_bytes) +
-        " lower. If each needs the previous one, detach between some of them. " + finding.next_step;
+    finding.steps.insert(
+        finding.steps.begin(),
+        {step_up_to("If the calls at " + most->first +
+                        " are independent, call backward() after each: gradients add up, and one "
+                        "graph is live at a time.",
+                    saving_of_rounds(peak, callers, most->first)),
+         {"If each call needs the previous one, detach between some of them."}});
   }
   const RetainedGraphs retained =
       is_repeated && !is_left ? retained_graphs(peak, explanation, runs.most) : RetainedGraphs{};
@@ -285,21 +285,20 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
     finding.evidence.push_back(bytes_text(retained.bytes) +
                                " of it belong to calls whose backward has ended: the graph of a "
                                "later call leads to theirs, and retain_graph=True keeps them.");
-    finding.saving_bytes = retained.saving_bytes;
-    finding.next_step =
-        "Detach what a call at " + most->first +
-        " gets from the previous one (a hidden state: h = h.detach()), and call backward() "
-        "without retain_graph=True: each backward then frees its graph. The peak falls by " +
-        bytes_text(finding.saving_bytes) + ".";
+    finding.steps = {{"Detach what a call at " + most->first +
+                          " gets from the previous one (a hidden state: h = h.detach()), and call "
+                          "backward() without retain_graph=True: each backward then frees its "
+                          "graph.",
+                      retained.saving_bytes}};
   }
   if (!is_left) return;
   finding.evidence.push_back(bytes_text(left) +
                              " of it are tensors of a backward that has ended: create_graph=True "
                              "keeps them, and the graph behind them, for another backward.");
-  finding.next_step =
-      "Pass create_graph=True only if you differentiate through the gradient" +
-      (is_repeated ? ", and detach between the calls at " + most->first : std::string()) + ". " +
-      finding.next_step;
+  finding.steps.insert(
+      finding.steps.begin(),
+      {"Pass create_graph=True only if you differentiate through the gradient" +
+       (is_repeated ? ", and detach between the calls at " + most->first : std::string()) + "."});
 }
 
 }  // namespace plimsoll::analysis::findings

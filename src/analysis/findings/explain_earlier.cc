@@ -153,7 +153,8 @@ double weight_above_activations(const Explanations& others, const Explanation& e
   return weight;
 }
 
-void describe(const Peak& peak, const Rounds& rounds, Explanation& explanation) {
+void describe(const Peak& peak, const Rounds& rounds, std::uint64_t saving,
+              Explanation& explanation) {
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   const std::string line = peak.line_label(first);
   std::size_t outlived = std::numeric_limits<std::size_t>::max();
@@ -169,12 +170,10 @@ void describe(const Peak& peak, const Rounds& rounds, Explanation& explanation) 
                              callers_text(peak, first) + ".");
   finding.evidence.push_back("Each is live during at least " + counted(outlived, "later backward") +
                              ", and no backward frees it.");
-  finding.next_step = "Free what " + line +
-                      " retains (a list, a dict, an attribute of a module) when it has been used, "
-                      "before the next step, or keep only the part that is needed later.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {{"Free what " + line +
+                        " retains (a list, a dict, an attribute of a module) when it has been "
+                        "used, before the next step, or keep only the part that is needed later.",
+                    saving}};
 }
 
 }  // namespace
@@ -217,14 +216,14 @@ void explain_earlier(Peak& peak, Explanations& out) {
   for (auto& [line, explanation] : lines) {
     if (!is_left_behind(peak, rounds, histories[line], explanation.parts)) continue;
     if (is_explained_better(out, explanation)) continue;
-    explanation.finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
       const bool is_of_line =
           peak.line(allocation).value == line && may_be_left(peak, use, allocation);
       return is_of_line ? rounds.end_for(allocation) : allocation.died;
     });
-    if (!is_at_least(explanation.finding.saving_bytes, kEarlierShareOfPeak, peak.bytes())) continue;
+    if (!is_at_least(saving, kEarlierShareOfPeak, peak.bytes())) continue;
     explanation.weight = weight_above_activations(out, explanation);
-    describe(peak, rounds, explanation);
+    describe(peak, rounds, saving, explanation);
     out.push_back(std::move(explanation));
   }
 }

@@ -191,8 +191,7 @@ std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage)
            " to ctx.save_for_backward(): an output stored as an attribute of ctx refers to itself.";
   }
   return "Break the cycle: `del` a caught exception and its frames, store a bound method in its "
-         "own "
-         "module as weakref.WeakMethod, and replace backward(create_graph=True) by "
+         "own module as weakref.WeakMethod, and replace backward(create_graph=True) by "
          "torch.autograd.grad().";
 }
 
@@ -222,13 +221,10 @@ void explain_garbage(Peak& peak, Explanations& out) {
       (totals.left_bytes == 0
            ? "."
            : ", and " + bytes_text(totals.left_bytes) + " are still live at the end."));
-  finding.saving_bytes =
+  const std::uint64_t saving =
       peak.saving([&](const PeakAllocation& allocation) { return garbage.since(allocation); });
-  finding.next_step = how_to_break_the_cycle(peak, explanation) +
-                      " If you cannot, call gc.collect() at the end of each step.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {{how_to_break_the_cycle(peak, explanation), saving},
+                   {"Call gc.collect() at the end of each step.", saving}};
   out.push_back(std::move(explanation));
 }
 

@@ -118,9 +118,9 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
   }
-  finding.next_step =
-      "Run validation, inference and measurements of forward under torch.no_grad() or "
-      "torch.inference_mode(): no activation is kept for backward.";
+  finding.steps = {
+      {"Run validation, inference and measurements of forward under torch.no_grad() or "
+       "torch.inference_mode(): no activation is kept for backward."}};
   out.push_back(std::move(explanation));
 }
 

@@ -108,15 +108,16 @@ void explain_many(Peak& peak, Explanations& out) {
       finding.evidence.emplace_back("A forward made each of them, and no backward uses it.");
     }
     if (are_buffers) finding.evidence.emplace_back("They are buffers of modules.");
-    finding.next_step =
-        "Keep fewer of the tensors that " + label + " makes: " +
-        (are_buffers ? "share one among the modules, make it when it is needed, or keep it in a "
-                       "smaller dtype (torch.bool for a mask)."
-         : are_outputs
-             ? "reduce each to what you need (a loss, the index of the best class), write it to "
-               "a file, or keep it in a smaller dtype."
-             : "use each when it is made and drop it, make it again when it is needed "
-               "(random numbers from their seed), or keep them in a smaller dtype.");
+    finding.steps = {
+        {"Keep fewer of the tensors that " + label + " makes: " +
+         (are_buffers ? "share one among the modules, or make it when it is needed."
+          : are_outputs
+              ? "reduce each to what you need (a loss, the index of the best class), or write it "
+                "to a file."
+              : "use each when it is made and drop it, or make it again when it is needed (random "
+                "numbers from their seed).")},
+        {are_buffers ? "Keep them in a smaller dtype (torch.bool for a mask)."
+                     : "Keep them in a smaller dtype."}};
     out.push_back(std::move(explanation));
   }
 }

@@ -102,14 +102,14 @@ void advise_appending(const Peak& peak, const PeakAllocation& largest, const std
   finding.evidence.push_back("That line makes one tensor longer again and again, " +
                              base::format_count(times) + " times up to " +
                              bytes_text(largest.size_bytes) +
-                             "; each time, the old and the new tensor are live.");
-  finding.saving_bytes = saving_of_appended(peak, largest);
-  finding.next_step =
-      "Allocate the tensor at " + line +
-      " once, in its final size, and write each part into a slice of it: that saves " +
-      bytes_text(finding.saving_bytes) +
-      " and the copies. A list with one torch.cat at its end saves only the copies. Or keep "
-      "only what you need of each part.";
+                             "; each time, the old and the new tensor are live. A list with one "
+                             "torch.cat at its end would save only the copies.");
+  finding.steps = {
+      {"Allocate the tensor at " + line +
+           " once, in its final size, and write each part into a slice of it, which also saves the "
+           "copies.",
+       saving_of_appended(peak, largest)},
+      {"Keep only what you need of each part that " + line + " appends."}};
 }
 
 // Operators that broadcast their operands.
@@ -146,9 +146,14 @@ void advise_broadcast(const Peak& peak, const std::string& line, Explanation& ex
     std::string advice = "If the result should have ";
     advice.append(number).append(" elements, correct the shapes at ").append(line);
     advice.append(": [").append(size).append("] and [").append(size).append(", 1] broadcast to [");
-    advice.append(size).append(", ").append(size).append("] (squeeze or view one of them). ");
-    advice.append("Otherwise: ").append(explanation.finding.next_step);
-    explanation.finding.next_step = std::move(advice);
+    advice.append(size).append(", ").append(size).append("] (squeeze or view one of them).");
+    const model::LineId line_id = peak.line(*made);
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& each) {
+      const bool is_made = each.size_bytes == made->size_bytes && peak.line(each) == line_id;
+      return is_made ? each.born : each.died;
+    });
+    auto& steps = explanation.finding.steps;
+    steps.insert(steps.begin(), {std::move(advice), worthwhile(peak, saving)});
     return;
   }
 }
@@ -168,9 +173,7 @@ Explanation report_line(const Peak& peak, const std::optional<Logits>& logits,
   const std::string_view layer = peak.trace().strings[peak.site(first).layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
   if (!advise_logits(peak, logits, explanation)) {
-    LineAdvice advice = advice_for_line(peak, explanation.parts, line);
-    finding.next_step = std::move(advice.next_step);
-    finding.saving_bytes = advice.saving_bytes;
+    finding.steps = steps_for_line(peak, explanation.parts, line);
   }
   advise_one_hot(peak, explanation);
   advise_appending(peak, first, line, explanation);
@@ -336,10 +339,9 @@ void explain_layer(Peak& peak, Explanations& out) {
   if (is_at_line) {
     finding.evidence.push_back(bytes_text(of_line) + " of it are created at " + line + ".");
   }
-  finding.next_step = "Make " + (is_at_line ? "the tensors of " + line : path) +
-                      " smaller, or run " + (is_at_line ? path : std::string("it")) +
-                      " in chunks of the batch" +
-                      (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") + ".";
+  finding.steps = {{"Make " + (is_at_line ? "the tensors of " + line : path) + " smaller."},
+                   {"Run " + path + " in chunks of the batch" +
+                    (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") + "."}};
   out.push_back(std::move(explanation));
 }
 
@@ -387,25 +389,24 @@ void advise_sparse(const Peak& peak, std::string_view name, bool has_state,
     const std::string_view state = strings[peak.tensor(allocation).name];
     return state.starts_with(name) && state.substr(name.size()) == ".exp_avg";
   });
-  finding.next_step = "If a batch uses few rows of " + std::string(name) +
-                      ", make the embedding with sparse=True: its gradient is then as small as "
-                      "these rows";
-  finding.saving_bytes = saving_of_sparse(peak, name, false);
+  const std::string sparse = "If a batch uses few rows of " + std::string(name) +
+                             ", make the embedding with sparse=True: its gradient is then as small "
+                             "as these rows";
+  const std::uint64_t without_state = saving_of_sparse(peak, name, false);
   if (!is_adam) {
-    finding.next_step += has_state ? ", and torch.optim.SGD keeps no state for it." : ".";
-    if (finding.saving_bytes > 0) {
-      finding.next_step += " The peak falls by up to " + bytes_text(finding.saving_bytes) + ".";
-    }
+    finding.steps.push_back(
+        step_up_to(sparse + (has_state ? ", and torch.optim.SGD keeps no state for it." : "."),
+                   without_state));
     return;
   }
   // SparseAdam keeps the same state as Adam.
-  const std::uint64_t with_state = saving_of_sparse(peak, name, true);
-  finding.next_step +=
-      ". Adam and AdamW raise an error for such a gradient, so give the embedding a second "
-      "optimizer: torch.optim.SparseAdam, or torch.optim.SGD, which keeps no state for it. The "
-      "peak falls by up to " +
-      bytes_text(with_state) + " with SparseAdam, and by up to " +
-      bytes_text(finding.saving_bytes) + " with SGD.";
+  finding.steps = {
+      step_up_to(sparse + ". Adam and AdamW raise an error for such a gradient, so give the "
+                          "embedding a second optimizer, torch.optim.SparseAdam.",
+                 saving_of_sparse(peak, name, true)),
+      step_up_to("Make the embedding with sparse=True, and give it torch.optim.SGD as a second "
+                 "optimizer, which keeps no state for it.",
+                 without_state)};
 }
 
 }  // namespace
@@ -447,7 +448,6 @@ void explain_parameter(Peak& peak, Explanations& out) {
         bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
         " with what belongs to it";
     finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
-    finding.next_step = "Make " + std::string(name) + " smaller, or shard it over your devices.";
     if (gradient > 0) {
       finding.evidence.push_back("Its dense gradient is " + bytes_text(gradient) + " of it.");
     }
@@ -456,9 +456,12 @@ void explain_parameter(Peak& peak, Explanations& out) {
     }
     if (is_embedding) {
       advise_sparse(peak, name, state > 0, finding);
-    } else if (state > 0) {
-      finding.next_step +=
-          " Its optimizer state is smaller in 8 bits (AdamW8bit of bitsandbytes or torchao).";
+    } else {
+      finding.steps = {{"Make " + std::string(name) + " smaller, or shard it over your devices."}};
+      if (state > 0) {
+        finding.steps.push_back(
+            {"Keep its optimizer state in 8 bits (AdamW8bit of bitsandbytes or torchao)."});
+      }
     }
     out.push_back(std::move(explanation));
   }

@@ -214,6 +214,7 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
 // Of the copies, what torch.load or safetensors has read from a file.
 struct Loaded {
   std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> parts;
   std::string line;  // that loaded the most
 };
 
@@ -221,7 +222,6 @@ Loaded loaded_of(const Peak& peak, const Explanation& explanation) {
   constexpr std::array<std::string_view, 2> kFiles = {"torch/serialization.py",
                                                       "safetensors/torch.py"};
   Loaded loaded;
-  std::vector<std::uint32_t> parts;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     const auto frames = peak.trace().stacks.frames(allocation.stack);
@@ -232,10 +232,52 @@ Loaded loaded_of(const Peak& peak, const Explanation& explanation) {
     });
     if (!is_read) continue;
     loaded.bytes += allocation.size_bytes;
-    parts.push_back(part);
+    loaded.parts.push_back(part);
   }
-  loaded.line = line_of_most(peak, parts).first;
+  loaded.line = line_of_most(peak, loaded.parts).first;
   return loaded;
+}
+
+using Lifetimes = std::set<std::uint32_t>;
+
+Lifetimes rows_of(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  Lifetimes lifetimes;
+  for (const std::uint32_t part : parts) lifetimes.insert(peak.live()[part].lifetime);
+  return lifetimes;
+}
+
+// How much the peak falls if these allocations are never made.
+std::uint64_t saving_without(const Peak& peak, const Lifetimes& rows) {
+  return peak.saving([&](const PeakAllocation& allocation) {
+    return rows.contains(allocation.lifetime) ? allocation.born : allocation.died;
+  });
+}
+
+void add_steps_of_copies(const Peak& peak, const Lifetimes& copies, const Belongings& belongings,
+                         report::Finding& finding) {
+  const std::uint64_t of_all = peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_of_copy =
+        copies.contains(allocation.lifetime) || belongings.have(peak, allocation);
+    return is_of_copy ? allocation.born : allocation.died;
+  });
+  if (belongings.optimizer_state > 0) {
+    finding.steps.push_back(
+        {"If these models are trained one after the other (folds, trials), keep the score or the "
+         "weights of each in a file, and delete the model and its optimizer before the next is "
+         "made.",
+         of_all});
+  } else if (belongings.gradients > 0) {
+    const std::uint64_t of_gradients = peak.saving([&](const PeakAllocation& allocation) {
+      return belongings.have(peak, allocation) ? allocation.born : allocation.died;
+    });
+    finding.steps.push_back(
+        {"Call requires_grad_(False) on a copy that is not trained.", of_gradients});
+  }
+  finding.steps.push_back(
+      step_up_to("Keep fewer copies, or move those that a step does not use (a snapshot, an "
+                 "average of the weights) to another device or to a file.",
+                 of_all));
+  finding.steps.push_back({"Keep the copies in bfloat16."});
 }
 
 // How much the peak falls if at most two tensors of this line and size are live: each is made only
@@ -309,40 +351,17 @@ void explain_copies(Peak& peak, Explanations& out) {
                                " of gradients and " + bytes_text(belongings.optimizer_state) +
                                " of optimizer state.");
   }
-  finding.next_step =
-      "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "
-      "snapshot, an average of the weights) to another device or to a file.";
-  if (belongings.gradients > 0 && belongings.optimizer_state == 0) {
-    finding.next_step =
-        "Call requires_grad_(False) on a copy that is not trained. " + finding.next_step;
-  }
-  if (belongings.optimizer_state > 0) {
-    finding.next_step =
-        "If these models are trained one after the other (folds, trials), keep the score or the "
-        "weights of each in a file, and delete the model and its optimizer before the next is "
-        "made. Otherwise: " +
-        finding.next_step;
-  }
   if (is_loaded) {
     finding.evidence.push_back(bytes_text(loaded.bytes) + " of them were loaded from a file at " +
                                loaded.line + ", and are still live.");
-    finding.next_step =
+    // Until load_state_dict() has copied it, it has to be live.
+    finding.steps.push_back(step_up_to(
         "Free what " + loaded.line +
-        " loads when load_state_dict() has copied it: del it, or load it inside a function. Load "
-        "each file once.";
-  }
-  const std::set<std::uint32_t> rows = [&] {
-    std::set<std::uint32_t> lifetimes;
-    for (const std::uint32_t part : explanation.parts) lifetimes.insert(peak.live()[part].lifetime);
-    return lifetimes;
-  }();
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-    const bool is_of_copy = rows.contains(allocation.lifetime) || belongings.have(peak, allocation);
-    return is_of_copy ? allocation.born : allocation.died;
-  });
-  if (finding.saving_bytes > 0) {
-    finding.next_step +=
-        " Without them the peak is " + bytes_text(finding.saving_bytes) + " lower.";
+            " loads when load_state_dict() has copied it: del it, or load it inside a function. "
+            "Load each file once.",
+        saving_without(peak, rows_of(peak, loaded.parts))));
+  } else {
+    add_steps_of_copies(peak, rows_of(peak, explanation.parts), belongings, finding);
   }
   out.push_back(std::move(explanation));
 }
@@ -397,9 +416,9 @@ void explain_batches(Peak& peak, Explanations& out) {
       finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                                  callers_text(peak, first) +
                                  ". No forward runs while they are live.");
-      finding.next_step = "Keep fewer of the tensors that " + line +
-                          " makes: use each when it is made and drop it, or keep them in a smaller "
-                          "dtype.";
+      finding.steps = {{"Keep fewer of the tensors that " + line +
+                        " makes: use each when it is made and drop it."},
+                       {"Keep them in a smaller dtype."}};
       out.push_back(std::move(explanation));
       continue;
     }
@@ -409,14 +428,11 @@ void explain_batches(Peak& peak, Explanations& out) {
                     bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
     finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                                ", created outside forward and backward and live simultaneously.");
-    finding.saving_bytes = saving_of_two(peak, key.line, key.size);
-    finding.next_step =
-        "Keep fewer of them: load batches when they are needed (a DataLoader with a smaller "
-        "prefetch_factor, a shorter queue).";
-    if (finding.saving_bytes > 0) {
-      finding.next_step += " Two instead of " + std::to_string(explanation.parts.size()) +
-                           " save " + bytes_text(finding.saving_bytes) + ".";
-    }
+    finding.steps.push_back(
+        {"Keep two of them instead of " + std::to_string(explanation.parts.size()) +
+             ": load batches when they are needed (a DataLoader with a smaller prefetch_factor, a "
+             "shorter queue).",
+         saving_of_two(peak, key.line, key.size)});
     out.push_back(std::move(explanation));
   }
 }

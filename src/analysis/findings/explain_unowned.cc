@@ -173,21 +173,18 @@ void explain_unowned(Peak& peak, Explanations& out) {
                                bytes_text(explanation.bytes - of_gradients) +
                                " for backward. No trained module runs before it.");
   }
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
     if (rows.contains(allocation.lifetime)) return allocation.born;
     const auto found = kept.freed.find(allocation.lifetime);
     return found == kept.freed.end() ? allocation.died : std::min(found->second, allocation.died);
   });
-  finding.next_step =
-      "If " + what +
-      " should not be trained, call requires_grad_(False): autograd then computes no gradients "
-      "there. Otherwise pass the parameters to the optimizer, whose zero_grad() clears their "
-      "gradients.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += (kept.parts.empty() ? " Without these gradients" : " If it is frozen,") +
-                         std::string(" the peak is ") + bytes_text(finding.saving_bytes) +
-                         " lower.";
-  }
+  finding.steps = {{"If " + what +
+                        " should not be trained, call requires_grad_(False): autograd then "
+                        "computes no gradients there.",
+                    saving},
+                   {"If " + what +
+                    " should be trained, pass the parameters to the optimizer, whose zero_grad() "
+                    "clears their gradients."}};
   out.push_back(std::move(explanation));
 }
 

@@ -71,10 +71,11 @@ void explain_convolution(const Peak& peak, Explanations& out) {
   finding.evidence.push_back(
       "They are scratch memory of the library, not tensors of the program, and are freed before "
       "the operator returns.");
-  finding.next_step =
-      "Set torch.backends.cudnn.benchmark = False if it is True: it tries algorithms with large "
-      "workspaces for each new input shape. If you need it, use few shapes (pad the inputs), and "
-      "run one pass with each before the memory fills.";
+  finding.steps = {
+      {"Set torch.backends.cudnn.benchmark = False if it is True: it tries algorithms with large "
+       "workspaces for each new input shape."},
+      {"If you need it, use few shapes (pad the inputs), and run one pass with each before the "
+       "memory fills."}};
   explanation.weight = kWeightOfWorkspaces;
   out.push_back(std::move(explanation));
 }
@@ -108,14 +109,13 @@ void explain_kept(const Peak& peak, Explanations& out) {
   finding.evidence.push_back(
       "cuBLAS keeps one for each thread and stream that multiplies matrices, until the process "
       "ends.");
-  finding.next_step = "Multiply matrices on fewer streams and threads";
   if (saving > 0) {
-    finding.next_step +=
-        ", or set CUBLAS_WORKSPACE_CONFIG=:4096:2 before the process starts, which gives each 8.0 "
-        "MiB; some multiplications may become slower";
+    finding.steps.push_back(
+        step_up_to("Set CUBLAS_WORKSPACE_CONFIG=:4096:2 before the process starts, which gives "
+                   "each 8.0 MiB; some multiplications may become slower.",
+                   saving));
   }
-  finding.next_step += ".";
-  finding.saving_bytes = saving;
+  finding.steps.push_back({"Multiply matrices on fewer streams and threads."});
   explanation.weight = kWeightOfWorkspaces;
   out.push_back(std::move(explanation));
 }

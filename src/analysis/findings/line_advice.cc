@@ -124,7 +124,7 @@ bool is_of_sparse_backward(const Peak& peak, const PeakAllocation& allocation) {
 
 // What never stores the largest tensors.
 struct Substitute {
-  std::string text;                     // with a separator; empty if nothing is known to fit
+  std::string text;                     // empty if nothing is known to fit
   std::vector<PeakAllocation> sources;  // what it never stores either
 };
 
@@ -140,12 +140,11 @@ Substitute substitute_for(const Peak& peak, const std::vector<std::uint32_t>& la
     const bool has_dropout = std::ranges::any_of(
         largest, [&](std::uint32_t part) { return !is_of_attention(peak, peak.live()[part]); });
     substitute.text = "use torch.nn.functional.scaled_dot_product_attention" +
-                      std::string(has_dropout ? " (with dropout_p)" : "") +
-                      " if this is attention, ";
+                      std::string(has_dropout ? " (with dropout_p)" : "") + " if this is attention";
   } else if (is_any(pairs_of)) {
-    substitute.text = "use torch.cdist if these are the differences of all pairs, ";
+    substitute.text = "use torch.cdist if these are the differences of all pairs";
   } else if (is_any(one_hot_of)) {
-    substitute.text = "use an index in place of a one-hot tensor, ";
+    substitute.text = "use an index in place of a one-hot tensor";
   }
   return substitute;
 }
@@ -208,55 +207,70 @@ std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t si
   return count;
 }
 
-LineAdvice advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                           const std::string& line) {
+Steps steps_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                     const std::string& line) {
   const std::vector<std::uint32_t> all_largest = largest_of(peak, parts);
   const PeakAllocation& largest = peak.live()[all_largest.front()];
   if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
-    return {"Pin less at a time at " + line +
-            ": reuse one pinned buffer for all transfers, and leave memory that is not transferred "
-            "unpinned."};
+    return {{"Pin less at a time at " + line +
+             ": reuse one pinned buffer for all transfers, and leave memory that is not "
+             "transferred unpinned."}};
   }
   if (peak.trace().has_native_lines) {
-    return {"Allocate less at a time at " + line +
-            ": in chunks, or into one buffer that is reused."};
+    return {
+        {"Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused."}};
   }
-  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) return {advice};
+  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) {
+    return {{std::move(advice)}};
+  }
   if (is_of_convolution(peak, largest)) {
     const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
     const bool is_on_host = peak.device().trace.device.type == model::DeviceType::kCpu;
-    return {"Run the convolution at " + line +
-            " on fewer images or on tiles at a time, or in bfloat16." +
-            (is_scratch && !is_on_host
-                 ? " It needs this memory only while it runs. If torch.backends.cudnn.benchmark is "
-                   "True, it may have chosen an algorithm that needs more."
-                 : "")};
+    Steps steps = {
+        {"Run the convolution at " + line + " on fewer images or on tiles at a time" +
+         (is_scratch && !is_on_host ? ": it needs this memory only while it runs." : ".")},
+        {"Run it in bfloat16."}};
+    if (is_scratch && !is_on_host) {
+      steps.push_back(
+          {"Set torch.backends.cudnn.benchmark = False if it is True: it may have chosen an "
+           "algorithm that needs more."});
+    }
+    return steps;
   }
   const Substitute substitute = substitute_for(peak, all_largest);
   if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
-    return {"Make the tensor at " + line + " smaller: " + substitute.text +
-            "compute it in chunks, or use a smaller dtype. Or create it only when it is needed, "
-            "and delete it (del) afterwards."};
+    const std::string smaller = "Make the tensor at " + line + " smaller: ";
+    Steps steps = {{smaller + "compute it in chunks, or use a smaller dtype."},
+                   {"Create it only when it is needed, and delete it (del) afterwards."}};
+    if (!substitute.text.empty()) {
+      steps.front().text = "Compute it in chunks, or use a smaller dtype.";
+      steps.insert(steps.begin(), {smaller + substitute.text + "."});
+    }
+    return steps;
   }
   if (is_of_sparse_backward(peak, largest)) {
-    return {"The backward of the product at " + line +
-            " makes a dense gradient of its sparse matrix. If the matrix needs no gradient, create "
-            "it with requires_grad=False. Otherwise compute the product from the entries of the "
-            "matrix (index_select, multiply, index_add)."};
+    return {{"If the sparse matrix needs no gradient, create it with requires_grad=False: the "
+             "backward of the product at " +
+             line + " makes a dense gradient of it."},
+            {"Compute the product at " + line +
+             " from the entries of the matrix (index_select, multiply, index_add)."}};
   }
   // Temporaries of backward belong to what forward keeps for it.
   const bool is_kept = std::ranges::any_of(all_largest, [&](std::uint32_t part) {
     return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
            peak.phase(peak.live()[part]) == model::Phase::kBackward;
   });
-  LineAdvice advice;
-  advice.next_step = "Avoid the full-size tensor at " + line + ": " + substitute.text +
-                     "compute it in chunks" +
-                     (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
-                     ", or make it smaller.";
-  if (peak.is_inferred()) return advice;
-  advice.saving_bytes = worthwhile(peak, saving_of_lines(peak, parts, substitute));
-  return advice;
+  const auto saving = [&](const Substitute& of) {
+    return peak.is_inferred() ? 0 : worthwhile(peak, saving_of_lines(peak, parts, of));
+  };
+  const std::string avoid = "Avoid the full-size tensor at " + line + ": ";
+  const std::string in_chunks =
+      " it in chunks" +
+      (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
+      ", or make it smaller.";
+  if (substitute.text.empty()) return {step_up_to(avoid + "compute" + in_chunks, saving({}))};
+  return {step_up_to(avoid + substitute.text + ".", saving(substitute)),
+          step_up_to("Compute" + in_chunks, saving({}))};
 }
 
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {
@@ -285,10 +299,13 @@ void advise_one_hot(const Peak& peak, Explanation& explanation) {
     if (!is_at_least(bytes, kLeastOneHot, peak.bytes())) continue;
     explanation.finding.evidence.push_back("One-hot tensors of " + line + " are another " +
                                            bytes_text(bytes) + " of the peak.");
-    explanation.finding.next_step +=
-        " Also use an index (torch.gather) in place of the one-hot "
-        "tensors of " +
-        line + ".";
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& each) {
+      const bool is_of_line = peak.has_line(each) && one_hot.contains(peak.line(each).value) &&
+                              peak.line_label(each) == line;
+      return is_of_line ? each.born : each.died;
+    });
+    explanation.finding.steps.push_back(step_up_to(
+        "Use an index (torch.gather) in place of the one-hot tensors of " + line + ".", saving));
   }
 }
 

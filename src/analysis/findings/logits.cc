@@ -4,6 +4,7 @@
 #include <array>
 #include <ranges>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/findings/line_advice.h"
@@ -135,18 +136,19 @@ bool advise_logits(const Peak& peak, const std::optional<Logits>& logits,
   finding.evidence.push_back(bytes_text(bytes) + " of it are the logits that " + logits->maker +
                              " makes, their copies and gradients, and the loss at " + logits->loss +
                              ".");
-  finding.next_step = "Compute " + logits->maker + " and the loss at " + logits->loss +
-                      " in chunks of the positions" +
-                      (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
-                      ", or with a fused linear cross entropy: the logits of all positions are "
-                      "then never stored together.";
-  if (!logits->upcast.empty()) {
-    finding.evidence.push_back(logits->upcast + " copies all logits to a wider dtype.");
-    finding.next_step += " Upcast each chunk, not all logits as " + logits->upcast + " does.";
-  }
-  finding.saving_bytes = worthwhile(peak, peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = worthwhile(peak, peak.saving([&](const PeakAllocation& allocation) {
     return is_of_logits(allocation) ? allocation.born : allocation.died;
   }));
+  const std::string both = logits->maker + " and the loss at " + logits->loss;
+  std::string chunks = "Compute " + both + " in chunks of the positions" +
+                       (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
+                       ": the logits of all positions are then never stored together.";
+  if (!logits->upcast.empty()) {
+    finding.evidence.push_back(logits->upcast + " copies all logits to a wider dtype.");
+    chunks += " Upcast each chunk, not all logits as " + logits->upcast + " does.";
+  }
+  finding.steps = {step_up_to(std::move(chunks), saving),
+                   step_up_to("Compute " + both + " with a fused linear cross entropy.", saving)};
   return true;
 }
 

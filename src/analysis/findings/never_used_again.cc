@@ -75,7 +75,7 @@ std::string row_text(const Peak& peak, const UnusedRow& row) {
   return text;
 }
 
-std::string step_text(const UnusedRow& row) {
+std::string step_for(const UnusedRow& row) {
   switch (row.kind) {
     case UnusedKind::kKept:
       return "Find the list, attribute, closure or cache that retains what " + row.line +
@@ -167,14 +167,14 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     return std::ranges::find(labels, row->line) == labels.end();
   });
   report::Finding& finding = explanation.finding;
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
     return lines.contains(peak.line(allocation).value) ? uses.freeable(allocation.lifetime)
                                                        : allocation.died;
   });
   std::uint64_t kept = 0;
   for (const UnusedRow* row : rows) kept += row->kind == UnusedKind::kKept ? row->bytes : 0;
   if (!is_at_least(kept, kKeptShareOfPeak, peak.bytes()) &&
-      !is_at_least(finding.saving_bytes, kSavingShareOfPeak, peak.bytes())) {
+      !is_at_least(saving, kSavingShareOfPeak, peak.bytes())) {
     return;
   }
   explanation.weight = kNeverUsedWeight;
@@ -198,10 +198,10 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
-  finding.next_step = step_text(*rows.front());
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {
+      {step_for(*rows.front()) +
+           (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
+       saving}};
   out.push_back(std::move(explanation));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -56,8 +57,8 @@ TEST(NeverUsedAgain, lines_whose_memory_is_certainly_not_used_again_are_reported
               ElementsAre("a.py:1 (f): 80.0 MiB in 8 allocations, last used earlier in the step.",
                           "80.0 MiB of it was still live when the recording ended: what the "
                           "program read later is unknown."));
-  EXPECT_EQ(findings[0].saving_bytes, 80 * kMib);  // then 20 MiB of b.py are the peak
-  EXPECT_THAT(findings[0].next_step, HasSubstr("The peak falls by 80.0 MiB."));
+  EXPECT_EQ(findings[0].saving_bytes(), 80 * kMib);  // then 20 MiB of b.py are the peak
+  EXPECT_THAT(steps_text(findings[0]), HasSubstr("Saves 80.0 MiB."));
 }
 
 TEST(NeverUsedAgain, what_is_kept_for_two_steps_is_reported_without_certainty) {
@@ -85,7 +86,7 @@ TEST(NeverUsedAgain, each_kind_has_its_next_step) {
     Kept kept;
     kept.found().certain_saving_bytes = 70 * kMib;
     kept.found().rows[0].kind = kind;
-    return kept.run().at(0).next_step;
+    return kept.run().at(0).next_step();
   };
   EXPECT_THAT(step_of(UnusedKind::kGradients),
               HasSubstr("zero_grad(set_to_none=True) right after"));

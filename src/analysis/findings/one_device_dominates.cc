@@ -195,14 +195,14 @@ Parallelism parallelism_of(const model::Trace& trace) {
   return found;
 }
 
-std::string next_step(const Facts& facts, const std::vector<Used>& used,
-                      const std::vector<Extra>& extras, const std::string& line) {
+Steps steps_for(const Facts& facts, const std::vector<Used>& used, const std::vector<Extra>& extras,
+                const std::string& line) {
   const std::string& name = used.front().device->name;
   const Parallelism parallelism = parallelism_of(facts.trace);
   if (parallelism.is_data_parallel) {
-    return "Replace torch.nn.DataParallel, which gathers outputs and gradients on one device, by "
-           "one process per device with torch.nn.parallel.DistributedDataParallel. Or let the "
-           "module compute its loss, so that only the losses are gathered.";
+    return {{"Replace torch.nn.DataParallel, which gathers outputs and gradients on one device, by "
+             "one process per device with torch.nn.parallel.DistributedDataParallel."},
+            {"Let the module compute its loss, so that only the losses are gathered."}};
   }
   std::uint64_t of_model = 0, all = 0;
   for (const Extra& extra : extras) {
@@ -213,21 +213,23 @@ std::string next_step(const Facts& facts, const std::vector<Used>& used,
     if (is_model) of_model += extra.bytes;
   }
   if (parallelism.is_device_map) {
-    return "Spread the layers evenly: device_map=\"balanced\", or max_memory with a lower limit "
-           "for " +
-           name + ".";
+    return {
+        {"Spread the layers evenly: device_map=\"balanced\", or max_memory with a lower limit "
+         "for " +
+         name + "."}};
   }
   if (all > 0 && of_model * 2 > all) {
-    return "Move layers of the model from " + name +
-           " to the other devices, or shard parameters and optimizer state (FSDP).";
+    return {{"Move layers of the model from " + name + " to the other devices."},
+            {"Shard parameters and optimizer state (FSDP)."}};
   }
   const std::string where = !line.empty() ? line
                             : extras.empty() || !is_line(facts, extras.front().place.first)
                                 ? std::string()
                                 : facts.lines.label(model::LineId{extras.front().place.first});
-  if (where.empty()) return "Give each device the same share of the batch and of the model.";
-  return "Give each device the same share of what " + where +
-         " works on: split its input over the devices, and do not gather outputs on " + name + ".";
+  if (where.empty()) return {{"Give each device the same share of the batch and of the model."}};
+  return {{"Give each device the same share of what " + where +
+           " works on: split its input over the devices, and do not gather outputs on " + name +
+           "."}};
 }
 
 std::string others_text(const std::vector<Used>& used) {
@@ -269,7 +271,7 @@ Findings one_device_dominates(const Facts& facts) {
   add_extras(facts, used, extras, finding);
   const std::string line = line_of_larger_tensors(facts, used, extras, finding);
   add_idle(devices, used, finding);
-  finding.next_step = next_step(facts, used, extras, line);
+  finding.steps = steps_for(facts, used, extras, line);
   return {std::move(finding)};
 }
 

@@ -24,6 +24,7 @@ struct Facts {
   const Options& options;
   AllocatorConf conf;
   std::vector<Traffic> traffic;  // same order as Trace::devices
+  AcceleratorNames names = {};
 };
 
 // One of the devices that the user requested.
@@ -39,6 +40,7 @@ std::vector<DeviceFacts> devices_of(const Facts& facts);
 bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
 
 using Findings = std::vector<report::Finding>;
+using Steps = std::vector<report::FindingStep>;
 
 Findings out_of_memory(const Facts& facts);
 Findings stranded_memory(const Facts& facts);
