@@ -39,7 +39,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "page": {"base"},
     "charts": {"base", "model", "report", "tiles", "page"},
     "analysis": {"base", "model", "report"},
-    "analysis/*": {"base", "model", "report", "analysis"},
+    "analysis/*": {
+        "base", "model", "report", "analysis", "analysis/evidence", "analysis/whatif",
+    },
     "simulator": {"base", "model", "report"},
     "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},

@@ -94,7 +94,7 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   if (const LayerRows listed = in_lists(blocks); call && listed.size() >= 2) {
     blocks = listed;
   } else {
-    call.reset();
+    call = nullptr;
   }
   blocks = without_single_operators(peak, blocks);
   if (blocks.size() < 2) return;

@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "analysis/findings/backward_use.h"
-#include "analysis/findings/passes.h"
 #include "analysis/findings/text.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
 #include "model/user_line.h"
@@ -62,7 +60,6 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
   // run an operator several times.
   std::map<std::array<std::uint32_t, 3>, std::set<std::size_t>> calls;
   const BackwardUse use(peak);
-  const Passes passes(peak);
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.phase(allocation) != model::Phase::kForward) continue;
@@ -71,7 +68,7 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
     if (site.layer == model::StringId{}) continue;
     if (callers.of(allocation) != caller) continue;
     auto& of_call = calls[{allocation.stack.value, site.layer.value, site.op.value}];
-    of_call.insert(passes.of(allocation));
+    of_call.insert(peak.evidence().pass(allocation.lifetime));
     runs.most = std::max(runs.most, of_call.size());
     runs.bytes += allocation.size_bytes;
     if (use.is_freed_by_backward(allocation)) runs.freed += allocation.size_bytes;
@@ -82,17 +79,17 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
 // The fall of the peak if the graph of each forward pass that the caller starts is freed before the
 // next pass.
 std::uint64_t saving_of_rounds(const Peak& peak, Callers& callers, const std::string& caller) {
-  const Passes passes(peak);
   const auto is_of_round = [&](const PeakAllocation& allocation) {
     return is_forward_activation(peak, allocation) && callers.of(allocation) == caller;
   };
   std::unordered_map<std::size_t, std::uint32_t> begins;  // first birth, by pass
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (is_of_round(allocation)) begins.try_emplace(passes.of(allocation), allocation.born);
+    if (is_of_round(allocation))
+      begins.try_emplace(peak.evidence().pass(allocation.lifetime), allocation.born);
   });
   return peak.saving([&](const PeakAllocation& allocation) {
     if (!is_of_round(allocation)) return allocation.died;
-    const auto next = begins.find(passes.of(allocation) + 1);
+    const auto next = begins.find(peak.evidence().pass(allocation.lifetime) + 1);
     return next == begins.end() ? allocation.died : std::min(next->second, allocation.died);
   });
 }
@@ -209,17 +206,7 @@ bool calls_forward(const Peak& peak, const PeakAllocation& allocation) {
 }  // namespace
 
 bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Trace& trace = peak.trace();
-  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
-  bool is_outside = false;
-  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
-    if (is_outside) {
-      return base::ends_with_path(trace.strings[trace.stacks.frame(id).file],
-                                  "torch/autograd/function.py");
-    }
-    is_outside = id == line;
-  }
-  return false;
+  return peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
 }
 
 FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation) {

@@ -70,15 +70,8 @@ std::uint32_t begin_of(const SnapshotForward& forward) {
 
 // A compiled backward without native frames looks like a forward.
 bool is_compiled(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  const model::Trace& trace = peak.trace();
-  std::set<std::uint32_t> stacks;
-  for (const std::uint32_t part : parts) stacks.insert(peak.live()[part].stack.value);
-  return std::ranges::any_of(stacks, [&](std::uint32_t stack) {
-    return std::ranges::any_of(trace.stacks.frames(model::StackId{stack}), [&](model::FrameId id) {
-      const std::string_view file = trace.strings[trace.stacks.frame(id).file];
-      return file.find("torchinductor") != std::string_view::npos ||
-             file.find("__compiled_fn") != std::string_view::npos;
-    });
+  return std::ranges::any_of(parts, [&](std::uint32_t part) {
+    return peak.stacks().has(peak.live()[part].stack, evidence::StackFlag::kCompiled);
   });
 }
 

@@ -26,12 +26,10 @@ constexpr double kWeightOfOutputs = 1.8;
 constexpr std::size_t kFewestTensors = 5;
 constexpr std::size_t kFewestCollectingSteps = 8;  // that collect outputs
 
-// Whether a function of the program, a hook or an autograd.Function, allocates it in backward. The
-// names of the program's nodes have no number ("GateBackward"); those of torch's do
-// ("MulBackward0").
+// Whether a function of the program, a hook or an autograd.Function, allocates it in backward.
 bool is_of_own_backward(const Peak& peak, const PeakAllocation& allocation) {
-  if (peak.phase(allocation) != model::Phase::kBackward) return false;
-  return peak.trace().strings[peak.site(allocation).op].ends_with("Backward");
+  return peak.phase(allocation) == model::Phase::kBackward &&
+         peak.op(allocation).has(evidence::Operator::kOwnNode);
 }
 
 // Whether the first backward after its birth frees it, as it does with memory saved by forward.

@@ -15,7 +15,6 @@
 #include "analysis/findings/logits.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
-#include "analysis/lbfgs.h"
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/function_name.h"
@@ -112,14 +111,6 @@ void advise_appending(const Peak& peak, const PeakAllocation& largest, const std
       {"Keep only what you need of each part that " + line + " appends."}};
 }
 
-// Operators that broadcast their operands.
-bool is_elementwise(std::string_view op) {
-  constexpr std::array<std::string_view, 9> kElementwise = {
-      "aten::sub", "aten::rsub", "aten::add",     "aten::mul",    "aten::div",
-      "aten::eq",  "aten::ne",   "aten::minimum", "aten::maximum"};
-  return std::ranges::find(kElementwise, op) != kElementwise.end();
-}
-
 // For an operator whose result has N × N elements while two tensors of N elements are live:
 // [N] and [N, 1] broadcast to [N, N], often by mistake.
 void advise_broadcast(const Peak& peak, const std::string& line, Explanation& explanation) {
@@ -127,8 +118,8 @@ void advise_broadcast(const Peak& peak, const std::string& line, Explanation& ex
   const PeakAllocation* made = nullptr;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& each = peak.live()[part];
-    const std::string_view op = peak.trace().strings[peak.site(each).op];
-    if (each.born != model::kNone && is_elementwise(op)) made = &each;
+    const bool is_elementwise = peak.op(each).has(evidence::Operator::kElementwise);
+    if (each.born != model::kNone && is_elementwise) made = &each;
   }
   if (made == nullptr) return;
   for (const std::uint64_t item : {std::uint64_t{4}, std::uint64_t{2}, std::uint64_t{8}}) {
@@ -358,7 +349,8 @@ std::set<std::string_view> embedding_parameters(const Peak& peak) {
     if (category == model::kParameter) sizes[name] = allocation.size_bytes;
     if (category != model::kGradient || name.empty()) return;
     const bool is_dense = sizes[name] == allocation.size_bytes;
-    if (is_dense && strings[peak.site(allocation).op].starts_with("Embedding")) names.insert(name);
+    const bool is_looked_up = peak.op(allocation).has(evidence::Operator::kLookupBackward);
+    if (is_dense && is_looked_up) names.insert(name);
   });
   return names;
 }
@@ -423,7 +415,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
     if (category == model::kOptimizerState) {
       name = name.substr(0, name.rfind('.'));
       // The vectors of L-BFGS cover all parameters but carry the name of the first.
-      if (is_of_lbfgs(peak.trace(), allocation.stack)) continue;
+      if (peak.stacks().has(allocation.stack, evidence::StackFlag::kLbfgs)) continue;
     }
     if (!name.empty()) parameters[name].add(peak, part);
   }

@@ -1,7 +1,6 @@
 // model_copies, batches_kept, optimizer_scratch: memory that a program retains in addition to what
 // training needs.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -12,7 +11,6 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/findings/unowned.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
@@ -154,13 +152,6 @@ std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t
   return 0;
 }
 
-bool is_random(std::string_view op) {
-  constexpr std::array<std::string_view, 8> kRandom = {
-      "aten::rand",   "aten::rand_like",    "aten::randn",     "aten::randn_like",
-      "aten::normal", "aten::randint_like", "aten::bernoulli", "aten::randint"};
-  return std::ranges::find(kRandom, op) != kRandom.end();
-}
-
 // Whether the tensors are a copy of the model. Sizes do not match a large model by chance; for a
 // smaller model, the tensors must have several sizes and come from a copying operator.
 bool is_copy_of(const Model& model, const std::set<std::uint64_t>& sizes, bool is_copied) {
@@ -184,10 +175,10 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     if (category != model::kOtherCategory && category != model::kUnknownCategory) continue;
     if (peak.phase(allocation) == model::Phase::kOptimizer) continue;
     if (allocation.size_bytes < 4 * kSmallTensorBytes || !peak.has_line(allocation)) continue;
-    const std::string_view op = peak.trace().strings[peak.site(allocation).op];
-    if (is_random(op)) continue;
+    const evidence::OperatorSet op = peak.op(allocation);
+    if (op.has(evidence::Operator::kRandom)) continue;
     Snapshot& line = lines[peak.line(allocation).value];
-    line.is_copied &= op == "aten::clone" || op == "aten::to" || op == "aten::_to_copy";
+    line.is_copied &= op.has(evidence::Operator::kClone);
     line.parts.push_back(part);
     line.bytes += allocation.size_bytes;
     line.sizes.insert(allocation.size_bytes);
@@ -219,18 +210,10 @@ struct Loaded {
 };
 
 Loaded loaded_of(const Peak& peak, const Explanation& explanation) {
-  constexpr std::array<std::string_view, 2> kFiles = {"torch/serialization.py",
-                                                      "safetensors/torch.py"};
   Loaded loaded;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    const auto frames = peak.trace().stacks.frames(allocation.stack);
-    const bool is_read = std::ranges::any_of(frames, [&](model::FrameId id) {
-      const std::string_view file = peak.trace().strings[peak.trace().stacks.frame(id).file];
-      return std::ranges::any_of(
-          kFiles, [&](std::string_view name) { return base::ends_with_path(file, name); });
-    });
-    if (!is_read) continue;
+    if (!peak.stacks().has(allocation.stack, evidence::StackFlag::kLoaded)) continue;
     loaded.bytes += allocation.size_bytes;
     loaded.parts.push_back(part);
   }

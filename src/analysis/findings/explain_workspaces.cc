@@ -3,7 +3,6 @@
 // recordings made before the category `workspace`, those of cuDNN are temporaries of a line, and
 // the id is one_line_dominates.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -28,17 +27,13 @@ constexpr double kWeightOfWorkspaces = 2.1;
 // The size of each workspace with CUBLAS_WORKSPACE_CONFIG=:4096:2.
 constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
 
-constexpr std::array<std::string_view, 5> kConvolutions = {
-    "aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::cudnn_convolution_relu",
-    "aten::cudnn_convolution_add_relu", "aten::convolution_backward"};
-
 std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
   const model::Site& site = peak.site(allocation);
   return peak.trace().strings[site.inner_op != model::StringId{} ? site.inner_op : site.op];
 }
 
 bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
-  return std::ranges::find(kConvolutions, operator_of(peak, allocation)) != kConvolutions.end();
+  return evidence::classes_of(operator_of(peak, allocation)).has(evidence::Operator::kCudnn);
 }
 
 // Explains workspaces that are freed before their operator returns. Those of cuBLAS are kept until

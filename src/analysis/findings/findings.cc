@@ -60,7 +60,7 @@ class FindingsPass final : public Pass {
                 {},
                 accelerator_names(context.trace, conf)};
     for (const model::DeviceTrace& device : context.trace.devices) {
-      facts.traffic.push_back(traffic_of(context.trace, context.lines, device));
+      facts.traffic.push_back(traffic_of(context.trace, context.lines, facts.of_trace, device));
     }
     Findings found;
     for (const auto& rule : kRules) {

@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/backward_ends.h"
+#include "analysis/evidence/backwards.h"
 #include "analysis/findings/never_used_again.h"
 #include "analysis/findings/packages.h"
 #include "analysis/findings/retained.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
-#include "base/path_text.h"
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -147,12 +146,8 @@ std::optional<model::StackId> stack_of_line(const Facts& facts, const std::strin
 
 // Whether a line is in a torch.autograd.Function.
 bool is_in_autograd_function(const Facts& facts, const std::string& line) {
-  const model::Trace& trace = facts.trace;
   const std::optional<model::StackId> stack = stack_of_line(facts, line);
-  return stack && std::ranges::any_of(trace.stacks.frames(*stack), [&](model::FrameId frame) {
-           return base::ends_with_path(trace.strings[trace.stacks.frame(frame).file],
-                                       "torch/autograd/function.py");
-         });
+  return stack && facts.of_trace.stacks.has(*stack, evidence::StackFlag::kAutogradFunction);
 }
 
 // Whether the text of a line shows that it calls backward(create_graph=True).
@@ -177,7 +172,6 @@ struct LeftByBackward {
 LeftByBackward left_by_backward(const Facts& facts, const DeviceFacts& device) {
   const model::Trace& trace = facts.trace;
   LeftByBackward left;
-  CheckpointStacks checkpoints(trace);
   const auto last = static_cast<std::int64_t>(device.trace.events.size()) - 1;
   for (const std::uint32_t row :
        model::live_set(device.trace, model::default_liveness(device.trace), last)) {
@@ -186,7 +180,9 @@ LeftByBackward left_by_backward(const Facts& facts, const DeviceFacts& device) {
     const std::uint64_t size = trace.lifetime_bytes(device.trace, row);
     left.bytes += size;
     const bool is_own = site.forward_op == model::StringId{};
-    if (is_own && checkpoints.contains(site.stack)) left.recomputed_bytes += size;
+    const bool is_recomputed =
+        facts.of_trace.stacks.has(site.stack, evidence::StackFlag::kCheckpoint);
+    if (is_own && is_recomputed) left.recomputed_bytes += size;
   }
   return left;
 }
@@ -311,7 +307,7 @@ std::uint64_t saving_at_peak(const Facts& facts, const DeviceFacts& device,
     if (!rows[i].is_appended) saved[i] = -rows[i].bytes_per_step;
   }
   const auto liveness = model::default_liveness(device.trace);
-  const auto steps = marks_of(facts.trace, device.trace, model::MarkKind::kStep);
+  const auto steps = evidence::marks_of(facts.trace, device.trace, model::MarkKind::kStep);
   const auto is_retained = [&](std::uint32_t lifetime) {
     const std::uint32_t born = device.trace.lifetimes.alloc[lifetime];
     if (born == model::kNone) return false;

@@ -3,7 +3,6 @@
 #include "analysis/findings/never_used_again.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -30,11 +29,6 @@ constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
 // evidence that no operator uses them again.
 constexpr double kNeverUsedWeight = 0.9;
 constexpr std::size_t kRowsNamed = 3;
-
-// Explanations that name what keeps memory. They say more than that no operator uses it again.
-constexpr auto kCauses =
-    std::to_array<std::string_view>({"graph_without_backward", "gradients_kept", "model_copies",
-                                     "batches_kept", "garbage_in_cycles", "optimizer_scratch"});
 
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
 
@@ -149,17 +143,10 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     const auto again = uses.used_again(allocation.lifetime, peak.event());
     if (again == model::UsedAgain::kNo) explanation.add(peak, part);
   }
-  const std::set<std::uint32_t> parts(explanation.parts.begin(), explanation.parts.end());
-  for (const Explanation& other : out) {
-    if (std::ranges::find(kCauses, other.finding.id) == kCauses.end()) continue;
-    std::uint64_t shared = 0;
-    for (const std::uint32_t part : other.parts) {
-      if (parts.contains(part)) shared += peak.live()[part].size_bytes;
-    }
-    if (is_most(shared, explanation.bytes)) return;
-  }
+  if (explanation.bytes < kLeastPeakBytes) return;
   std::set<std::uint32_t> lines;
-  for (const std::uint32_t part : parts) lines.insert(peak.line(peak.live()[part]).value);
+  for (const std::uint32_t part : explanation.parts)
+    lines.insert(peak.line(peak.live()[part]).value);
   std::vector<std::string> labels;
   for (const std::uint32_t id : lines)
     labels.push_back(peak.facts().lines.label(model::LineId{id}));
@@ -186,7 +173,7 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     finding.evidence.push_back(row_text(peak, *row));
   }
   std::uint64_t at_end = 0;
-  for (const std::uint32_t part : parts) {
+  for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.died == model::kNone) at_end += allocation.size_bytes;
   }

@@ -9,7 +9,6 @@
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
-#include "base/path_text.h"
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -175,31 +174,10 @@ std::string line_of_larger_tensors(const Facts& facts, const std::vector<Used>& 
   return {};
 }
 
-// The stacks show how the program uses several devices.
-struct Parallelism {
-  bool is_data_parallel = false;
-  bool is_device_map = false;
-};
-
-Parallelism parallelism_of(const model::Trace& trace) {
-  Parallelism found;
-  for (std::uint32_t row = 0; row < trace.stacks.frame_count(); ++row) {
-    const std::string_view file = trace.strings[trace.stacks.frame(model::FrameId{row}).file];
-    for (const char* part :
-         {"torch/nn/parallel/data_parallel.py", "torch/nn/parallel/scatter_gather.py",
-          "torch/nn/parallel/parallel_apply.py"}) {
-      found.is_data_parallel |= base::ends_with_path(file, part);
-    }
-    found.is_device_map |= base::ends_with_path(file, "accelerate/hooks.py");
-  }
-  return found;
-}
-
 Steps steps_for(const Facts& facts, const std::vector<Used>& used, const std::vector<Extra>& extras,
                 const std::string& line) {
   const std::string& name = used.front().device->name;
-  const Parallelism parallelism = parallelism_of(facts.trace);
-  if (parallelism.is_data_parallel) {
+  if (facts.of_trace.stacks.has_any(evidence::StackFlag::kDataParallel)) {
     return {{"Replace torch.nn.DataParallel, which gathers outputs and gradients on one device, by "
              "one process per device with torch.nn.parallel.DistributedDataParallel."},
             {"Let the module compute its loss, so that only the losses are gathered."}};
@@ -212,7 +190,7 @@ Steps steps_for(const Facts& facts, const std::vector<Used>& used, const std::ve
     all += extra.bytes;
     if (is_model) of_model += extra.bytes;
   }
-  if (parallelism.is_device_map) {
+  if (facts.of_trace.stacks.has_any(evidence::StackFlag::kDeviceMap)) {
     return {
         {"Spread the layers evenly: device_map=\"balanced\", or max_memory with a lower limit "
          "for " +

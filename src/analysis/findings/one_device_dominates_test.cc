@@ -48,7 +48,8 @@ class OneDevice : public testing::Test {
     const model::UserLines lines(trace);
     const Options options;
     Facts facts{trace, lines, report_, options, allocator_conf(trace), {}};
-    for (const auto& each : trace.devices) facts.traffic.push_back(traffic_of(trace, lines, each));
+    for (const auto& each : trace.devices)
+      facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, each));
     return one_device_dominates(facts);
   }
 

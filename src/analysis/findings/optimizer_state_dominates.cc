@@ -13,7 +13,6 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
-#include "analysis/lbfgs.h"
 #include "base/units.h"
 #include "model/categories.h"
 
@@ -73,8 +72,7 @@ std::set<std::string_view> embedding_layers(const Peak& peak) {
   std::set<std::string_view> layers;
   const model::StringTable& strings = peak.trace().strings;
   peak.for_each([&](const PeakAllocation& allocation) {
-    const std::string_view op = strings[peak.site(allocation).op];
-    if (op != "aten::embedding" && op != "aten::embedding_bag") return;
+    if (!peak.op(allocation).has(evidence::Operator::kLookup)) return;
     layers.insert(strings[peak.site(allocation).layer]);
   });
   return layers;
@@ -97,10 +95,10 @@ History history_of(const Peak& peak, const Explanation& explanation) {
   History history;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (!is_of_lbfgs(peak.trace(), allocation.stack)) continue;
+    if (!peak.stacks().has(allocation.stack, evidence::StackFlag::kLbfgs)) continue;
     history.bytes += allocation.size_bytes;
     if (allocation.born == model::kNone) continue;
-    if (peak.trace().strings[peak.site(allocation).op] != "aten::sub") continue;
+    if (!peak.op(allocation).has(evidence::Operator::kDifference)) continue;
     ++history.updates;
     history.vector_bytes = std::max(history.vector_bytes, allocation.size_bytes);
   }
@@ -249,16 +247,13 @@ bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
                               category == model::kOtherCategory ||
                               category == model::kTemporaryCategory;
   return is_short_lived && peak.is_of_optimizer(allocation) &&
-         !is_of_lbfgs(peak.trace(), allocation.stack);  // it has no foreach implementation
+         !peak.stacks().has(allocation.stack,
+                            evidence::StackFlag::kLbfgs);  // it has no foreach implementation
 }
 
 bool is_of_foreach(const Peak& peak, const PeakAllocation& allocation) {
-  const auto& strings = peak.trace().strings;
-  if (strings[peak.site(allocation).op].starts_with("aten::_foreach_")) return true;
-  const auto frames = peak.trace().stacks.frames(allocation.stack);
-  return std::ranges::any_of(frames, [&](model::FrameId id) {
-    return strings[peak.trace().stacks.frame(id).function].starts_with("_multi_tensor_");
-  });
+  return peak.op(allocation).has(evidence::Operator::kForeach) ||
+         peak.stacks().has(allocation.stack, evidence::StackFlag::kForeach);
 }
 
 // For an optimizer that updates one parameter after the other, or is the program's own.

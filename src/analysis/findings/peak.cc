@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "analysis/backwards.h"
-#include "analysis/findings/backward_ends.h"
+#include "analysis/evidence/backwards.h"
 #include "analysis/findings/live.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
@@ -159,10 +158,11 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
     : facts_(&facts),
       device_(&device),
       point_(&point),
+      evidence_(&facts.evidence(device.trace)),
       event_(static_cast<std::uint32_t>(*point.event)),
-      begins_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
-      ends_(findings::backward_ends(facts.trace, device.trace)),
-      steps_(marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
+      begins_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
+      ends_(evidence::backward_ends(facts.trace, device.trace)),
+      steps_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
       may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
@@ -185,22 +185,12 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
 
 bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
   if (!is_inferred()) return phase(allocation) == model::Phase::kOptimizer;
-  return std::ranges::any_of(trace().stacks.frames(allocation.stack), [&](model::FrameId id) {
-    const model::Frame& frame = trace().stacks.frame(id);
-    return base::ends_with_path(trace().strings[frame.file], "torch/optim/optimizer.py");
-  });
+  return stacks().has(allocation.stack, evidence::StackFlag::kOptimizer);
 }
 
 bool Peak::is_of_torch_optimizer(const PeakAllocation& allocation) const {
-  if (!is_of_optimizer(allocation) || !has_line(allocation)) return false;
-  const model::FrameId line = facts_->lines.frame(allocation.stack);
-  for (const model::FrameId id : trace().stacks.frames(allocation.stack)) {
-    if (id == line) return false;
-    const std::string_view file = trace().strings[trace().stacks.frame(id).file];
-    const bool is_base = base::ends_with_path(file, "torch/optim/optimizer.py");
-    if (!is_base && file.find("torch/optim/") != std::string_view::npos) return true;
-  }
-  return false;
+  return is_of_optimizer(allocation) &&
+         stacks().has(allocation.stack, evidence::StackFlag::kTorchOptimizer);
 }
 
 bool Peak::meets_backward(const PeakAllocation& allocation) const {
@@ -239,35 +229,10 @@ std::uint64_t Peak::saving(const Death& death) const {
 }
 
 std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
-  std::vector<std::uint64_t> saved(device_->trace.events.size() + 1);  // sums wrap
-  for_each([&](const PeakAllocation& allocation) {
-    const auto [from, to] = absent(allocation);
-    const std::uint32_t gone = std::max(from, allocation.born);
-    const std::uint32_t back = std::min(to, allocation.died);
-    if (gone >= back || gone >= saved.size()) return;
-    saved[gone] += allocation.size_bytes;
-    if (back < saved.size()) saved[back] -= allocation.size_bytes;
+  const std::uint64_t most = replay().peak_if([&](std::uint32_t row) {
+    const auto [from, to] = absent(allocation_of(*facts_, *device_, row));
+    return whatif::Absence{from, to};
   });
-  const model::Lifetimes& lifetimes = device_->trace.lifetimes;
-  std::vector<std::uint64_t> change(device_->trace.events.size() + 1);
-  std::uint64_t live = 0;
-  for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint64_t size = trace().lifetime_bytes(device_->trace, row);
-    const std::uint32_t died =
-        model::death(lifetimes, row, model::default_liveness(device_->trace));
-    if (died == model::kBeforeRecording) continue;
-    if (row < lifetimes.baseline_count) {
-      live += size;
-    } else {
-      change[lifetimes.alloc[row]] += size;
-    }
-    if (died < change.size()) change[died] -= size;
-  }
-  std::uint64_t most = 0;
-  for (std::size_t event = 0; event < device_->trace.events.size(); ++event) {
-    live += change[event] - saved[event];
-    if (live < std::uint64_t{1} << 63) most = std::max(most, live);
-  }
   return bytes() - std::min(bytes(), most);
 }
 

@@ -40,6 +40,9 @@ class Peak {
   std::uint32_t event() const { return event_; }
   std::uint64_t bytes() const { return point_->live_bytes; }
   bool is_inferred() const { return trace().has_inferred_roles; }
+  const evidence::Evidence& evidence() const { return evidence_->table; }
+  const evidence::StackFacts& stacks() const { return evidence_->table.stacks(); }
+  const whatif::Replay& replay() const { return evidence_->replay; }
 
   // By birth, without memory that grows from step to step, which memory_growth reports.
   const std::vector<PeakAllocation>& live() const { return live_; }
@@ -56,6 +59,10 @@ class Peak {
   }
   // Only native recordings have phases, tensors, layers, and everything about backward and steps.
   model::Phase phase(const PeakAllocation& allocation) const { return site(allocation).phase; }
+  // The classes of the operator that made it; none for memory from before the recording.
+  evidence::OperatorSet op(const PeakAllocation& allocation) const {
+    return evidence().op(allocation.lifetime);
+  }
   const model::Tensor& tensor(const PeakAllocation& allocation) const {
     return trace().tensors[device_->trace.lifetimes.tensor[allocation.lifetime].index()];
   }
@@ -119,6 +126,7 @@ class Peak {
   const Facts* facts_;
   const DeviceFacts* device_;
   const report::PointInTime* point_;
+  const DeviceEvidence* evidence_;
   std::uint32_t event_ = 0;
   std::vector<PeakAllocation> live_;
   std::vector<std::uint32_t> begins_, ends_, steps_;

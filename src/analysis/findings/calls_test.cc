@@ -1,5 +1,5 @@
 // Code that runs several times: several forward passes before a backward, and double backwards.
-#include "analysis/findings/passes.h"
+#include "analysis/findings/calls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
