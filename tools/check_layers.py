@@ -3,7 +3,7 @@
 
 A module is a folder of src/. readers/, analysis/ and exporters/ contain several: each of their
 folders is a module, and the files directly in them are one that the others share. Siblings never
-include each other.
+include each other, except for the two modules of analysis that all passes share.
 """
 
 from __future__ import annotations

@@ -21,8 +21,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kEarlierShareOfPeak = 0.15;
-// Ranks below explanations that say why the tensors are live.
-constexpr double kEarlierWeight = 1.7;
 constexpr double kShareOfBetter = 0.5;
 // A batch that is loaded ahead, or a result that the loop overwrites, lives through two backwards.
 constexpr std::size_t kFewestOutlived = 3;
@@ -133,24 +131,13 @@ bool is_explained_better(const Explanations& others, const Explanation& explanat
   return std::ranges::any_of(others, [&](const Explanation& other) {
     const std::string& id = other.finding.id;
     const bool is_cause = id == "model_copies" || id == "batches_kept";
-    if (other.weight <= kEarlierWeight && !is_cause) return false;
+    if (other.kind != Kind::kMistake && !is_cause) return false;
     const std::set<std::uint32_t> parts(other.parts.begin(), other.parts.end());
     const auto shared = std::ranges::count_if(
         explanation.parts, [&](std::uint32_t part) { return parts.contains(part); });
     return is_at_least(static_cast<std::uint64_t>(shared), kShareOfBetter,
                        explanation.parts.size());
   });
-}
-
-// Activations of a training step contain these tensors, which cost nothing to free.
-double weight_above_activations(const Explanations& others, const Explanation& explanation) {
-  double weight = kEarlierWeight;
-  for (const Explanation& other : others) {
-    if (other.finding.id != "activations_dominate") continue;
-    const double worth = static_cast<double>(other.bytes) * other.weight;
-    weight = std::max(weight, (worth + 1) / static_cast<double>(explanation.bytes));
-  }
-  return weight;
 }
 
 void describe(const Peak& peak, const Rounds& rounds, std::uint64_t saving,
@@ -222,7 +209,7 @@ void explain_earlier(Peak& peak, Explanations& out) {
       return is_of_line ? rounds.end_for(allocation) : allocation.died;
     });
     if (!is_at_least(saving, kEarlierShareOfPeak, peak.bytes())) continue;
-    explanation.weight = weight_above_activations(out, explanation);
+    explanation.kind = Kind::kMistake;
     describe(peak, rounds, saving, explanation);
     out.push_back(std::move(explanation));
   }

@@ -18,8 +18,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kEpochShareOfPeak = 0.25;
-// This explanation takes precedence over a layer that allocates half of its bytes.
-constexpr double kEpochWeight = 1.8;
 // Fewer could be a queue, or an average over a few steps.
 constexpr std::size_t kFewestEpochSteps = 8;
 // A queue frees one tensor for each that it adds; the end of an epoch frees nearly all.
@@ -98,7 +96,7 @@ void explain_epoch(Peak& peak, Explanations& out) {
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kEpochShareOfPeak, peak.bytes())) return;
-  explanation.weight = kEpochWeight;
+  explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "batches_kept";
   finding.title = "Tensors that " + counted(steps.size(), "earlier step") + " made are " +

@@ -18,9 +18,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kGarbageShareOfPeak = 0.15;
-// This is a mistake that was observed, so it takes precedence over gathered tensors and the layers
-// that made them.
-constexpr double kGarbageWeight = 2.0;
 // If a source (source_of) runs at nearly every step, its allocations are garbage at the end of
 // their step. With fewer steps than this, regularity is unknown.
 constexpr std::size_t kFewestRegularSteps = 3;
@@ -189,7 +186,7 @@ void explain_garbage(Peak& peak, Explanations& out) {
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kGarbageShareOfPeak, peak.bytes())) return;
-  explanation.weight = kGarbageWeight;
+  explanation.kind = Kind::kMistake;
   const GarbageTotals totals(peak, garbage);
   report::Finding& finding = explanation.finding;
   finding.id = "garbage_in_cycles";

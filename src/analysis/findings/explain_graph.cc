@@ -23,10 +23,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kGraphShareOfPeak = 0.25;
-constexpr double kGraphWeight = 2.0;
-// The weight if the graph is certain and the bytes that would be freed without it are known. It
-// ranks above peak_outside_training, which includes the same forwards.
-constexpr double kGraphWeightOfCertain = 2.5;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live: in a U-Net, the skip connections are a third of the total.
 constexpr double kGraphKeptShare = 0.45;
@@ -247,7 +243,7 @@ void describe(const Peak& peak, Graphs& graphs) {
   Explanation& explanation = graphs.explanation;
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   report::Finding& finding = explanation.finding;
-  explanation.weight = graphs.freed_bytes > 0 ? kGraphWeightOfCertain : kGraphWeight;
+  explanation.kind = Kind::kMistake;
   finding.id = "graph_without_backward";
   finding.title = (graphs.forwards == 1 ? "A forward of " + graphs.roots + " builds a graph"
                                         : "Forwards of " + graphs.roots + " build graphs") +

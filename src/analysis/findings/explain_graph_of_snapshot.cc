@@ -15,7 +15,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kSnapshotGraphShareOfPeak = 0.25;
-constexpr double kSnapshotGraphWeight = 2.0;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live.
 constexpr double kSnapshotGraphKeptShare = 0.45;
@@ -99,7 +98,7 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kSnapshotGraphShareOfPeak, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
-  explanation.weight = kSnapshotGraphWeight;
+  explanation.kind = Kind::kMistake;
   finding.id = "graph_without_backward";
   finding.title = "A forward keeps what only a backward uses, and none follows: " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +

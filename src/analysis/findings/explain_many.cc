@@ -18,11 +18,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Ranks below few large tensors, copies and batches, because those findings say what the tensors
-// are.
-constexpr double kManyWeight = 1.5;
-// Ranks above the layer that makes the outputs.
-constexpr double kWeightOfOutputs = 1.8;
 constexpr std::size_t kFewestTensors = 5;
 constexpr std::size_t kFewestCollectingSteps = 8;  // that collect outputs
 
@@ -93,8 +88,7 @@ void explain_many(Peak& peak, Explanations& out) {
     const std::string label = peak.line_label(first);
     report::Finding& finding = explanation.finding;
     const bool are_outputs = key[2] != 0;
-    explanation.weight =
-        are_outputs && are_for_training(peak, explanation.parts) ? kWeightOfOutputs : kManyWeight;
+    if (are_outputs && are_for_training(peak, explanation.parts)) explanation.kind = Kind::kMistake;
     finding.id = "one_line_dominates";
     finding.title = counted(explanation.parts.size(), "tensor") + " of one line fill " +
                     share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +

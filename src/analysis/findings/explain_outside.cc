@@ -20,7 +20,6 @@ namespace {
 // Of what is allocated outside training.
 constexpr double kShareCollected = 0.4;
 constexpr double kOutsideShareOfPeak = 0.15;
-constexpr double kOutsideWeight = 1.8;
 
 // The most bytes that are live in a backward or an optimizer step.
 std::uint64_t most_in_training(const Peak& peak) {
@@ -172,9 +171,6 @@ void explain_outside(Peak& peak, Explanations& out) {
     if (is_larger) largest = &allocation;
   }
   if (explanation.bytes == 0) return;
-  // Freeing more than the excess would not lower the peak further.
-  const double made = static_cast<double>(explanation.bytes);
-  explanation.weight = kOutsideWeight * std::min(1.0, static_cast<double>(excess) / made);
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";

@@ -23,11 +23,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// This weight takes precedence over the category of its bytes if the place has 5/8 of them.
-constexpr double kPartWeight = 1.6;
-constexpr double kWeightOfLayer = 1.7;  // a line in a container may call several layers
-// A function that is not a forward but allocates nearly all of its layer's bytes is more specific.
-constexpr double kWeightOfFunction = 1.8;
 // A line with more large tensors runs in a loop, usually over layers.
 constexpr std::size_t kMostTensors = 4;
 constexpr double kLargeTensor = 0.05;
@@ -45,7 +40,6 @@ constexpr std::size_t kFewestLayers = 4;
 constexpr double kMostOfLayers = 0.6;
 // A tensor that is nearly all of the peak is the cause, whatever phase allocates it.
 constexpr double kWholePeak = 0.8;
-constexpr double kWeightOfWholePeak = 2.0;
 
 bool is_of_model(std::string_view category) {
   return category == model::kParameter || category == model::kBuffer ||
@@ -192,21 +186,6 @@ Place function_of(Peak& peak, const PeakAllocation& allocation) {
           .layer = peak.site(allocation).layer.value};
 }
 
-// Whether a module's forward calls the function that contains the allocation's line.
-bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
-  if (function_of(peak, allocation).function == 0) return false;
-  const model::Trace& trace = peak.trace();
-  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
-  bool is_outside = false;
-  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
-    const model::Frame& frame = trace.stacks.frame(id);
-    const bool is_user = model::origin_of(trace.strings[frame.file]) == model::FrameOrigin::kUser;
-    if (is_outside && is_user && model::is_forward(trace.strings[frame.function])) return true;
-    is_outside |= id == line;
-  }
-  return false;
-}
-
 // Whether there are too many parts for one place. Allocations by the backward of an expression
 // outside all layers, such as a loss, do not count: they do not indicate a loop over layers.
 bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
@@ -241,18 +220,12 @@ void explain_line(Peak& peak, Explanations& out) {
   for (auto& [place, explanation] : places) {
     if (is_loop(peak, explanation.parts) || explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
-    const std::uint32_t largest = std::ranges::max(
-        explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; });
     const PeakAllocation& first = peak.live()[explanation.parts.front()];
     const bool is_line = place.function == 0;
     const auto is_on_line = [&](std::uint32_t part) {
       return peak.line(peak.live()[part]) == peak.line(first);
     };
     if (!is_line && std::ranges::all_of(explanation.parts, is_on_line)) continue;
-    const bool is_whole = is_at_least(peak.live()[largest].size_bytes, kWholePeak, peak.bytes());
-    explanation.weight = is_whole                            ? kWeightOfWholePeak
-                         : is_called_by_forward(peak, first) ? kWeightOfFunction
-                                                             : kPartWeight;
     const std::uint64_t bytes = explanation.bytes;
     if (!logits) logits = logits_of(peak);
     Explanation reported = report_line(peak, *logits, std::move(explanation), is_line);
@@ -316,7 +289,6 @@ void explain_layer(Peak& peak, Explanations& out) {
   for (const auto& [layer, part] : members) {
     if (is_inside[layer.index()]) explanation.add(peak, part);
   }
-  explanation.weight = kWeightOfLayer;
   report::Finding& finding = explanation.finding;
   const std::string& path = layers.path(model::LayerId{found});
   finding.id = "one_layer_dominates";
@@ -431,7 +403,6 @@ void explain_parameter(Peak& peak, Explanations& out) {
       if (peak.category(allocation) == model::kGradient) gradient += allocation.size_bytes;
       if (peak.category(allocation) == model::kOptimizerState) state += allocation.size_bytes;
     }
-    explanation.weight = kPartWeight;
     finding.id = "one_tensor_dominates";
     const std::string_view kind = peak.category(peak.live()[explanation.parts.front()]);
     finding.title =

@@ -17,13 +17,7 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kRetainedShareOfPeak = 0.15;
-constexpr double kRetainedWeight = 1.6;
-// A checkpoint that stays after it was loaded is a mistake: above Adam's state, which is twice as
-// large.
-constexpr double kLoadedWeight = 2.5;
 constexpr double kShareOfLoaded = 0.5;
-// A copy that is trained on its own is a model like the first: a fact.
-constexpr double kTrainedWeight = 1.0;
 // A copy contains almost all parameters; a smaller set is not one.
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
@@ -316,9 +310,7 @@ void explain_copies(Peak& peak, Explanations& out) {
   const Loaded loaded = loaded_of(peak, explanation);
   const bool is_loaded = is_at_least(loaded.bytes, kShareOfLoaded, explanation.bytes);
   report::Finding& finding = explanation.finding;
-  explanation.weight = is_loaded                        ? kLoadedWeight
-                       : belongings.optimizer_state > 0 ? kTrainedWeight
-                                                        : kRetainedWeight;
+  if (is_loaded) explanation.kind = Kind::kMistake;
   finding.id = "model_copies";
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
@@ -389,7 +381,7 @@ void explain_batches(Peak& peak, Explanations& out) {
     const PeakAllocation& first = peak.live()[explanation.parts.front()];
     const std::string line = peak.line_label(first);
     report::Finding& finding = explanation.finding;
-    explanation.weight = kRetainedWeight;
+    explanation.kind = Kind::kMistake;
     // If the model is on another device, it is unknown when it runs.
     if (!forwards.empty() && std::ranges::none_of(explanation.parts, meets_forward)) {
       finding.id = "one_line_dominates";

@@ -22,8 +22,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Takes precedence over gradients_kept if both explain the same gradients.
-constexpr double kUnownedWeight = 2.1;
 constexpr double kUnownedShareOfPeak = 0.05;
 constexpr std::size_t kUnownedFewestBackwards = 4;
 // A gradient must survive this share of the backwards in which other gradients are allocated.
@@ -147,7 +145,7 @@ void explain_unowned(Peak& peak, Explanations& out) {
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kUnownedShareOfPeak, peak.bytes())) return;
-  explanation.weight = kUnownedWeight;
+  explanation.kind = Kind::kMistake;
   const Owner owner = owner_of_most(bytes, kUnownedShareOfOwner);
   const std::string what = owner.path.empty() ? "these parameters" : owner.path;
   report::Finding& finding = explanation.finding;

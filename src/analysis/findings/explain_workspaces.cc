@@ -21,8 +21,6 @@ namespace {
 constexpr std::size_t kFewestKept = 4;
 constexpr std::uint64_t kLeastKeptBytes = std::uint64_t{256} << 20;
 constexpr double kShareOfKeptWorkspaces = 0.1;
-// Ranks above explanations that charge a workspace to a line (2.0 in explain_parts.cc).
-constexpr double kWeightOfWorkspaces = 2.1;
 
 // The size of each workspace with CUBLAS_WORKSPACE_CONFIG=:4096:2.
 constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
@@ -71,7 +69,6 @@ void explain_convolution(const Peak& peak, Explanations& out) {
        "workspaces for each new input shape."},
       {"If you need it, use few shapes (pad the inputs), and run one pass with each before the "
        "memory fills."}};
-  explanation.weight = kWeightOfWorkspaces;
   out.push_back(std::move(explanation));
 }
 
@@ -111,7 +108,6 @@ void explain_kept(const Peak& peak, Explanations& out) {
                    saving));
   }
   finding.steps.push_back({"Multiply matrices on fewer streams and threads."});
-  explanation.weight = kWeightOfWorkspaces;
   out.push_back(std::move(explanation));
 }
 

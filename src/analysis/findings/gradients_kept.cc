@@ -16,8 +16,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// A mistake takes precedence over a category with the same bytes.
-constexpr double kKeptGradientsWeight = 2.0;
 constexpr double kKeptGradientsShareOfPeak = 0.05;
 // With fewer backwards, accumulating gradients over two batches looks the same.
 constexpr std::size_t kKeptGradientsFewestBackwards = 4;
@@ -70,7 +68,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
   const std::uint64_t bytes = explanation.bytes;
   if (bytes < kLeastHabitBytes || !is_at_least(bytes, kKeptGradientsShareOfPeak, peak.bytes()))
     return;
-  explanation.weight = kKeptGradientsWeight;
+  explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";
   finding.title = "Gradients of the previous step stay allocated while forward runs on " +

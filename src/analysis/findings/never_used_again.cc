@@ -25,9 +25,6 @@ using report::UnusedRow;
 constexpr double kKeptShareOfPeak = 0.15;
 constexpr double kSavingShareOfPeak = 0.2;
 constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
-// It ranks below every explanation of the same bytes: those say what the bytes are, and state as
-// evidence that no operator uses them again.
-constexpr double kNeverUsedWeight = 0.9;
 constexpr std::size_t kRowsNamed = 3;
 
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
@@ -164,7 +161,7 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
       !is_at_least(saving, kSavingShareOfPeak, peak.bytes())) {
     return;
   }
-  explanation.weight = kNeverUsedWeight;
+  explanation.kind = Kind::kUnused;
   finding.id = "never_used_again";
   finding.title = "No operator uses " + bytes_text(explanation.bytes) + " of the " +
                   bytes_text(peak.bytes()) + " at the peak on " + peak.device().name + " again";

@@ -25,10 +25,6 @@ constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfHistory = 0.5;
 constexpr double kShareOfScratch = 0.15;
-// State that no optimizer uses any more is a mistake. The parameter that has most of it is not.
-constexpr double kStaleWeight = 2.0;
-// An option avoids the scratch, so this finding ranks above Adam's state, which is twice as large.
-constexpr double kScratchWeight = 2.1;
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
 
@@ -237,7 +233,7 @@ void explain_state(const Peak& peak, Explanations& out) {
   } else {
     advise(peak, state, bytes, finding);
   }
-  if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) explanation.weight = kStaleWeight;
+  if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) explanation.kind = Kind::kMistake;
   out.push_back(std::move(explanation));
 }
 
@@ -287,7 +283,7 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   const std::uint64_t bytes = explanation.bytes;
   if (bytes < kLeastHabitBytes || !is_at_least(bytes, kShareOfScratch, peak.bytes())) return;
   if (explanation.parts.size() < kFewestScratch) return;
-  explanation.weight = kScratchWeight;
+  explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "optimizer_scratch";
   finding.title = "What the optimizer allocates within its step is " + share_text(peak, bytes) +

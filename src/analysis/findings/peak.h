@@ -135,14 +135,19 @@ class Peak {
   model::Layers layers_;
 };
 
+// In order of precedence.
+enum class Kind : std::uint8_t {
+  kMistake,  // the program can have the same result without it
+  kUnused,   // no operator uses it again; why it is live is unknown
+  kFact
+};
+
 // One candidate explanation of what fills the peak.
 struct Explanation {
   report::Finding finding;
   std::vector<std::uint32_t> parts;  // rows of Peak::live() that it explains
   std::uint64_t bytes = 0;           // their total size
-  // Precedence over others that explain the same number of bytes: a specific cause ranks above the
-  // category that it belongs to, and a mistake ranks above a fact.
-  double weight = 1.0;
+  Kind kind = Kind::kFact;
 
   void add(const Peak& peak, std::uint32_t part) {
     parts.push_back(part);

@@ -32,7 +32,8 @@ Replay::Replay(const model::Trace& trace, const model::DeviceTrace& device)
 }
 
 void Replay::remove(const Life& life, Absence absence, std::vector<std::uint64_t>& change) {
-  const std::uint32_t gone = std::max(absence.from, life.born);
+  const std::uint32_t first = life.born == kNone ? 0 : life.born;  // it may be from before
+  const std::uint32_t gone = std::max(absence.from, first);
   const std::uint32_t back = std::min(absence.to, life.died);
   if (gone >= back || gone >= change.size()) return;
   const std::uint64_t bytes = std::min(absence.bytes, life.bytes);

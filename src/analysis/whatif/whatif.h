@@ -72,9 +72,7 @@ class Replay {
   template <typename Absent>
   std::uint64_t of_rows(std::span<const std::uint32_t> rows, Absent&& absent) const {
     std::vector<std::uint64_t> change = change_;
-    for (const std::uint32_t row : rows) {
-      if (row >= first_) remove(lifetimes_[row], absent(row), change);
-    }
+    for (const std::uint32_t row : rows) remove(lifetimes_[row], absent(row), change);
     return peak_bytes_ - std::min(peak_bytes_, peak_of(change));
   }
   static void remove(const Life& life, Absence absence, std::vector<std::uint64_t>& change);
