@@ -170,7 +170,7 @@ class DeviceUses {
     add_rows();
     add_replays();
     found_.is_sampled = clock_.is_sampled();
-    found_.text = sentence(found_);
+    found_.text = sentence(found_, at_end_bytes_);
     return std::move(found_);
   }
 
@@ -185,6 +185,8 @@ class DeviceUses {
       if (again == model::UsedAgain::kUnknown) found_.unknown_bytes += size;
       if (again != model::UsedAgain::kNo) continue;
       found_.unused_bytes += size;
+      const std::uint32_t died = death(device_.lifetimes, row, model::default_liveness(device_));
+      if (died == kNone) at_end_bytes_ += size;
       unused_.push_back({row, places_.of(device_, row), keys.line(row), size});
     }
   }
@@ -315,6 +317,7 @@ class DeviceUses {
   Places places_;
   Clock clock_;
   std::vector<Unused> unused_;
+  std::uint64_t at_end_bytes_ = 0;             // of unused_, live when the recording ends
   std::vector<std::uint64_t> longest_gap_;     // by place, in allocations
   std::vector<std::uint32_t> count_of_place_;  // of unused_
   std::vector<bool> is_advised_, is_kept_;     // by place
