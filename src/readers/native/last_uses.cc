@@ -5,10 +5,8 @@
 namespace plimsoll::readers::native {
 
 void LastUses::observe(bool is_on) {
-  if (is_on) {
-    has_uses_ = true;
-    known_from_ = clock_;
-  }
+  if (is_on && !is_observed_) known_from_ = clock_;
+  has_uses_ = has_uses_ || is_on;
   is_observed_ = is_on;
 }
 
