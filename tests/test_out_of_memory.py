@@ -43,7 +43,7 @@ def test_a_batch_that_leaves_too_little_room_is_not_fragmentation(reported, name
 
 def test_the_largest_batch_and_the_checkpoints_of_the_llama_are_computed(reported):
     _, finding = reported(LLAMA[0])
-    batch, checkpoints = (step["text"] for step in finding["steps"])
+    batch, checkpoints, _ = (step["text"] for step in finding["steps"])
     assert batch == "Use a batch of at most 15 instead of 16."
     assert checkpoints.startswith("Run LlamaForCausalLM.model.layers.0…21 through")
 

@@ -19,17 +19,18 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr std::array kExplanations{
-    explain_garbage,         explain_graph,       explain_unowned,    explain_gradients,
-    explain_copies,          explain_epoch,       explain_batches,    explain_many,
-    explain_outside,         explain_line,        explain_layer,      explain_parameter,
-    explain_optimizer,       explain_activations, explain_workspaces, explain_earlier,
-    explain_never_used_again};  // it compares itself with those before it
+// Of equal explanations, the first is reported.
+constexpr std::array kExplanations{explain_garbage,         explain_graph,     explain_unowned,
+                                   explain_gradients,       explain_copies,    explain_epoch,
+                                   explain_batches,         explain_many,      explain_outside,
+                                   explain_workspaces,      explain_line,      explain_layer,
+                                   explain_parameter,       explain_optimizer, explain_activations,
+                                   explain_earlier,  // it compares itself with those before it
+                                   explain_never_used_again};
 // The explanations for snapshots. The others need layers, phases, names or the beginning of each
 // backward.
-constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
-                                              explain_optimizer, explain_activations,
-                                              explain_workspaces};
+constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_workspaces,
+                                              explain_line, explain_optimizer, explain_activations};
 // The minimum share of the peak that a later explanation must add to the earlier ones, and that a
 // mistake must cost to come before facts.
 constexpr double kLeastShareLeft = 0.15;
