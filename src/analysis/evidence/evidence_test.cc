@@ -19,13 +19,16 @@ struct Table {
       : trace(maker.finish()),
         lines(trace),
         of_trace(trace, lines),
-        evidence(trace, lines, of_trace, trace.devices.at(0)) {}
+        evidence(trace, of_trace, trace.devices.at(0)) {}
 
-  template <typename Field>
-  auto all(Field Row::* field) const {
-    std::vector<Field> values;
-    evidence.for_each([&](const Row& row) { values.push_back(row.*field); });
-    return values;
+  // What `fact` says of each lifetime.
+  template <typename Fact>
+  std::vector<Fact> all(Fact (Evidence::*fact)(std::uint32_t) const) const {
+    std::vector<Fact> facts;
+    for (std::uint32_t id = 0; id < trace.devices.at(0).lifetimes.size(); ++id) {
+      facts.push_back((evidence.*fact)(id));
+    }
+    return facts;
   }
 
   model::Trace trace;
@@ -49,7 +52,7 @@ TEST(Evidence, states_who_freed_each_allocation) {
   maker.free_immediately(1, 512);
   maker.end_backward();
   maker.free_immediately(2, 512);
-  EXPECT_THAT(Table(maker).all(&Row::fate),
+  EXPECT_THAT(Table(maker).all(&Evidence::fate),
               ElementsAre(Fate::kBackward, Fate::kProgram, Fate::kLive, Fate::kOperator));
 }
 
@@ -57,10 +60,10 @@ TEST(Evidence, states_that_a_stream_delayed_a_free) {
   TraceMaker maker = maker_on_cpu();
   maker.alloc(1, 512).event(model::Action::kFreeRequested, 1, 512);
   maker.alloc(2, 512).event(model::Action::kFreeCompleted, 1, 512);
-  EXPECT_THAT(Table(maker).all(&Row::fate), ElementsAre(Fate::kStream, Fate::kLive));
+  EXPECT_THAT(Table(maker).all(&Evidence::fate), ElementsAre(Fate::kStream, Fate::kLive));
 }
 
-TEST(Evidence, counts_rounds_by_outermost_backwards) {
+TEST(Spans, count_rounds_by_outermost_backwards) {
   TraceMaker maker = maker_on_cpu();
   maker.alloc(1, 512);
   maker.begin_backward().begin_backward();
@@ -71,17 +74,27 @@ TEST(Evidence, counts_rounds_by_outermost_backwards) {
   maker.free_immediately(1, 512);
   maker.end_backward();
   const Table table(maker);
-  EXPECT_THAT(table.all(&Row::round), ElementsAre(0u, 1u, 1u));
-  EXPECT_EQ(table.evidence.rounds_outlived(table.evidence.row(0)), 2u);
+  const Spans& spans = table.evidence.spans();
+  ASSERT_EQ(spans.backwards().size(), 2u);
+  std::vector<std::uint32_t> rounds;
+  for (const std::uint32_t event : {0u, 1u, 2u, 3u, model::kNone}) {
+    rounds.push_back(spans.round(event));
+  }
+  EXPECT_THAT(rounds, ElementsAre(0u, 1u, 1u, 2u, 2u));
+  EXPECT_EQ(spans.backward_at(1), 0u);
+  EXPECT_EQ(spans.backward_at(2), 2u);  // none
 }
 
-TEST(Evidence, counts_steps) {
+TEST(Spans, count_steps) {
   TraceMaker maker = maker_on_cpu();
   maker.alloc(1, 512).step(0).alloc(2, 512).step(1).free_immediately(1, 512);
   const Table table(maker);
-  EXPECT_THAT(table.all(&Row::step), ElementsAre(0u, 1u));
-  EXPECT_EQ(table.evidence.steps_outlived(table.evidence.row(0)), 2u);
-  EXPECT_EQ(table.evidence.spans().end_of_step(0), 1u);
+  const Spans& spans = table.evidence.spans();
+  EXPECT_EQ(spans.step(0), 0u);
+  EXPECT_EQ(spans.step(1), 1u);
+  EXPECT_EQ(spans.step(model::kNone), 2u);
+  EXPECT_EQ(spans.end_of_step(0), 1u);
+  EXPECT_EQ(spans.end_of_step(2), model::kNone);
 }
 
 TEST(Evidence, numbers_the_passes_of_a_root_that_are_marked) {
@@ -92,7 +105,7 @@ TEST(Evidence, numbers_the_passes_of_a_root_that_are_marked) {
     maker.alloc_reported(address, 512, inside);
     maker.exit_layer("Net");
   }
-  EXPECT_THAT(Table(maker).all(&Row::pass), ElementsAre(1u, 2u));
+  EXPECT_THAT(Table(maker).all(&Evidence::pass), ElementsAre(1u, 2u));
 }
 
 // Without marks, a pass begins where the layers of the root allocate after other code.
@@ -102,15 +115,7 @@ TEST(Evidence, infers_the_passes_of_a_root) {
   maker.alloc_reported(1, 512, inside).alloc_reported(2, 512, inside);
   maker.alloc(3, 512);
   maker.alloc_reported(4, 512, inside);
-  EXPECT_THAT(Table(maker).all(&Row::pass), ElementsAre(1u, 1u, 0u, 2u));
-}
-
-TEST(Evidence, of_trace_categories) {
-  TraceMaker maker = maker_on_cpu();
-  maker.alloc_reported(1, 512, {.category = "activation"});
-  maker.alloc_reported(2, 512, {.category = "of no reader"});
-  EXPECT_THAT(Table(maker).all(&Row::category),
-              ElementsAre(Category::kActivation, Category::kUnknown));
+  EXPECT_THAT(Table(maker).all(&Evidence::pass), ElementsAre(1u, 1u, 0u, 2u));
 }
 
 TEST(StackFacts, are_about_where_a_frame_is) {

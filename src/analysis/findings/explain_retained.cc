@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "analysis/findings/peak.h"
@@ -257,21 +256,14 @@ void add_steps_of_copies(const Peak& peak, const Lifetimes& copies, const Belong
   finding.steps.push_back({"Keep the copies in bfloat16."});
 }
 
-// How much the peak falls if at most two tensors of this line and size are live: each is made only
-// after the second to last one before it has died.
+// How much the peak falls if at most two tensors of this line and size are live.
 std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
-  std::unordered_map<std::uint32_t, std::uint32_t> made;  // by lifetime: the earliest event
-  std::vector<std::uint32_t> deaths;
+  std::vector<std::uint32_t> rows;
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.size_bytes != size || peak.line(allocation).value != line) return;
-    if (deaths.size() >= 2) made[allocation.lifetime] = deaths[deaths.size() - 2];
-    deaths.push_back(allocation.died);
+    const bool is_one = allocation.size_bytes == size && peak.line(allocation).value == line;
+    if (is_one) rows.push_back(allocation.lifetime);
   });
-  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
-    const auto when = made.find(allocation.lifetime);
-    if (when == made.end()) return {};
-    return {allocation.born, when->second};
-  });
+  return peak.replay().at_most(2, rows);
 }
 
 bool has_forward(const model::Trace& trace) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <set>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
@@ -65,7 +66,7 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
 // optimizer in between: gradients are clipped, projected or copied.
 bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
                                   std::uint32_t event, const std::vector<std::uint32_t>& begins,
-                                  const std::vector<std::uint32_t>& step_ends) {
+                                  std::span<const std::uint32_t> step_ends) {
   const auto next = std::ranges::upper_bound(begins, event);
   const auto end = std::ranges::upper_bound(step_ends, event);
   if (next == begins.begin() || end == step_ends.end()) return false;
@@ -162,14 +163,14 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       event_(static_cast<std::uint32_t>(*point.event)),
       begins_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
       ends_(evidence::backward_ends(facts.trace, device.trace)),
-      steps_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
       may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
   const auto liveness = model::default_liveness(device.trace);
-  is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
-                    is_in_used_forward(facts, device, point, begins_) ||
-                    is_between_backward_and_step(facts, device, event_, begins_, steps_);
+  is_in_training_ =
+      point.phase == "backward" || point.phase == "optimizer" ||
+      is_in_used_forward(facts, device, point, begins_) ||
+      is_between_backward_and_step(facts, device, event_, begins_, evidence().spans().steps());
   for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
     const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
     if (is_from_before && !is_inferred()) continue;
@@ -207,12 +208,7 @@ bool Peak::awaits_backward(const PeakAllocation& allocation) const {
 }
 
 std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
-  const auto end = std::ranges::upper_bound(steps_, allocation.born);
-  return end == steps_.end() ? allocation.died : std::min(allocation.died, *end);
-}
-
-std::size_t Peak::step(std::uint32_t event) const {
-  return static_cast<std::size_t>(std::ranges::upper_bound(steps_, event) - steps_.begin());
+  return std::min(allocation.died, evidence().spans().end_of_step(allocation.born));
 }
 
 void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) const {

@@ -40,8 +40,8 @@ class Peak {
   std::uint32_t event() const { return event_; }
   std::uint64_t bytes() const { return point_->live_bytes; }
   bool is_inferred() const { return trace().has_inferred_roles; }
-  const evidence::Evidence& evidence() const { return evidence_->table; }
-  const evidence::StackFacts& stacks() const { return evidence_->table.stacks(); }
+  const evidence::Evidence& evidence() const { return evidence_->evidence; }
+  const evidence::StackFacts& stacks() const { return evidence().stacks(); }
   const whatif::Replay& replay() const { return evidence_->replay; }
 
   // By birth, without memory that grows from step to step, which memory_growth reports.
@@ -97,10 +97,10 @@ class Peak {
 
   // The event at which the allocation would die if it were freed at the end of the step that made
   // it; its own death if that is earlier. Requires has_steps().
-  bool has_steps() const { return !steps_.empty(); }
+  bool has_steps() const { return !evidence().spans().steps().empty(); }
   std::uint32_t death_after_step(const PeakAllocation& allocation) const;
   // The number of the step that contains an event of the device, from 0; kNone: the last.
-  std::size_t step(std::uint32_t event) const;
+  std::size_t step(std::uint32_t event) const { return evidence().spans().step(event); }
 
   // Computes how much the peak falls if each allocation is absent between two events, which are
   // equal if it is never absent.
@@ -129,7 +129,7 @@ class Peak {
   const DeviceEvidence* evidence_;
   std::uint32_t event_ = 0;
   std::vector<PeakAllocation> live_;
-  std::vector<std::uint32_t> begins_, ends_, steps_;
+  std::vector<std::uint32_t> begins_, ends_;
   bool may_train_ = true;
   bool is_in_training_ = false;
   model::Layers layers_;

@@ -22,11 +22,11 @@ namespace plimsoll::analysis::findings {
 
 // What rules ask about the allocations of a device.
 struct DeviceEvidence {
-  DeviceEvidence(const model::Trace& trace, const model::UserLines& lines,
-                 const evidence::TraceFacts& of_trace, const model::DeviceTrace& device)
-      : table(trace, lines, of_trace, device), replay(trace, device) {}
+  DeviceEvidence(const model::Trace& trace, const evidence::TraceFacts& of_trace,
+                 const model::DeviceTrace& device)
+      : evidence(trace, of_trace, device), replay(trace, device) {}
 
-  evidence::Evidence table;
+  evidence::Evidence evidence;
   whatif::Replay replay;
 };
 
@@ -43,7 +43,7 @@ struct Facts {
 
   // Built when a rule first asks for it.
   const DeviceEvidence& evidence(const model::DeviceTrace& device) const {
-    return of_devices.try_emplace(&device, trace, lines, of_trace, device).first->second;
+    return of_devices.try_emplace(&device, trace, of_trace, device).first->second;
   }
 };
 

@@ -5,11 +5,8 @@
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::whatif {
-namespace {
 
 using model::kNone;
-
-}  // namespace
 
 Replay::Replay(const model::Trace& trace, const model::DeviceTrace& device)
     : lifetimes_(device.lifetimes.size()),
@@ -18,9 +15,10 @@ Replay::Replay(const model::Trace& trace, const model::DeviceTrace& device)
   const model::Lifetimes& lifetimes = device.lifetimes;
   for (std::uint32_t row = 0; row < lifetimes_.size(); ++row) {
     Life& life = lifetimes_[row];
-    life = {lifetimes.alloc[row], model::death(lifetimes, row, model::default_liveness(device)),
-            trace.lifetime_bytes(device, row)};
-    if (life.died == model::kBeforeRecording) continue;
+    life.born = lifetimes.alloc[row];
+    life.died = model::death(lifetimes, row, model::default_liveness(device));
+    if (life.died == model::kBeforeRecording) continue;  // it counts no bytes
+    life.bytes = trace.lifetime_bytes(device, row);
     if (row < first_) {
       before_ += life.bytes;
     } else {
@@ -36,9 +34,8 @@ void Replay::remove(const Life& life, Absence absence, std::vector<std::uint64_t
   const std::uint32_t gone = std::max(absence.from, first);
   const std::uint32_t back = std::min(absence.to, life.died);
   if (gone >= back || gone >= change.size()) return;
-  const std::uint64_t bytes = std::min(absence.bytes, life.bytes);
-  change[gone] -= bytes;
-  if (back < change.size()) change[back] += bytes;
+  change[gone] -= life.bytes;
+  if (back < change.size()) change[back] += life.bytes;
 }
 
 std::uint64_t Replay::peak_of(const std::vector<std::uint64_t>& change) const {
@@ -73,12 +70,6 @@ std::uint64_t Replay::recomputed(std::span<const Run> runs) const {
     }
   }
   return peak_bytes_ - std::min(peak_bytes_, peak_of(change));
-}
-
-std::uint64_t Replay::divided(std::uint64_t parts, std::span<const std::uint32_t> rows) const {
-  return of_rows(rows, [&](std::uint32_t row) {
-    return Absence{0, kNone, lifetimes_[row].bytes - lifetimes_[row].bytes / parts};
-  });
 }
 
 }  // namespace plimsoll::analysis::whatif

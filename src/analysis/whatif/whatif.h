@@ -1,11 +1,10 @@
-// What the peak of a device would be if the program were changed. Every saving that a report
-// promises is computed here: the recorded events are replayed with some of the memory absent.
+// What the peak of a device would be if the program were changed: the recorded events are replayed
+// with some of the allocations absent.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,12 +12,10 @@
 
 namespace plimsoll::analysis::whatif {
 
-// Memory that a change removes from a lifetime: `bytes` of it, from the event `from` on, until the
-// event `to`. Nothing if they are equal.
+// When a change removes an allocation: from one event on, until another. Never if they are equal.
 struct Absence {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();  // at most those of the lifetime
 };
 
 // Code that runs in forward and, after a change, again in backward.
@@ -49,19 +46,11 @@ class Replay {
 
   // The program does not make them.
   std::uint64_t never_made(std::span<const std::uint32_t> rows) const;
-  // Each is freed before the event that `end` returns for its row, if it is live by then.
-  template <typename End>
-  std::uint64_t freed_at(std::span<const std::uint32_t> rows, End&& end) const {
-    return of_rows(rows,
-                   [&](std::uint32_t row) { return Absence{end(row), lifetimes_[row].died}; });
-  }
   // At most `count` of them are live at any time: each is made only when the one `count` before it
   // has died.
   std::uint64_t at_most(std::size_t count, std::span<const std::uint32_t> rows) const;
   // Each run keeps only its last row, the input of what follows, until it runs again.
   std::uint64_t recomputed(std::span<const Run> runs) const;
-  // Each is a part of its size: in another dtype, or one chunk of `parts` equal ones.
-  std::uint64_t divided(std::uint64_t parts, std::span<const std::uint32_t> rows) const;
 
  private:
   struct Life {

@@ -32,14 +32,6 @@ TEST(Replay, saves_only_down_to_the_next_peak) {
   EXPECT_EQ(replay.never_made({}), 0u);
 }
 
-TEST(Replay, frees_at_an_event) {
-  const model::Trace trace = three_then_one();
-  const Replay replay(trace, trace.devices.at(0));
-  const std::uint32_t first[] = {0};
-  EXPECT_EQ(replay.freed_at(first, [](std::uint32_t) { return 2u; }), 50u);  // 250 are left
-  EXPECT_EQ(replay.freed_at(first, [](std::uint32_t) { return 3u; }), 0u);   // after the third
-}
-
 TEST(Replay, keeps_at_most_a_number) {
   const model::Trace trace = three_then_one();
   const Replay replay(trace, trace.devices.at(0));
@@ -48,12 +40,28 @@ TEST(Replay, keeps_at_most_a_number) {
   EXPECT_EQ(replay.at_most(3, all), 0u);
 }
 
-TEST(Replay, keeps_what_a_divided_tensor_still_needs) {
+TEST(Replay, keeps_the_last_tensor_of_a_run_that_is_computed_again) {
   const model::Trace trace = three_then_one();
   const Replay replay(trace, trace.devices.at(0));
-  const std::uint32_t all[] = {0, 1, 2, 3};
-  EXPECT_EQ(replay.divided(2, all), 150u);
-  EXPECT_EQ(replay.divided(1, all), 0u);
+  const auto saving = [&](std::uint32_t done) {
+    const whatif::Run run{.rows = {0, 1, 2}, .done = done};
+    return replay.recomputed(std::span(&run, 1));
+  };
+  EXPECT_EQ(saving(2), 50u);  // the third is live, and later 250
+  EXPECT_EQ(saving(3), 0u);   // all three were live together
+}
+
+TEST(Replay, knows_memory_from_before_the_recording) {
+  TraceMaker maker;
+  maker.on(model::Device{});
+  maker.alloc(2, 10);
+  maker.free_immediately(1, 100);
+  const model::Trace trace = maker.finish();
+  ASSERT_EQ(trace.devices.at(0).lifetimes.baseline_count, 1u);
+  const Replay replay(trace, trace.devices.at(0));
+  const std::uint32_t before[] = {0};
+  EXPECT_EQ(replay.peak_bytes(), 110u);
+  EXPECT_EQ(replay.never_made(before), 100u);
 }
 
 }  // namespace
