@@ -1,5 +1,9 @@
 #include "analysis/evidence/evidence.h"
 
+#include <algorithm>
+#include <map>
+#include <vector>
+
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::evidence {
@@ -27,11 +31,82 @@ Fate Evidence::fate(std::uint32_t lifetime) const {
   return spans_.backward_at(died) < spans_.backwards().size() ? Fate::kBackward : Fate::kProgram;
 }
 
-std::uint32_t Evidence::pass(std::uint32_t lifetime) const {
+Pass Evidence::pass_of(std::uint32_t lifetime) const {
   const std::uint32_t born = device_.lifetimes.alloc[lifetime];
-  if (born == kNone) return 0;
+  if (born == kNone) return {};
+  const model::StringId layer = site(lifetime).layer;
+  return {root_of(trace_.strings[layer]), passes().of(layer, born), spans_.round(born)};
+}
+
+bool Evidence::is_freed_by_backward(std::uint32_t lifetime) const {
+  const std::uint32_t died =
+      model::death(device_.lifetimes, lifetime, model::default_liveness(device_));
+  return spans_.backward_at(died) < spans_.backwards().size();
+}
+
+bool Evidence::is_used_by_backward(std::uint32_t lifetime) const {
+  if (device_.lifetimes.alloc[lifetime] == kNone) return false;
+  if (is_freed_by_backward(lifetime)) return true;
+  if (!used_passes_) used_passes_ = find_used_passes();
+  return used_passes_->contains(pass_of(lifetime));
+}
+
+bool Evidence::meets_oom(std::uint32_t lifetime) const {
+  const std::uint32_t born = device_.lifetimes.alloc[lifetime];
+  const std::uint32_t died =
+      model::death(device_.lifetimes, lifetime, model::default_liveness(device_));
+  const auto& ooms = spans_.ooms();
+  const auto oom = std::ranges::upper_bound(ooms, born);
+  return oom != ooms.end() && *oom <= died && spans_.round(*oom) == spans_.round(born);
+}
+
+const Passes& Evidence::passes() const {
   if (!passes_) passes_.emplace(trace_, device_);
-  return passes_->of(site(lifetime).layer, born);
+  return *passes_;
+}
+
+std::set<Pass> Evidence::find_used_passes() const {
+  constexpr std::uint64_t kLeastUsed = 10;  // a tenth: a module may be frozen in part
+  struct Kept {
+    std::uint32_t last_born = 0;  // its result, which other graphs may use
+    std::uint32_t last_died = 0;
+    std::uint64_t bytes = 0, used_bytes = 0;
+  };
+  std::map<Pass, Kept> passes;
+  std::vector<std::uint32_t> latest(spans_.backwards().size());  // birth of what each frees
+  const model::Lifetimes& lifetimes = device_.lifetimes;
+  const auto for_each_of_graph = [&](auto&& each) {
+    for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+      const bool is_of_graph =
+          site(row).phase == model::Phase::kForward && site(row).autograd != model::Autograd::kOff;
+      if (is_of_graph) each(row, passes[pass_of(row)]);
+    }
+  };
+  for_each_of_graph([&](std::uint32_t row, Kept& kept) { kept.last_born = lifetimes.alloc[row]; });
+  for_each_of_graph([&](std::uint32_t row, Kept& kept) {
+    const std::uint32_t died = model::death(lifetimes, row, model::default_liveness(device_));
+    kept.last_died = std::max(kept.last_died, died);
+    if (died <= kept.last_born || lifetimes.alloc[row] == kept.last_born) return;
+    const std::uint64_t bytes = trace_.lifetime_bytes(device_, row);
+    kept.bytes += bytes;
+    // The last use is before this event.
+    const std::uint32_t unused_from = trace_.has_uses ? lifetimes.unused_from[row] : kNone;
+    const bool is_last_used = unused_from != kNone && unused_from > 0 &&
+                              spans_.backward_at(unused_from - 1) < spans_.backwards().size();
+    const std::size_t freeing = spans_.backward_at(died);
+    if (freeing < latest.size()) latest[freeing] = std::max(latest[freeing], lifetimes.alloc[row]);
+    if (is_last_used || freeing < latest.size()) kept.used_bytes += bytes;
+  });
+  std::set<Pass> used;
+  for (const auto& [pass, kept] : passes) {
+    // Without uses: a backward may retain what it uses, unless it frees what a later pass made.
+    const std::uint32_t next = spans_.round(kept.last_born);
+    const bool may_be_retained = !trace_.has_uses && next < latest.size() &&
+                                 spans_.backwards()[next].begin < kept.last_died &&
+                                 latest[next] <= kept.last_born;
+    if (may_be_retained || kept.used_bytes > kept.bytes / kLeastUsed) used.insert(pass);
+  }
+  return used;
 }
 
 }  // namespace plimsoll::analysis::evidence

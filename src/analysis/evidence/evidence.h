@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "analysis/evidence/operators.h"
 #include "analysis/evidence/passes.h"
@@ -34,6 +37,14 @@ struct TraceFacts {
   Operators operators;
 };
 
+// A forward pass, as far as it is between the same two backwards.
+struct Pass {
+  std::string_view root;     // empty: code outside all layers
+  std::uint32_t number = 0;  // 0: none
+  std::uint32_t round = 0;
+  friend auto operator<=>(const Pass&, const Pass&) = default;
+};
+
 // Lifetimes are rows of the device's lifetimes. Not thread-safe.
 class Evidence {
  public:
@@ -45,7 +56,18 @@ class Evidence {
 
   Fate fate(std::uint32_t lifetime) const;
   // The number of the forward pass, of the root of its layer, that made it; 0: none.
-  std::uint32_t pass(std::uint32_t lifetime) const;
+  std::uint32_t pass(std::uint32_t lifetime) const { return pass_of(lifetime).number; }
+  Pass pass_of(std::uint32_t lifetime) const;
+  // The event at which the next pass of the root begins; kNone if there is none.
+  std::uint32_t next_pass(const Pass& pass) const {
+    return passes().begin(pass.root, pass.number + 1);
+  }
+  bool is_freed_by_backward(std::uint32_t lifetime) const;
+  // Whether a backward frees it, or frees or last uses what its forward pass keeps besides its
+  // result.
+  bool is_used_by_backward(std::uint32_t lifetime) const;
+  // Whether memory ran out while it was live and before a backward began.
+  bool meets_oom(std::uint32_t lifetime) const;
   // What made it: the outermost operator; also the innermost; also, in backward, that of forward.
   OperatorSet op(std::uint32_t lifetime) const { return operators().of(site(lifetime).op); }
   OperatorSet called_ops(std::uint32_t lifetime) const {
@@ -57,12 +79,16 @@ class Evidence {
 
  private:
   const model::Site& site(std::uint32_t lifetime) const { return trace_.birth(device_, lifetime); }
+  const Passes& passes() const;
+  std::set<Pass> find_used_passes() const;
 
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
   const TraceFacts& of_trace_;
   Spans spans_;
-  mutable std::optional<Passes> passes_;  // found when a rule first asks for one
+  // Found when a rule first asks.
+  mutable std::optional<Passes> passes_;
+  mutable std::optional<std::set<Pass>> used_passes_;
 };
 
 }  // namespace plimsoll::analysis::evidence

@@ -30,27 +30,42 @@ Passes::Begins Passes::marked(const model::Trace& trace, const model::DeviceTrac
 
 Passes::Begins Passes::inferred(const model::Trace& trace, const model::DeviceTrace& device) {
   using Call = std::pair<model::StringId, model::StringId>;  // layer, operator
-  using Begin = std::pair<Call, std::uint32_t>;
-  std::map<std::string_view, std::vector<Begin>> all;  // where a root begins to allocate
+  struct Run {  // of a root, without other code in between
+    Call first;
+    std::vector<std::uint32_t> births;  // of what the first call makes, at each time it runs
+  };
+  std::map<std::string_view, std::vector<Run>> all;  // by root
   std::string_view running;
   const model::Lifetimes& lifetimes = device.lifetimes;
+  Call last;
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const model::Site& site = trace.birth(device, row);
     const bool is_forward = site.phase == model::Phase::kForward;
     const std::string_view root =
         is_forward ? root_of(trace.strings[site.layer]) : std::string_view();
-    const bool is_begin = !root.empty() && root != running;
-    if (is_begin) all[root].push_back({{site.layer, site.op}, lifetimes.alloc[row]});
+    const Call call{site.layer, site.op};
+    if (!root.empty() && root != running) all[root].push_back({call, {}});
+    // An operator may make several allocations each time.
+    const bool is_begin =
+        !root.empty() && all[root].back().first == call && (call != last || root != running);
+    if (is_begin) all[root].back().births.push_back(lifetimes.alloc[row]);
     running = root;
+    last = call;
   }
   Begins begins;
-  for (const auto& [root, of_root] : all) {
+  for (auto& [root, runs] : all) {
     std::map<Call, std::size_t> counts;
-    for (const auto& [call, born] : of_root) ++counts[call];
+    for (const Run& run : runs) ++counts[run.first];
     const auto most =
         std::ranges::max_element(counts, {}, [](const auto& each) { return each.second; });
-    for (const auto& [call, born] : of_root) {
-      if (call == most->first) begins[root].push_back(born);
+    std::erase_if(runs, [&](const Run& run) { return run.first != most->first; });
+    const auto single =
+        std::ranges::count_if(runs, [](const Run& run) { return run.births.size() == 1; });
+    // If the first call runs once in half of them, a run with several is several passes.
+    const bool is_once = static_cast<std::size_t>(single) * 2 >= runs.size();
+    for (const Run& run : runs) {
+      const auto end = is_once ? run.births.end() : run.births.begin() + 1;
+      begins[root].insert(begins[root].end(), run.births.begin(), end);
     }
   }
   return begins;

@@ -38,6 +38,9 @@ Spans::Spans(const model::Trace& trace, const model::DeviceTrace& device)
     collections_.push_back(device.mark_events[row]);
     if (mark.is_full) full_collections_.push_back(device.mark_events[row]);
   }
+  for (std::uint32_t event = 0; event < device.events.size(); ++event) {
+    if (device.events.action[event] == model::Action::kOom) ooms_.push_back(event);
+  }
 }
 
 std::size_t Spans::backward_at(std::uint32_t event) const {

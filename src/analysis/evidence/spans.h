@@ -40,9 +40,12 @@ class Spans {
   std::span<const std::uint32_t> collections() const { return collections_; }
   std::span<const std::uint32_t> full_collections() const { return full_collections_; }
 
+  // Events at which memory ran out.
+  const std::vector<std::uint32_t>& ooms() const { return ooms_; }
+
  private:
   std::vector<Span> backwards_;
-  std::vector<std::uint32_t> steps_, collections_, full_collections_;
+  std::vector<std::uint32_t> steps_, collections_, full_collections_, ooms_;
 };
 
 }  // namespace plimsoll::analysis::evidence

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "analysis/findings/appending.h"
-#include "analysis/findings/backward_use.h"
 #include "analysis/findings/blocks.h"
 #include "analysis/findings/calls.h"
 #include "analysis/findings/line_advice.h"
@@ -186,12 +185,13 @@ constexpr std::size_t kFewestOfPlace = 3;
 // program collects them, since no graph does.
 std::vector<std::uint32_t> collected_without_graph(const Peak& peak,
                                                    const Explanation& explanation) {
-  using Place = std::pair<std::uint64_t, std::uint32_t>;  // layer and operator; line
+  using Place = std::array<std::uint32_t, 3>;  // layer, operator, line
   std::map<Place, std::vector<std::uint32_t>> places;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (peak.site(allocation).autograd != model::Autograd::kOff) continue;
-    places[{layer_operator(peak, allocation), peak.line(allocation).value}].push_back(part);
+    const model::Site& site = peak.site(allocation);
+    if (site.autograd != model::Autograd::kOff) continue;
+    places[{site.layer.value, site.op.value, peak.line(allocation).value}].push_back(part);
   }
   std::vector<std::uint32_t> parts;
   for (const auto& [place, of_place] : places) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/backward_use.h"
+#include "analysis/findings/graph.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
@@ -59,7 +59,6 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
   // By stack, layer and operator. An operator may make several tensors in one pass, and a layer may
   // run an operator several times.
   std::map<std::array<std::uint32_t, 3>, std::set<std::size_t>> calls;
-  const BackwardUse use(peak);
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.phase(allocation) != model::Phase::kForward) continue;
@@ -71,7 +70,8 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
     of_call.insert(peak.evidence().pass(allocation.lifetime));
     runs.most = std::max(runs.most, of_call.size());
     runs.bytes += allocation.size_bytes;
-    if (use.is_freed_by_backward(allocation)) runs.freed += allocation.size_bytes;
+    if (peak.evidence().is_freed_by_backward(allocation.lifetime))
+      runs.freed += allocation.size_bytes;
   }
   return runs;
 }
@@ -99,7 +99,7 @@ std::uint64_t saving_of_rounds(const Peak& peak, Callers& callers, const std::st
 bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
   const auto& begins = peak.backward_begins();
   const auto& ends = peak.backward_ends();
-  std::set<std::uint64_t> calls;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> calls;  // layer, operator
   std::uint64_t bytes = 0;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
@@ -108,7 +108,7 @@ bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
     if (begin == begins.end()) continue;
     const auto end = std::ranges::lower_bound(ends, *begin);
     if (end == ends.end() || *end > peak.event()) continue;
-    calls.insert(layer_operator(peak, allocation));
+    calls.insert({peak.site(allocation).layer.value, peak.site(allocation).op.value});
     bytes += allocation.size_bytes;
   }
   return calls.size() > 1 && is_at_least(bytes, kShareOfEarlier, explanation.bytes);
@@ -120,7 +120,6 @@ bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
 // library.
 std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation) {
   const auto& ends = peak.backward_ends();
-  const BackwardUse use(peak);
   const bool has_graphs = has_graphs_of_ended(peak, explanation);
   std::uint64_t bytes = 0;
   for (const std::uint32_t part : explanation.parts) {
@@ -128,7 +127,8 @@ std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation)
     if (peak.category(allocation) != model::kActivationGradient) continue;
     const auto end = std::ranges::upper_bound(ends, allocation.born);
     const bool has_ended = end != ends.end() && *end <= peak.event();
-    const bool is_of_graph = has_graphs || use.is_freed_by_backward(allocation);
+    const bool is_of_graph =
+        has_graphs || peak.evidence().is_freed_by_backward(allocation.lifetime);
     if (has_ended && is_of_graph) bytes += allocation.size_bytes;
   }
   return bytes;
@@ -148,9 +148,8 @@ RetainedGraphs retained_graphs(const Peak& peak, const Explanation& explanation,
   constexpr std::size_t kFewestOfGraph = 4;
   const auto& begins = peak.backward_begins();
   const auto& ends = peak.backward_ends();
-  const BackwardUse use(peak);
   const auto end_of_use = [&](const PeakAllocation& allocation) {
-    const bool is_used_later = use.is_freed_by_backward(allocation);
+    const bool is_used_later = peak.evidence().is_freed_by_backward(allocation.lifetime);
     if (!is_forward_activation(peak, allocation) || is_used_later) return allocation.died;
     const auto begin = std::ranges::upper_bound(begins, allocation.born);
     if (begin == begins.end()) return allocation.died;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/backward_use.h"
+#include "analysis/findings/graph.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
@@ -37,16 +37,17 @@ constexpr double kShareOfGraphs = 0.1;
 // first activation that its backward frees.
 class Rounds {
  public:
-  Rounds(const Peak& peak, const BackwardUse& use)
-      : use_(use), forwards_(peak.backward_begins().size() + 1, model::kNone) {
+  explicit Rounds(const Peak& peak)
+      : spans_(peak.evidence().spans()),
+        forwards_(peak.backward_begins().size() + 1, model::kNone) {
     peak.for_each([&](const PeakAllocation& allocation) {
-      const bool is_used =
-          is_forward_activation(peak, allocation) && use.is_freed_by_backward(allocation);
-      std::uint32_t& forward = forwards_[use.interval(allocation)];
+      const bool is_used = is_forward_activation(peak, allocation) &&
+                           peak.evidence().is_freed_by_backward(allocation.lifetime);
+      std::uint32_t& forward = forwards_[of(allocation)];
       if (is_used) forward = std::min(forward, allocation.born);
     });
   }
-  std::size_t at(std::uint32_t event) const { return use_.interval(event); }
+  std::size_t at(std::uint32_t event) const { return spans_.round(event); }
   std::size_t of(const PeakAllocation& allocation) const { return at(allocation.born); }
   // How many backwards begin while it is live.
   std::size_t outlived(const PeakAllocation& allocation) const {
@@ -57,22 +58,24 @@ class Rounds {
   std::uint32_t end_for(const PeakAllocation& allocation) const {
     const std::size_t round = of(allocation);
     const bool is_before = forwards_[round] != model::kNone && allocation.born < forwards_[round];
-    return std::min(allocation.died, is_before ? forwards_[round] : use_.end(round));
+    const auto backwards = spans_.backwards();
+    const std::uint32_t end = round < backwards.size() ? backwards[round].end : model::kNone;
+    return std::min(allocation.died, is_before ? forwards_[round] : end);
   }
 
  private:
-  const BackwardUse& use_;
+  const evidence::Spans& spans_;
   std::vector<std::uint32_t> forwards_;  // by round
 };
 
-bool may_be_left(const Peak& peak, const BackwardUse& use, const PeakAllocation& allocation) {
+bool may_be_left(const Peak& peak, const PeakAllocation& allocation) {
   if (allocation.born == model::kNone || allocation.size_bytes < kSmallTensorBytes) return false;
   const std::string_view category = peak.category(allocation);
   const bool is_kind = category == model::kActivation || category == model::kInput ||
                        category == model::kOtherCategory;
   return is_kind && peak.has_line(allocation) &&
          peak.phase(allocation) != model::Phase::kOptimizer &&
-         !use.is_freed_by_backward(allocation);
+         !peak.evidence().is_freed_by_backward(allocation.lifetime);
 }
 
 // All that a line makes in the recording, of the kinds that may be left behind.
@@ -116,12 +119,13 @@ bool is_left_behind(const Peak& peak, const Rounds& rounds, const History& histo
 }
 
 // Whether backwards with create_graph=True have left their graphs: they retain the forwards too.
-bool has_graphs_of_backward(const Peak& peak, const BackwardUse& use) {
-  const std::size_t now = use.interval(peak.event());
+bool has_graphs_of_backward(const Peak& peak) {
+  const evidence::Spans& spans = peak.evidence().spans();
+  const std::size_t now = spans.round(peak.event());
   std::uint64_t bytes = 0;
   for (const PeakAllocation& allocation : peak.live()) {
     const bool is_of_backward = peak.category(allocation) == model::kActivationGradient;
-    if (is_of_backward && use.interval(allocation) < now) bytes += allocation.size_bytes;
+    if (is_of_backward && spans.round(allocation.born) < now) bytes += allocation.size_bytes;
   }
   return is_at_least(bytes, kShareOfGraphs, peak.bytes());
 }
@@ -168,9 +172,8 @@ void describe(const Peak& peak, const Rounds& rounds, std::uint64_t saving,
 // Must run after the other explanations.
 void explain_earlier(Peak& peak, Explanations& out) {
   if (peak.backward_begins().size() < kFewestOutlived) return;
-  const BackwardUse use(peak);
-  if (has_graphs_of_backward(peak, use)) return;
-  const Rounds rounds(peak, use);
+  if (has_graphs_of_backward(peak)) return;
+  const Rounds rounds(peak);
   const std::size_t now = rounds.at(peak.event());
   const std::size_t last = rounds.at(model::kNone);
   const auto is_left = [&](const PeakAllocation& allocation) {
@@ -179,7 +182,7 @@ void explain_earlier(Peak& peak, Explanations& out) {
   std::map<std::uint32_t, Explanation> lines;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (!may_be_left(peak, use, allocation) || !is_left(allocation)) continue;
+    if (!may_be_left(peak, allocation) || !is_left(allocation)) continue;
     lines[peak.line(allocation).value].add(peak, part);
   }
   std::erase_if(lines, [&](const auto& each) {
@@ -190,7 +193,7 @@ void explain_earlier(Peak& peak, Explanations& out) {
   Histories histories;
   peak.for_each([&](const PeakAllocation& allocation) {
     const std::uint32_t line = peak.line(allocation).value;
-    if (!lines.contains(line) || !may_be_left(peak, use, allocation)) return;
+    if (!lines.contains(line) || !may_be_left(peak, allocation)) return;
     const std::size_t freed = rounds.at(allocation.died);
     const bool is_freed = freed < last && rounds.outlived(allocation) > 0;
     histories[line].add(allocation, rounds.of(allocation), is_freed);
@@ -204,8 +207,7 @@ void explain_earlier(Peak& peak, Explanations& out) {
     if (!is_left_behind(peak, rounds, histories[line], explanation.parts)) continue;
     if (is_explained_better(out, explanation)) continue;
     const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-      const bool is_of_line =
-          peak.line(allocation).value == line && may_be_left(peak, use, allocation);
+      const bool is_of_line = peak.line(allocation).value == line && may_be_left(peak, allocation);
       return is_of_line ? rounds.end_for(allocation) : allocation.died;
     });
     if (!is_at_least(saving, kEarlierShareOfPeak, peak.bytes())) continue;

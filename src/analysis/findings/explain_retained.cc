@@ -302,7 +302,7 @@ void explain_copies(Peak& peak, Explanations& out) {
   const Loaded loaded = loaded_of(peak, explanation);
   const bool is_loaded = is_at_least(loaded.bytes, kShareOfLoaded, explanation.bytes);
   report::Finding& finding = explanation.finding;
-  if (is_loaded) explanation.kind = Kind::kMistake;
+  explanation.kind = is_loaded ? Kind::kMistake : Kind::kCause;
   finding.id = "model_copies";
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());

@@ -11,12 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/backward_use.h"
+#include "analysis/findings/graph.h"
 #include "analysis/findings/owners.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/findings/unowned.h"
-#include "analysis/findings/without_graph.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
@@ -72,13 +71,12 @@ struct KeptByModule {
 // gradients, so it keeps activations although it is frozen.
 KeptByModule kept_by_module(const Peak& peak, std::string_view module,
                             const std::set<std::string_view>& trained_modules) {
-  const BackwardUse use(peak);
   const auto layer_of = [&](const PeakAllocation& allocation) {
     return std::string_view(peak.trace().strings[peak.site(allocation).layer]);
   };
   const auto is_kept = [&](const PeakAllocation& allocation) {
     return is_forward_activation(peak, allocation) && is_inside(layer_of(allocation), module) &&
-           use.is_freed_by_backward(allocation);
+           peak.evidence().is_freed_by_backward(allocation.lifetime);
   };
   const auto is_of_backward = [&](const PeakAllocation& allocation) {
     return peak.category(allocation) == model::kActivationGradient &&
@@ -90,12 +88,15 @@ KeptByModule kept_by_module(const Peak& peak, std::string_view module,
   peak.for_each([&](const PeakAllocation& allocation) {
     if (is_of_backward(allocation)) kept.freed.emplace(allocation.lifetime, allocation.born);
     if (!is_forward_activation(peak, allocation)) return;
-    if (std::exchange(interval, use.interval(allocation)) != interval) is_after_trained = false;
+    if (std::exchange(interval, peak.evidence().spans().round(allocation.born)) != interval)
+      is_after_trained = false;
     if (is_inside(layer_of(allocation), module)) runs_first &= !is_after_trained;
     is_after_trained |= trained_modules.contains(layer_of(allocation));
   });
   if (!runs_first) return {};
-  kept.freed.merge(frees_without_graph(peak, is_kept));
+  for (const auto& [lifetime, freed] : freed_without_graph(peak, is_kept)) {
+    kept.freed.emplace(lifetime, freed.event);
+  }
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (is_kept(allocation) || is_of_backward(allocation)) kept.parts.push_back(part);

@@ -34,6 +34,19 @@ std::string text_of(std::uint64_t unused, std::uint64_t whole) {
   return "No operator uses " + bytes_text(unused) + " of it again.";
 }
 
+std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
+  if (!peak.device().report.last_use) return 0;
+  const model::LastUses uses(peak.trace(), peak.device().trace);
+  std::uint64_t unused = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const bool is_unused =
+        uses.used_again(allocation.lifetime, peak.event()) == model::UsedAgain::kNo;
+    if (is_unused) unused += allocation.size_bytes;
+  }
+  return unused;
+}
+
 // The rows that rule A (kept) or rule B (certain) is about, largest first.
 std::vector<const UnusedRow*> advised(const report::LastUse& found) {
   const bool is_kept = is_at_least(found.kept_bytes, kKeptShareOfPeak, found.live_bytes);
@@ -89,16 +102,11 @@ std::string step_for(const UnusedRow& row) {
 }  // namespace
 
 std::string unused_text(const Peak& peak, const Explanation& explanation) {
-  if (!peak.device().report.last_use) return {};
-  const model::LastUses uses(peak.trace(), peak.device().trace);
-  std::uint64_t unused = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const bool is_unused =
-        uses.used_again(allocation.lifetime, peak.event()) == model::UsedAgain::kNo;
-    if (is_unused) unused += allocation.size_bytes;
-  }
-  return text_of(unused, explanation.bytes);
+  return text_of(unused_bytes(peak, explanation), explanation.bytes);
+}
+
+bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {
+  return is_most(unused_bytes(peak, explanation), explanation.bytes);
 }
 
 std::string unused_text(const Facts& facts, const DeviceFacts& device,

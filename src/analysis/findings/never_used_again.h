@@ -8,6 +8,9 @@
 
 namespace plimsoll::analysis::findings {
 
+// Whether no operator uses half of the explained bytes again. False if uses are unknown.
+bool is_mostly_unused(const Peak& peak, const Explanation& explanation);
+
 // "No operator uses 3.0 MiB of it again." if that is most of the explained bytes; else empty.
 std::string unused_text(const Peak& peak, const Explanation& explanation);
 // The same for the memory of these lines that is live at the peak of the device.

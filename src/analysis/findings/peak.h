@@ -139,7 +139,8 @@ class Peak {
 enum class Kind : std::uint8_t {
   kMistake,  // the program can have the same result without it
   kUnused,   // no operator uses it again; why it is live is unknown
-  kFact
+  kCause,    // why it is live; a mistake if no operator uses it again, else a fact
+  kFact      // where the bytes are
 };
 
 // One candidate explanation of what fills the peak.
@@ -163,6 +164,9 @@ inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kLeastHabitBytes = std::uint64_t{16} << 20;
 // Smaller tensors are scalars, counters or biases: explanations that count tensors ignore them.
 inline constexpr std::uint64_t kSmallTensorBytes = 4096;
+// What a mistake must cost to come before facts, and what a later explanation must add to the
+// earlier ones.
+inline constexpr double kLeastShareOfMistake = 0.15;
 // Half of the peak: nothing else can be larger.
 inline constexpr double kShareOfActivations = 0.5;
 // Adam's state is half of parameters, gradients and state together; with activations it may be a

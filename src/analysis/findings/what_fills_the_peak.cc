@@ -31,9 +31,6 @@ constexpr std::array kExplanations{explain_garbage,         explain_graph,     e
 // backward.
 constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_workspaces,
                                               explain_line, explain_optimizer, explain_activations};
-// The minimum share of the peak that a later explanation must add to the earlier ones, and that a
-// mistake must cost to come before facts.
-constexpr double kLeastShareLeft = 0.15;
 
 // How much the peak falls by the first step; for a mistake whose step has no known saving, without
 // the parts.
@@ -52,7 +49,10 @@ void order(const Peak& peak, Explanations& explanations) {
   std::vector<std::pair<std::uint64_t, Explanation>> left;
   for (Explanation& each : explanations) {
     const std::uint64_t saving = saving_of(peak, each);
-    if (!is_at_least(saving, kLeastShareLeft, peak.bytes())) each.kind = Kind::kFact;
+    if (each.kind == Kind::kCause) {
+      each.kind = is_mostly_unused(peak, each) ? Kind::kMistake : Kind::kFact;
+    }
+    if (!is_at_least(saving, kLeastShareOfMistake, peak.bytes())) each.kind = Kind::kFact;
     left.emplace_back(saving, std::move(each));
   }
   std::ranges::stable_sort(left, [](const auto& a, const auto& b) {
@@ -106,7 +106,7 @@ void append_best(Peak& peak, Findings& findings) {
       is_explained[part] = true;
     }
     const bool is_of_note = more >= kLeastPeakBytes && more * 2 > explanation.bytes &&
-                            is_at_least(more, kLeastShareLeft, peak.bytes());
+                            is_at_least(more, kLeastShareOfMistake, peak.bytes());
     if (is_first || is_of_note) {
       auto& evidence = explanation.finding.evidence;
       const std::string unused = unused_text(peak, explanation);
