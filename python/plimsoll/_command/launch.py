@@ -90,7 +90,11 @@ def interpreter_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="plimsoll run", description="Run a Python script and record its memory.")
+    parser = _Parser(
+        prog="plimsoll run",
+        description="Run a Python script and record its memory.",
+        allow_abbrev=False,
+    )
     parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
     parser.add_argument(
         "--force", dest="overwrite", action="store_true", help="replace an earlier trace at PATH"
@@ -118,14 +122,25 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--adapter", type=_one_of(_ADAPTERS))
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
-    options = parser.parse_args(list(words))
+    actions = parser._option_string_actions
+    own, script = _split(words, {name: action.nargs != 0 for name, action in actions.items()})
+    options, unknown = parser.parse_known_args(own)
+    if unknown:
+        known = tuple(each for each in actions if each.startswith("--"))
+        parser.error(f"no option {unknown[0]}{_did_you_mean(unknown[0], known)}")
+    options.script = script
+    if options.mode == "lite" and options.uses in ("always", "sampled"):
+        parser.error(f"--mode lite contradicts --uses {options.uses}: lite observes no uses")
+    if options.adapter in ("python", "none") and options.uses in ("always", "sampled"):
+        parser.error(
+            f"--adapter {options.adapter} contradicts --uses {options.uses}: only libtorch "
+            "observes uses"
+        )
     if options.cuda_driver:
         parser.error(
             "--cuda-driver needs the command: plimsoll run --cuda-driver -- PROGRAM; if only the "
             "recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
         )
-    if options.script and options.script[0] == "--":
-        del options.script[0]
     options.interpreter_words = []
     if options.script and _PYTHON.fullmatch(os.path.basename(options.script[0])):
         _take_interpreter(options)
@@ -136,6 +151,22 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     except argparse.ArgumentTypeError as error:
         _fail(str(error))
     return options
+
+
+def _split(words: Sequence[str], takes_value: dict[str, bool]) -> tuple[list[str], list[str]]:
+    """Return plimsoll's options, and the script with its arguments."""
+
+    def is_followed_by_value(word: str) -> bool:
+        letters = [] if word.startswith("--") else [f"-{each}" for each in word[1:]]
+        names = letters or [word]  # -mo PATH: the last of several letters may take a value
+        *flags, last = [takes_value.get(each) for each in names]
+        return last is True and all(each is False for each in flags)
+
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        at += 2 if is_followed_by_value(words[at]) and at + 1 < len(words) else 1
+    dashes = at < len(words) and words[at] == "--"
+    return list(words[:at]), list(words[at + dashes :])
 
 
 def _take_interpreter(options: argparse.Namespace) -> None:
@@ -184,7 +215,7 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
     if value in choices:
         return value
     known = ", ".join(choices) + _did_you_mean(value, choices)
-    raise argparse.ArgumentTypeError(f"{variable}={value!r} must be one of {known}")
+    raise argparse.ArgumentTypeError(f"{variable}={value!r} is not one of {known}")
 
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
