@@ -87,12 +87,21 @@ def test_an_operator_uses_its_arguments(recorder, case):
     assert address in seen
 
 
+def test_a_view_uses_the_tensor_of_indices_that_it_reads(recorder):
+    indices, x = torch.tensor([1, 3]), torch.randn(8, 8)
+    addresses = address_of(indices), address_of(x)
+    seen, _ = uses_of(recorder, lambda: torch.tensor_split(x, indices))
+    assert addresses[0] in seen
+    assert addresses[1] not in seen
+
+
 VIEWS = {
     "view": lambda x: x.view(64),
     "transpose": lambda x: x.t(),
     "detach": lambda x: x.detach(),
     "slice": lambda x: x[1:3, ::2],
     "expand": lambda x: x[None].expand(3, 8, 8),
+    "like another": lambda x: (torch.ones(8, 8).view_as(x), torch.ones(8).expand_as(x)),
     "split": lambda x: x.split(2),
     "contiguous already": lambda x: x.contiguous(),
     "empty_like": torch.empty_like,
@@ -211,6 +220,50 @@ def test_what_python_reads_itself_escapes(recorder, case):
     address = address_of(x)
     _, lost = uses_of(recorder, lambda: ESCAPES[case](x))
     assert address in lost
+
+
+KEEPERS = {
+    "per channel": lambda x: torch.quantize_per_channel(x, *channels(torch.int64), torch.qint8),
+    "packed": lambda x: torch.ops.quantized.embedding_bag_prepack(
+        torch.quantize_per_channel(x, *channels(torch.float32), torch.quint8)
+    ),
+}
+
+
+def channels(dtype):
+    """Scales, zero points and the axis."""
+    return torch.ones(8), torch.zeros(8, dtype=dtype), 0
+
+
+@pytest.mark.parametrize("case", KEEPERS)
+def test_what_a_quantized_result_keeps_escapes(recorder, case):
+    x = torch.randn(8, 8)
+    recorder.take()
+    kept = KEEPERS[case](x)
+    operators = 2 if case == "packed" else 1
+    assert sum(each["kind"] == "escape_uses" for each in recorder.take()) == operators
+    del kept
+
+
+def test_a_range_keeps_nothing(recorder):
+    recorder.take()
+    with torch.autograd.profiler.record_function("range"):
+        pass
+    assert "escape_uses" not in [each["kind"] for each in recorder.take()]
+
+
+def test_collectives_read_later_unless_they_are_synchronous(recorder):
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        x, y = torch.ones(8), torch.ones(8)
+        _, lost = uses_of(recorder, lambda: dist.all_reduce(x, async_op=True).wait())
+        assert address_of(x) in lost
+        seen, lost = uses_of(recorder, lambda: dist.all_reduce(y))
+        assert address_of(y) in seen - lost
+    finally:
+        dist.destroy_process_group()
 
 
 def test_a_generators_state_escapes(recorder):
