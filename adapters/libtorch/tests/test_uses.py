@@ -202,6 +202,7 @@ ESCAPES = {
     "print": repr,
     "format": lambda x: f"{x}",
     "data_ptr": lambda x: x.data_ptr(),
+    "const_data_ptr": lambda x: x.const_data_ptr(),
     "storage": lambda x: x.untyped_storage().data_ptr(),
     "storage items": lambda x: x.untyped_storage()[3],
     "storage list": lambda x: x.untyped_storage()[:4].tolist(),
@@ -220,6 +221,31 @@ def test_what_python_reads_itself_escapes(recorder, case):
     address = address_of(x)
     _, lost = uses_of(recorder, lambda: ESCAPES[case](x))
     assert address in lost
+
+
+def save_record(x):
+    storage = x.untyped_storage()
+    torch._C.PyTorchFileWriter(io.BytesIO()).write_record("x", storage, storage.nbytes())
+
+
+CALLS = {
+    "resize of a storage": lambda x: x.untyped_storage().resize_(4096),
+    "apply_": lambda x: x.apply_(lambda value: value + 1),
+    "map_": lambda x: torch.ones(8, 8).map_(x, lambda a, b: a + b),
+    "_pickle_save": lambda x: torch._C._pickle_save([x]),
+    "write_record": save_record,
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_call_that_is_no_operator_uses_what_it_reads(recorder, case):
+    x = torch.randn(8, 8)
+    address = address_of(x)
+    recorder.take()
+    CALLS[case](x)
+    events = recorder.take()
+    assert address in used(events)
+    assert [e["begin"] for e in events if e["kind"] == "use_region"] == [1, 0]
 
 
 KEEPERS = {
@@ -250,6 +276,31 @@ def test_a_range_keeps_nothing(recorder):
     with torch.autograd.profiler.record_function("range"):
         pass
     assert "escape_uses" not in [each["kind"] for each in recorder.take()]
+
+
+def test_saved_tensors_are_in_use_until_the_node_ends(recorder):
+    class Halve(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x / 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            recorder.take()
+            address = address_of(ctx.saved_tensors[0])
+            assert address in used(recorder.take())
+            return gradient
+
+    x = torch.randn(8, requires_grad=True) * 2
+    Halve.apply(x).sum().backward()
+
+
+def test_saved_tensors_escape_outside_the_backward(recorder):
+    x = torch.randn(8, requires_grad=True) * 2
+    y = Cube.apply(x)
+    _, lost = uses_of(recorder, lambda: y.grad_fn.saved_tensors)
+    assert address_of(x) in lost
 
 
 def test_collectives_read_later_unless_they_are_synchronous(recorder):
@@ -385,6 +436,52 @@ def test_a_compiled_graph_uses_its_arguments(recorder):
         value.backward()
         # The backward reads what the forward has saved: the arguments.
         assert {address_of(w), address_of(target)} <= used(recorder.take())
+
+
+@pytest.mark.slow
+def test_a_compiled_graph_uses_what_it_allocates(recorder):
+    compiled = torch.compile(lambda x, w: (torch.relu(x) * 2 + 1, (w @ w).sum() * x))
+    x, w = torch.randn(8, 16), torch.randn(16, 16)
+    compiled(x, w)
+    recorder.take()
+    compiled(x, w)
+    events = recorder.take()
+    regions = [i for i, each in enumerate(events) if each["kind"] == "use_region"]
+    allocated = [i for i, each in enumerate(events) if each["kind"] == "alloc"]
+    assert regions[0] < allocated[0] < allocated[-1] < regions[-1]
+
+
+@pytest.mark.slow
+def test_an_aotinductor_model_uses_its_arguments(recorder, tmp_path):
+    import torch._inductor
+
+    class Scale(nn.Module):
+        def forward(self, x):
+            return torch.relu(x) * 2
+
+    x = torch.randn(8, 8)
+    path = torch._inductor.aoti_compile_and_package(
+        torch.export.export(Scale(), (x,)), package_path=str(tmp_path / "scale.pt2")
+    )
+    model = torch._inductor.aoti_load_package(path)
+    seen, _ = uses_of(recorder, lambda: model(x))
+    assert address_of(x) in seen
+
+
+@pytest.mark.slow
+def test_saving_a_scripted_module_interrupts_the_observation(recorder):
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.randn(8, 8)
+
+        def forward(self, x):
+            return x + self.rows
+
+    scripted = torch.jit.script(Table())
+    recorder.take()
+    torch.jit.save(scripted, io.BytesIO())
+    assert [e["on"] for e in recorder.take() if e["kind"] == "observe_uses"] == [0, 1]
 
 
 @pytest.mark.slow
