@@ -25,6 +25,8 @@ struct Name {
   // Bit i: argument i may hold tensors that the operator uses (uses.h). Only find() returns a name
   // that keeps it, because operators of the same name may have other arguments.
   static constexpr std::uint64_t kUnknownArguments = ~std::uint64_t{0} - 1;
+  // All arguments, and they may be in use after the operator has ended.
+  static constexpr std::uint64_t kOutlive = ~std::uint64_t{0} - 2;
   std::uint64_t used_arguments = kUnknownArguments;
 };
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <string_view>
 
 #include "operators.h"
@@ -50,9 +51,10 @@ class UsedAddresses {
   explicit UsedAddresses(plimsoll_context* context) : context_(context) {}
   UsedAddresses(const UsedAddresses&) = delete;
   UsedAddresses& operator=(const UsedAddresses&) = delete;
-  ~UsedAddresses() {
-    if (count_ != 0) recorder().use(context_, addresses_.data(), count_);
-  }
+  ~UsedAddresses() { report(); }
+
+  // What is added from now on escapes, too.
+  void escape() { escapes_ = true; }
 
   void add(const c10::IValue& value) {
     if (value.isTensor()) {
@@ -70,15 +72,20 @@ class UsedAddresses {
  private:
   void add(void* address) {
     if (address == nullptr) return;
-    if (count_ == kMost) {
-      recorder().use(context_, addresses_.data(), count_);
-      count_ = 0;
-    }
+    if (count_ == kMost) report();
     addresses_[count_++] = reinterpret_cast<std::uintptr_t>(address);
+  }
+
+  void report() {
+    if (count_ == 0) return;
+    recorder().use(context_, addresses_.data(), count_);
+    for (std::size_t i = 0; escapes_ && i < count_; ++i) recorder().escape(addresses_[i]);
+    count_ = 0;
   }
 
   static constexpr std::size_t kMost = 64;
   plimsoll_context* context_;
+  bool escapes_ = false;
   std::size_t count_ = 0;
   std::array<std::uint64_t, kMost> addresses_;  // not initialized: that would cost more than a use
 };
@@ -117,6 +124,10 @@ constexpr auto kMetadataOnly = std::to_array<std::string_view>({
     "zeros_like",
 });
 
+// Operators that make a view, and read only the sizes or dtype of their other arguments.
+constexpr auto kViewsLikeOther =
+    std::to_array<std::string_view>({"expand_as", "reshape_as", "slice_inverse", "to", "view_as"});
+
 // These may return their argument itself, but only for readers that see no lazy conjugation or
 // negation, such as tolist().
 constexpr auto kReadBehind = std::to_array<std::string_view>({"resolve_conj", "resolve_neg"});
@@ -147,22 +158,57 @@ bool only_makes_views(const c10::FunctionSchema& schema) {
 constexpr std::uint64_t kAllArguments = ~std::uint64_t{0};
 constexpr std::size_t kLastBit = 63;  // it also stands for all later arguments
 
+bool is_collective(std::string_view name) { return name.starts_with("c10d::"); }
+
+// The program waits for the collective before it does anything else.
+bool is_synchronous(const at::RecordFunction& record) noexcept try {
+  const auto schema = record.operator_schema();
+  const std::optional<int> at = schema ? schema->argumentIndexWithName("async_op") : std::nullopt;
+  if (!at || static_cast<std::size_t>(*at) >= record.inputs().size()) return false;
+  const c10::IValue& is_asynchronous = record.inputs()[static_cast<std::size_t>(*at)];
+  return is_asynchronous.isBool() && !is_asynchronous.toBool();
+} catch (const std::exception&) {
+  count_lost_detail();
+  return false;
+}
+
+// Their result keeps scales and zero points.
+constexpr auto kMakeQuantizers = std::to_array<std::string_view>({
+    "aten::_empty_per_channel_affine_quantized",
+    "aten::_make_per_channel_quantized_tensor",
+    "aten::quantize_per_channel",
+});
+
+// The result keeps tensors that no argument of a later operator shows: packed parameters do.
+bool keeps_arguments(std::string_view name, const c10::FunctionSchema& schema) {
+  const auto is_class = [](const c10::Argument& result) {
+    return result.type()->kind() == c10::TypeKind::ClassType;
+  };
+  const auto holds = [](const c10::Argument& argument) {
+    return may_hold_tensors(*argument.type());
+  };
+  return std::ranges::binary_search(kMakeQuantizers, name) ||
+         (std::ranges::any_of(schema.returns(), is_class) &&
+          std::ranges::any_of(schema.arguments(), holds));
+}
+
 // Only the schemas of torch's own operators are trusted, and live as long as the process. Other
 // operators count as using all their arguments.
 std::uint64_t used_arguments_of(const at::RecordFunction& record) {
   std::string_view name = record.name();
-  constexpr std::string_view kTorchs = "aten::";
-  if (!name.starts_with(kTorchs)) return kAllArguments;
-  name.remove_prefix(kTorchs.size());
   const auto schema = record.operator_schema();
-  if (!schema.has_value()) return kAllArguments;
+  if (is_collective(name) || (schema && keeps_arguments(name, *schema))) return Name::kOutlive;
+  constexpr std::string_view kTorchs = "aten::";
+  if (!name.starts_with(kTorchs) || !schema.has_value()) return kAllArguments;
+  name.remove_prefix(kTorchs.size());
   if (std::ranges::binary_search(kMetadataOnly, name)) return 0;
-  if (only_makes_views(*schema) && !std::ranges::binary_search(kReadBehind, name)) return 0;
+  const bool is_view = only_makes_views(*schema) && !std::ranges::binary_search(kReadBehind, name);
+  if (is_view && std::ranges::binary_search(kViewsLikeOther, name)) return 0;
   std::uint64_t used = 0;
   for (std::size_t i = 0; i < schema->arguments().size(); ++i) {
-    if (may_hold_tensors(*schema->arguments()[i].type())) {
-      used |= std::uint64_t{1} << std::min(i, kLastBit);
-    }
+    const c10::Argument& argument = schema->arguments()[i];
+    if (is_view && argument.alias_info() != nullptr) continue;
+    if (may_hold_tensors(*argument.type())) used |= std::uint64_t{1} << std::min(i, kLastBit);
   }
   return used;
 }
@@ -286,6 +332,14 @@ void report_uses(ThreadState& thread, const at::RecordFunction& record, Name& na
   if (left == 0) return;
   const c10::ArrayRef<const c10::IValue> inputs = record.inputs();
   UsedAddresses used(thread.context);
+  if (left == Name::kOutlive) [[unlikely]] {
+    if (!is_collective(record.name())) {
+      recorder().escape_uses(thread.context);
+    } else if (!is_synchronous(record)) {
+      used.escape();
+    }
+    left = kAllArguments;
+  }
   for (; left != 0; left &= left - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(left));
     if (i >= inputs.size()) return;

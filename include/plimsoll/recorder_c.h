@@ -282,6 +282,13 @@ typedef struct plimsoll_recorder_api {
   void (*escape)(uint64_t address);
   /* Returns the clock: allocations since uses were first observed. */
   uint64_t (*use_clock)(void);
+  /* A region begins (1) or ends (0) on this thread; regions may be nested. Uses last until the
+   * outermost region ends, and memory that the thread allocates meanwhile is in use, too. After the
+   * end, call end_uses() unless an operator is running. */
+  void (*use_region)(plimsoll_context* context, int is_begin);
+  /* The thread's running operator keeps what it uses or allocates, where no later operator shows
+   * its uses: all of it escapes when the operator ends. */
+  void (*escape_uses)(plimsoll_context* context);
 } plimsoll_recorder_api;
 
 /* Returns the recorder of this process, which is never destroyed. */

@@ -148,9 +148,9 @@ Uses* uses() noexcept { return Recorder::made().hot.uses.load(std::memory_order_
 [[gnu::noinline]] void begin_uses(plimsoll_context* context, uint64_t address) noexcept {
   Uses& table = *uses();
   table.allocated(address);
-  if (context == nullptr || context->op_instance == 0) return;
-  if (!Recorder::made().is_observing_uses()) return;
+  if (context == nullptr || !Recorder::made().is_observing_uses()) return;
   ThreadState& thread = *ThreadRegistry::of(context);
+  if (context->op_instance == 0 && !thread.uses.is_in_region()) return;
   thread.uses.made(table, thread.number + 1, address);
 }
 
@@ -359,6 +359,17 @@ uint64_t use_clock() {
   return table != nullptr ? table->clock() : 0;
 }
 
+// Counted without a recording, too, so that begin and end stay paired.
+void use_region(plimsoll_context* context, int is_begin) {
+  if (context == nullptr) return;
+  RunningUses& uses = ThreadRegistry::of(context)->uses;
+  is_begin != 0 ? uses.begin_region() : uses.end_region();
+}
+
+void escape_uses(plimsoll_context* context) {
+  if (uses() != nullptr && context != nullptr) ThreadRegistry::of(context)->uses.escape_at_end();
+}
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -394,6 +405,8 @@ constexpr plimsoll_recorder_api kApi = {
     end_uses,
     escape,
     use_clock,
+    use_region,
+    escape_uses,
 };
 
 }  // namespace

@@ -4,9 +4,12 @@
 
 #include <torch/csrc/DynamicTypes.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,86 +19,183 @@
 namespace plimsoll::libtorch {
 namespace {
 
-// ---- memory that Python asks for --------------------------------------------------------------
+// ---- memory ------------------------------------------------------------------------------------
 
-void escape(PyObject* object) noexcept try {
-  void* address = nullptr;
-  if (const at::Tensor* tensor = as_tensor(object)) {
-    const c10::TensorImpl& impl = *tensor->unsafeGetTensorImpl();
-    if (impl.has_storage()) address = memory_of(impl);
-  } else if (object != nullptr && torch::isStorage(object)) {
+// Calls `visit` with the addresses of tensors, also in nested lists, tuples and dicts, and of
+// storages, also in tuples. Other objects have none.
+template <typename Visit>
+void for_each_address(PyObject* object, Visit&& visit) {
+  const auto visit_tensor = [&](const Path& /*path*/, const at::Tensor& tensor) {
+    const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    if (impl.has_storage() && memory_of(impl) != nullptr)
+      visit(reinterpret_cast<std::uintptr_t>(memory_of(impl)));
+  };
+  if (object == nullptr) return;
+  if (PyTuple_Check(object) != 0) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i) {
+      for_each_address(PyTuple_GET_ITEM(object, i), visit);
+    }
+  } else if (as_tensor(object) == nullptr && torch::isStorage(object)) {
     const c10::Storage storage = torch::createStorage(object);
-    c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
-    if (impl != nullptr) address = impl->_mutable_data_ptr_no_checks().get();
+    if (!storage) return;
+    void* const memory = storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
+    if (memory != nullptr) visit(reinterpret_cast<std::uintptr_t>(memory));
+  } else {
+    for_each_tensor(object, Path(""), visit_tensor);
   }
-  if (address != nullptr) recorder().escape(reinterpret_cast<std::uintptr_t>(address));
+}
+
+using Objects = std::span<PyObject* const>;
+
+void escape(Objects objects) noexcept try {
+  for (PyObject* object : objects) {
+    for_each_address(object, [](std::uint64_t address) { recorder().escape(address); });
+  }
 } catch (const std::exception&) {
   count_lost_detail();
 }
 
-// What a watched function gives access to.
-enum class Gives : std::uint8_t { kSelf, kArgument };
+void use(plimsoll_context* context, Objects objects) {
+  std::vector<std::uint64_t> addresses;
+  for (PyObject* object : objects) {
+    for_each_address(object, [&](std::uint64_t address) { addresses.push_back(address); });
+  }
+  recorder().use(context, addresses.data(), addresses.size());
+}
+
+// While this exists, the objects are in use, as is what the thread allocates.
+class UseInCall {
+ public:
+  explicit UseInCall(Objects objects, Objects more = {}) noexcept try {
+    ThreadState* const thread = thread_state_or_null();
+    if (!is_attached() || !observes_uses() || thread == nullptr) return;
+    context_ = thread->context;
+    recorder().use_region(context_, 1);
+    use(context_, objects);
+    use(context_, more);
+  } catch (const std::exception&) {
+    count_lost_detail();
+  }
+  UseInCall(const UseInCall&) = delete;
+  UseInCall& operator=(const UseInCall&) = delete;
+  ~UseInCall() {
+    if (context_ == nullptr) return;
+    recorder().use_region(context_, 0);
+    if (context_->op_instance == 0) recorder().end_uses(context_);
+  }
+
+ private:
+  plimsoll_context* context_ = nullptr;
+};
+
+// Whatever is live may have been read: its last use is unknown unless an operator uses it later.
+void interrupt_uses() noexcept {
+  ThreadState* const thread = thread_state_or_null();
+  if (!observes_uses() || thread == nullptr) return;
+  recorder().observe_uses(thread->context, 0);
+  recorder().observe_uses(thread->context, 1);
+}
+
+// ---- functions without an operator -------------------------------------------------------------
+
+// kGivesSelf, kGivesArguments: the memory may be read at any time from then on. kReads: the object
+// and its arguments are read until the function returns. kReadsAny: so is what no argument shows.
+enum class Access : std::uint8_t { kGivesSelf, kGivesArguments, kReads, kReadsAny };
+
+// CPython stores functions of all conventions as one type.
+template <typename To, typename From>
+To to(From* function) {
+  return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
+}
+using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 
 struct Watched {
-  const char* owner;  // an attribute of torch._C; "": torch._C itself
+  const char* owner;  // an attribute of torch._C, or "NAME.NAME"; "": torch._C itself
   const char* name;
-  Gives gives;
+  Access access;
   PyMethodDef* definition = nullptr;
+  PyCFunction ours = nullptr;
   PyCFunction original = nullptr;  // never forgotten: a call may still run
 };
 
 // torch.save() and pickle ask for a storage's data_ptr() or write it; print() calls tolist().
 std::array g_watched = {
-    Watched{"TensorBase", "numpy", Gives::kSelf},
-    Watched{"TensorBase", "tolist", Gives::kSelf},
-    Watched{"TensorBase", "data_ptr", Gives::kSelf},
-    Watched{"", "_to_dlpack", Gives::kArgument},
-    Watched{"", "_to_dlpack_versioned", Gives::kArgument},
-    Watched{"StorageBase", "data_ptr", Gives::kSelf},
-    Watched{"StorageBase", "_write_file", Gives::kSelf},
-    Watched{"StorageBase", "_byteswap", Gives::kSelf},
-    Watched{"StorageBase", "_share_cuda_", Gives::kSelf},
-    Watched{"StorageBase", "_share_fd_cpu_", Gives::kSelf},
-    Watched{"StorageBase", "_share_filename_cpu_", Gives::kSelf},
-    Watched{"Generator", "set_state", Gives::kArgument},
+    Watched{"TensorBase", "numpy", Access::kGivesSelf},
+    Watched{"TensorBase", "tolist", Access::kGivesSelf},
+    Watched{"TensorBase", "data_ptr", Access::kGivesSelf},
+    Watched{"TensorBase", "const_data_ptr", Access::kGivesSelf},
+    Watched{"TensorBase", "apply_", Access::kReads},
+    Watched{"TensorBase", "map_", Access::kReads},
+    Watched{"StorageBase", "data_ptr", Access::kGivesSelf},
+    Watched{"StorageBase", "resize_", Access::kReads},
+    Watched{"StorageBase", "_write_file", Access::kGivesSelf},
+    Watched{"StorageBase", "_byteswap", Access::kGivesSelf},
+    Watched{"StorageBase", "_share_cuda_", Access::kGivesSelf},
+    Watched{"StorageBase", "_share_fd_cpu_", Access::kGivesSelf},
+    Watched{"StorageBase", "_share_filename_cpu_", Access::kGivesSelf},
+    Watched{"Generator", "set_state", Access::kGivesArguments},
+    Watched{"", "_to_dlpack", Access::kGivesArguments},
+    Watched{"", "_to_dlpack_versioned", Access::kGivesArguments},
+    Watched{"", "_pickle_save", Access::kReads},
+    Watched{"PyTorchFileWriter", "write_record", Access::kReads},
+    Watched{"ScriptModule", "save", Access::kReadsAny},
+    Watched{"ScriptModule", "save_to_buffer", Access::kReadsAny},
+    Watched{"_aoti.AOTIModelPackageLoader", "run", Access::kReads},
+    Watched{"_aoti.AOTIModelPackageLoader", "boxed_run", Access::kReads},
+    Watched{"_aoti.AOTIModelPackageLoader", "load_constants", Access::kGivesArguments},
+    Watched{"_aoti.AOTIModelPackageLoader", "update_constant_buffer", Access::kGivesArguments},
+    Watched{"_aoti.AOTIModelContainerRunnerCpu", "run", Access::kReads},
+    Watched{"_aoti.AOTIModelContainerRunnerCpu", "update_constant_buffer", Access::kGivesArguments},
+    Watched{"_aoti.AOTIModelContainerRunnerCuda", "run", Access::kReads},
+    Watched{"_aoti.AOTIModelContainerRunnerCuda", "update_constant_buffer",
+            Access::kGivesArguments},
 };
 
-// A function shares memory after it has moved it: both places have escaped.
-template <std::size_t kIndex>
-struct Watcher {
-  static PyObject* subject(PyObject* self, PyObject* args) {
-    if (g_watched[kIndex].gives == Gives::kSelf || args == nullptr) return self;
-    if (PyTuple_Check(args) == 0) return args;
-    return PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+template <typename Call>
+PyObject* watch_call(Access access, PyObject* self, Objects arguments, Call call) {
+  if (!is_attached()) return call();
+  const Objects object(&self, 1);
+  if (access == Access::kReads) {
+    const UseInCall use(object, arguments);
+    return call();
   }
-  template <typename Call>
-  static PyObject* watch(PyObject* self, PyObject* args, Call call) {
-    if (!is_attached()) return call();
-    PyObject* const object = subject(self, args);
-    escape(object);
+  if (access == Access::kReadsAny) {
     PyObject* const result = call();
-    if (result != nullptr) escape(object);
+    interrupt_uses();
     return result;
   }
+  const Objects given = access == Access::kGivesSelf ? object : arguments;
+  escape(given);
+  PyObject* const result = call();
+  // A function shares memory after it has moved it: both places have escaped.
+  if (result != nullptr) escape(given);
+  return result;
+}
+
+// One function for each of CPython's calling conventions.
+template <std::size_t kIndex>
+struct Watcher {
   static PyObject* call(PyObject* self, PyObject* args) {
-    return watch(self, args, [&] { return g_watched[kIndex].original(self, args); });
+    return watch_call(g_watched[kIndex].access, self, Objects(&args, 1),
+                      [&] { return g_watched[kIndex].original(self, args); });
   }
   static PyObject* call_with_keywords(PyObject* self, PyObject* args, PyObject* keywords) {
-    const auto original = reinterpret_cast<PyCFunctionWithKeywords>(g_watched[kIndex].original);
-    return watch(self, args, [&] { return original(self, args, keywords); });
+    const auto original = to<PyCFunctionWithKeywords>(g_watched[kIndex].original);
+    return watch_call(g_watched[kIndex].access, self, std::array{args, keywords},
+                      [&] { return original(self, args, keywords); });
+  }
+  static PyObject* call_fast(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                             PyObject* keywords) {
+    const auto original = to<FastFunction>(g_watched[kIndex].original);
+    const Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
+    const Objects arguments(args, static_cast<std::size_t>(count + named));
+    return watch_call(g_watched[kIndex].access, self, arguments,
+                      [&] { return original(self, args, count, keywords); });
   }
 };
-
-// CPython stores all kinds of functions as one type.
-template <std::size_t kIndex>
-PyCFunction with_keywords() {
-  return reinterpret_cast<PyCFunction>(
-      reinterpret_cast<void (*)()>(Watcher<kIndex>::call_with_keywords));
-}
 
 template <std::size_t kIndex>
 void exchange(PyMethodDef& definition) {
-  Watched& watched = g_watched[kIndex];
   PyCFunction ours = nullptr;
   switch (definition.ml_flags & ~(METH_STATIC | METH_CLASS | METH_COEXIST)) {
     case METH_NOARGS:
@@ -104,18 +204,24 @@ void exchange(PyMethodDef& definition) {
       ours = Watcher<kIndex>::call;
       break;
     case METH_VARARGS | METH_KEYWORDS:
-      ours = with_keywords<kIndex>();
+      ours = to<PyCFunction>(Watcher<kIndex>::call_with_keywords);
+      break;
+    case METH_FASTCALL | METH_KEYWORDS:
+      ours = to<PyCFunction>(Watcher<kIndex>::call_fast);
       break;
     default:
       return;
   }
   if (definition.ml_meth == ours) return;
+  Watched& watched = g_watched[kIndex];
   watched.definition = &definition;
+  watched.ours = ours;
   watched.original = std::exchange(definition.ml_meth, ours);
 }
 
 PyMethodDef* definition_of(PyObject* object) {
   if (object == nullptr) return nullptr;
+  if (PyInstanceMethod_Check(object) != 0) object = PyInstanceMethod_GET_FUNCTION(object);
   if (Py_IS_TYPE(object, &PyMethodDescr_Type)) {
     return reinterpret_cast<PyMethodDescrObject*>(object)->d_method;
   }
@@ -129,28 +235,34 @@ Reference attribute(PyObject* object, const char* name) {
   return Reference::steal(found);
 }
 
+// "A.B": the attribute B of the attribute A.
+Reference attribute_at(PyObject* object, std::string_view path) {
+  Reference found = Reference::borrow(object);
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('.'), path.size());
+    found = attribute(found.get(), std::string(path.substr(0, end)).c_str());
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return found;
+}
+
 template <std::size_t... kIndices>
 void exchange_all(PyObject* module, std::index_sequence<kIndices...> /*indices*/) {
   const auto exchange_one = [&]<std::size_t kIndex>() {
     const Watched& watched = g_watched[kIndex];
-    const Reference owner =
-        *watched.owner == '\0' ? Reference::borrow(module) : attribute(module, watched.owner);
+    const Reference owner = attribute_at(module, watched.owner);
     const Reference method = attribute(owner.get(), watched.name);
     if (PyMethodDef* definition = definition_of(method.get())) exchange<kIndex>(*definition);
   };
   (exchange_one.template operator()<kIndices>(), ...);
 }
 
-template <std::size_t... kIndices>
-void restore_all(std::index_sequence<kIndices...> /*indices*/) {
-  const auto restore_one = []<std::size_t kIndex>() {
-    const Watched& watched = g_watched[kIndex];
-    if (watched.definition == nullptr) return;
+void restore_all() {
+  for (const Watched& watched : g_watched) {
+    if (watched.definition == nullptr) continue;
     PyCFunction& current = watched.definition->ml_meth;
-    const bool is_ours = current == Watcher<kIndex>::call || current == with_keywords<kIndex>();
-    if (is_ours) current = watched.original;
-  };
-  (restore_one.template operator()<kIndices>(), ...);
+    if (current == watched.ours) current = watched.original;
+  }
 }
 
 constexpr auto kEach = std::make_index_sequence<g_watched.size()>();
@@ -161,7 +273,7 @@ PyWrapperDescrObject* g_item_method = nullptr;  // owned
 binaryfunc g_item_original = nullptr;
 
 PyObject* watched_item(PyObject* self, PyObject* index) {
-  if (is_attached()) escape(self);
+  if (is_attached()) escape(Objects(&self, 1));
   return g_item_original(self, index);
 }
 
@@ -187,6 +299,46 @@ void stop_watching_items() {
   Py_DECREF(method);
 }
 
+// ---- tensors that an autograd.Function has saved ----------------------------------------------
+
+// The backward may pass them to functions that are no operators, until the node ends.
+PyGetSetDef* g_saved = nullptr;
+getter g_saved_original = nullptr;
+
+void use_in_node(PyObject* tensors) noexcept try {
+  ThreadState* const thread = thread_state_or_null();
+  if (thread == nullptr || thread->nodes.empty() || thread->context->op_instance == 0) {
+    escape(Objects(&tensors, 1));
+  } else if (observes_uses()) {
+    use(thread->context, Objects(&tensors, 1));
+  }
+} catch (const std::exception&) {
+  count_lost_detail();
+}
+
+PyObject* watched_saved(PyObject* self, void* closure) {
+  PyObject* const result = g_saved_original(self, closure);
+  if (result != nullptr && is_attached()) use_in_node(result);
+  return result;
+}
+
+void watch_saved(PyObject* module) {
+  const Reference function = attribute(module, "_FunctionBase");
+  const Reference found = attribute(function.get(), "saved_tensors");
+  if (!found || !Py_IS_TYPE(found.get(), &PyGetSetDescr_Type)) return;
+  PyGetSetDef* const definition = reinterpret_cast<PyGetSetDescrObject*>(found.get())->d_getset;
+  if (definition->get == watched_saved) return;
+  g_saved = definition;
+  g_saved_original = std::exchange(definition->get, watched_saved);
+}
+
+void stop_watching_saved() {
+  PyGetSetDef* const definition = std::exchange(g_saved, nullptr);
+  if (definition != nullptr && definition->get == watched_saved) {
+    definition->get = g_saved_original;
+  }
+}
+
 // ---- compiled graphs --------------------------------------------------------------------------
 
 // Inductor's graphs run kernels without operators. Their one caller passes a list of arguments:
@@ -194,29 +346,10 @@ void stop_watching_items() {
 PyTypeObject* g_graph_class = nullptr;  // owned
 ternaryfunc g_graph_original = nullptr;
 
-// Reports the addresses again at the end, since the graph may read them until then.
+// Its kernels also use what the graph allocates for itself.
 PyObject* watched_graph(PyObject* self, PyObject* args, PyObject* keywords) {
-  if (!observes_uses()) return g_graph_original(self, args, keywords);
-  std::vector<std::uint64_t> addresses;
-  try {
-    for_each_tensor(args, Path(""), [&](const Path& /*path*/, const at::Tensor& tensor) {
-      const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-      if (!impl.has_storage() || memory_of(impl) == nullptr) return;
-      addresses.push_back(reinterpret_cast<std::uintptr_t>(memory_of(impl)));
-    });
-  } catch (const std::exception&) {
-    count_lost_detail();
-  }
-  const auto report = [&] {
-    ThreadState* const thread = thread_state_or_null();
-    if (thread == nullptr || !is_attached()) return;
-    recorder().use(thread->context, addresses.data(), addresses.size());
-    if (thread->context->op_instance == 0) recorder().end_uses(thread->context);
-  };
-  report();
-  PyObject* const result = g_graph_original(self, args, keywords);
-  report();
-  return result;
+  const UseInCall use(Objects(&args, 1));
+  return g_graph_original(self, args, keywords);
 }
 
 void watch_graphs() {
@@ -267,13 +400,15 @@ void watch_escapes() {
   if (!module) return PyErr_Clear();
   exchange_all(module.get(), kEach);
   watch_items(module.get());
+  watch_saved(module.get());
   watch_frame_switch(module.get());
   watch_graphs();
 }
 
 void stop_watching_escapes() {
-  restore_all(kEach);
+  restore_all();
   stop_watching_items();
+  stop_watching_saved();
   stop_watching_graphs();
   if (g_frame_switch != nullptr && g_frame_switch->ml_meth == watched_frame_switch) {
     g_frame_switch->ml_meth = g_frame_switch_original;

@@ -252,6 +252,14 @@ void escape(std::uint64_t address) {
   event("escape", context(), field("address", std::to_string(address)));
 }
 std::uint64_t use_clock() { return 0; }
+void use_region(plimsoll_context* c, int is_begin) {
+  const std::lock_guard lock(g_mutex);
+  event("use_region", c, field("begin", std::to_string(is_begin)));
+}
+void escape_uses(plimsoll_context* c) {
+  const std::lock_guard lock(g_mutex);
+  event("escape_uses", c, "");
+}
 
 const plimsoll_range_listener* g_no_listener = nullptr;
 
@@ -291,6 +299,8 @@ constexpr plimsoll_recorder_api kApi = {
     .end_uses = end_uses,
     .escape = escape,
     .use_clock = use_clock,
+    .use_region = use_region,
+    .escape_uses = escape_uses,
 };
 
 }  // namespace

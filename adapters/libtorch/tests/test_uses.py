@@ -87,12 +87,21 @@ def test_an_operator_uses_its_arguments(recorder, case):
     assert address in seen
 
 
+def test_a_view_uses_the_tensor_of_indices_that_it_reads(recorder):
+    indices, x = torch.tensor([1, 3]), torch.randn(8, 8)
+    addresses = address_of(indices), address_of(x)
+    seen, _ = uses_of(recorder, lambda: torch.tensor_split(x, indices))
+    assert addresses[0] in seen
+    assert addresses[1] not in seen
+
+
 VIEWS = {
     "view": lambda x: x.view(64),
     "transpose": lambda x: x.t(),
     "detach": lambda x: x.detach(),
     "slice": lambda x: x[1:3, ::2],
     "expand": lambda x: x[None].expand(3, 8, 8),
+    "like another": lambda x: (torch.ones(8, 8).view_as(x), torch.ones(8).expand_as(x)),
     "split": lambda x: x.split(2),
     "contiguous already": lambda x: x.contiguous(),
     "empty_like": torch.empty_like,
@@ -193,6 +202,7 @@ ESCAPES = {
     "print": repr,
     "format": lambda x: f"{x}",
     "data_ptr": lambda x: x.data_ptr(),
+    "const_data_ptr": lambda x: x.const_data_ptr(),
     "storage": lambda x: x.untyped_storage().data_ptr(),
     "storage items": lambda x: x.untyped_storage()[3],
     "storage list": lambda x: x.untyped_storage()[:4].tolist(),
@@ -211,6 +221,100 @@ def test_what_python_reads_itself_escapes(recorder, case):
     address = address_of(x)
     _, lost = uses_of(recorder, lambda: ESCAPES[case](x))
     assert address in lost
+
+
+def save_record(x):
+    storage = x.untyped_storage()
+    torch._C.PyTorchFileWriter(io.BytesIO()).write_record("x", storage, storage.nbytes())
+
+
+CALLS = {
+    "resize of a storage": lambda x: x.untyped_storage().resize_(4096),
+    "apply_": lambda x: x.apply_(lambda value: value + 1),
+    "map_": lambda x: torch.ones(8, 8).map_(x, lambda a, b: a + b),
+    "_pickle_save": lambda x: torch._C._pickle_save([x]),
+    "write_record": save_record,
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_call_that_is_no_operator_uses_what_it_reads(recorder, case):
+    x = torch.randn(8, 8)
+    address = address_of(x)
+    recorder.take()
+    CALLS[case](x)
+    events = recorder.take()
+    assert address in used(events)
+    assert [e["begin"] for e in events if e["kind"] == "use_region"] == [1, 0]
+
+
+KEEPERS = {
+    "per channel": lambda x: torch.quantize_per_channel(x, *channels(torch.int64), torch.qint8),
+    "packed": lambda x: torch.ops.quantized.embedding_bag_prepack(
+        torch.quantize_per_channel(x, *channels(torch.float32), torch.quint8)
+    ),
+}
+
+
+def channels(dtype):
+    """Scales, zero points and the axis."""
+    return torch.ones(8), torch.zeros(8, dtype=dtype), 0
+
+
+@pytest.mark.parametrize("case", KEEPERS)
+def test_what_a_quantized_result_keeps_escapes(recorder, case):
+    x = torch.randn(8, 8)
+    recorder.take()
+    kept = KEEPERS[case](x)
+    operators = 2 if case == "packed" else 1
+    assert sum(each["kind"] == "escape_uses" for each in recorder.take()) == operators
+    del kept
+
+
+def test_a_range_keeps_nothing(recorder):
+    recorder.take()
+    with torch.autograd.profiler.record_function("range"):
+        pass
+    assert "escape_uses" not in [each["kind"] for each in recorder.take()]
+
+
+def test_saved_tensors_are_in_use_until_the_node_ends(recorder):
+    class Halve(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x / 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            recorder.take()
+            address = address_of(ctx.saved_tensors[0])
+            assert address in used(recorder.take())
+            return gradient
+
+    x = torch.randn(8, requires_grad=True) * 2
+    Halve.apply(x).sum().backward()
+
+
+def test_saved_tensors_escape_outside_the_backward(recorder):
+    x = torch.randn(8, requires_grad=True) * 2
+    y = Cube.apply(x)
+    _, lost = uses_of(recorder, lambda: y.grad_fn.saved_tensors)
+    assert address_of(x) in lost
+
+
+def test_collectives_read_later_unless_they_are_synchronous(recorder):
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        x, y = torch.ones(8), torch.ones(8)
+        _, lost = uses_of(recorder, lambda: dist.all_reduce(x, async_op=True).wait())
+        assert address_of(x) in lost
+        seen, lost = uses_of(recorder, lambda: dist.all_reduce(y))
+        assert address_of(y) in seen - lost
+    finally:
+        dist.destroy_process_group()
 
 
 def test_a_generators_state_escapes(recorder):
@@ -332,6 +436,52 @@ def test_a_compiled_graph_uses_its_arguments(recorder):
         value.backward()
         # The backward reads what the forward has saved: the arguments.
         assert {address_of(w), address_of(target)} <= used(recorder.take())
+
+
+@pytest.mark.slow
+def test_a_compiled_graph_uses_what_it_allocates(recorder):
+    compiled = torch.compile(lambda x, w: (torch.relu(x) * 2 + 1, (w @ w).sum() * x))
+    x, w = torch.randn(8, 16), torch.randn(16, 16)
+    compiled(x, w)
+    recorder.take()
+    compiled(x, w)
+    events = recorder.take()
+    regions = [i for i, each in enumerate(events) if each["kind"] == "use_region"]
+    allocated = [i for i, each in enumerate(events) if each["kind"] == "alloc"]
+    assert regions[0] < allocated[0] < allocated[-1] < regions[-1]
+
+
+@pytest.mark.slow
+def test_an_aotinductor_model_uses_its_arguments(recorder, tmp_path):
+    import torch._inductor
+
+    class Scale(nn.Module):
+        def forward(self, x):
+            return torch.relu(x) * 2
+
+    x = torch.randn(8, 8)
+    path = torch._inductor.aoti_compile_and_package(
+        torch.export.export(Scale(), (x,)), package_path=str(tmp_path / "scale.pt2")
+    )
+    model = torch._inductor.aoti_load_package(path)
+    seen, _ = uses_of(recorder, lambda: model(x))
+    assert address_of(x) in seen
+
+
+@pytest.mark.slow
+def test_saving_a_scripted_module_interrupts_the_observation(recorder):
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.randn(8, 8)
+
+        def forward(self, x):
+            return x + self.rows
+
+    scripted = torch.jit.script(Table())
+    recorder.take()
+    torch.jit.save(scripted, io.BytesIO())
+    assert [e["on"] for e in recorder.take() if e["kind"] == "observe_uses"] == [0, 1]
 
 
 @pytest.mark.slow

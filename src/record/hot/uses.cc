@@ -83,6 +83,14 @@ void Uses::escape(std::uint64_t address) noexcept {
   if (Slot* const slot = find(address)) slot->is_escaped.store(true, std::memory_order_relaxed);
 }
 
+void RunningUses::escape_all(std::uint32_t owner) noexcept {
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (slots_[i]->owner.load(std::memory_order_relaxed) != owner) continue;
+    slots_[i]->is_escaped.store(true, std::memory_order_relaxed);
+  }
+  escapes_at_end_ = false;
+}
+
 bool RunningUses::grow() noexcept {
   constexpr std::size_t kFirst = 256, kMost = std::size_t{1} << 20;
   const std::size_t capacity = capacity_ == 0 ? kFirst : 2 * capacity_;

@@ -2,7 +2,8 @@
 // allocations: a program can lower a peak only by freeing memory before an allocation.
 //
 // A use by a running operator lasts until the operator ends: end_uses() sets its time. So what an
-// operator reads, or has allocated, is in use while it allocates more.
+// operator reads, or has allocated, is in use while it allocates more. Memory that the operators of
+// two threads use simultaneously escapes, since a slot has space for one of them.
 //
 // The table has a fixed number of buckets of eight slots, chosen so that neighboring addresses are
 // in neighboring buckets. An address takes its home slot, or another one of its bucket if that is
@@ -116,16 +117,31 @@ class RunningUses {
     if (Uses::Slot* const slot = uses.find(address)) add(*slot, owner);
   }
   void end(const Uses& uses, std::uint32_t owner) noexcept {
-    if (count_ == 0) return;
+    if (count_ == 0 || regions_ != 0) return;
+    if (escapes_at_end_) [[unlikely]]
+      escape_all(owner);
     const std::uint64_t now = uses.clock();
     for (std::size_t i = 0; i < count_; ++i) {
-      // Its memory may have been freed meanwhile, and the slot reused.
-      if (slots_[i]->owner.load(std::memory_order_relaxed) != owner) continue;
-      slots_[i]->last.store(now, std::memory_order_relaxed);
-      slots_[i]->owner.store(0, std::memory_order_relaxed);
+      Uses::Slot& slot = *slots_[i];
+      const std::uint32_t current = slot.owner.load(std::memory_order_relaxed);
+      // Its memory may have been freed meanwhile, and the slot reused. Or two threads took the slot
+      // simultaneously, and neither saw the other.
+      if (current != owner && current != 0) [[unlikely]] {
+        slot.is_escaped.store(true, std::memory_order_relaxed);
+        continue;
+      }
+      slot.last.store(now, std::memory_order_relaxed);
+      slot.owner.store(0, std::memory_order_relaxed);
     }
     count_ = 0;
   }
+
+  // While a region runs, uses do not end.
+  void begin_region() noexcept { ++regions_; }
+  void end_region() noexcept { regions_ -= regions_ != 0 ? 1 : 0; }
+  bool is_in_region() const noexcept { return regions_ != 0; }
+  // What is in use at the next end() escapes.
+  void escape_at_end() noexcept { escapes_at_end_ = true; }
 
  private:
   void begin(Uses::Slot& slot, std::uint32_t owner, std::uint64_t now) noexcept {
@@ -142,14 +158,20 @@ class RunningUses {
       slot.is_escaped.store(true, std::memory_order_relaxed);
       return;
     }
+    if (slot.owner.load(std::memory_order_relaxed) != 0) [[unlikely]] {  // of another thread
+      slot.is_escaped.store(true, std::memory_order_relaxed);
+    }
     slot.owner.store(owner, std::memory_order_relaxed);
     slots_[count_++] = &slot;
   }
   bool grow() noexcept;
+  void escape_all(std::uint32_t owner) noexcept;
 
   Uses::Slot** slots_ = nullptr;  // reused while the thread state is, never freed
   std::size_t count_ = 0;
   std::size_t capacity_ = 0;
+  std::uint32_t regions_ = 0;
+  bool escapes_at_end_ = false;
 };
 
 }  // namespace plimsoll::record

@@ -79,6 +79,62 @@ TEST_F(UsesTest, escaped_memory_is_unknown_until_it_is_freed) {
   EXPECT_EQ(uses.use_of(64).age_plus_one, 1u);
 }
 
+TEST_F(UsesTest, memory_that_two_threads_use_simultaneously_is_unknown) {
+  RunningUses other;
+  const std::uint64_t address = 64;
+  for (const bool other_ends_first : {true, false}) {
+    uses.allocated(address);
+    use(address);
+    other.use(uses, kOwner + 1, &address, 1);
+    other_ends_first ? other.end(uses, kOwner + 1) : end();
+    uses.allocated(128);
+    EXPECT_EQ(uses.use_of(address), format::EndUse{}) << "one of them still runs";
+    other_ends_first ? end() : other.end(uses, kOwner + 1);
+    EXPECT_EQ(uses.freed(address), format::EndUse{});
+  }
+}
+
+TEST_F(UsesTest, memory_that_two_threads_use_in_turn_has_an_age) {
+  RunningUses other;
+  const std::uint64_t address = 64;
+  uses.allocated(address);
+  operator_on(address);
+  uses.allocated(128);
+  other.use(uses, kOwner + 1, &address, 1);
+  other.end(uses, kOwner + 1);
+  EXPECT_EQ(uses.freed(address), (format::EndUse{0 + 1, 1}));
+}
+
+TEST_F(UsesTest, uses_last_until_the_outermost_region_ends) {
+  uses.allocated(64);
+  running.begin_region();
+  running.begin_region();
+  operator_on(64);
+  running.end_region();
+  uses.allocated(128);
+  end();
+  uses.allocated(192);
+  EXPECT_EQ(uses.use_of(64), (format::EndUse{0 + 1, 0}));
+  running.end_region();
+  end();
+  uses.allocated(256);
+  EXPECT_EQ(uses.use_of(64), (format::EndUse{1 + 1, 0}));
+}
+
+TEST_F(UsesTest, what_an_operator_keeps_escapes_when_it_ends) {
+  uses.allocated(64);
+  uses.allocated(256);
+  running.escape_at_end();
+  use(64);
+  uses.allocated(128);
+  running.made(uses, kOwner, 128);
+  end();
+  operator_on(256);
+  EXPECT_EQ(uses.freed(64), format::EndUse{});
+  EXPECT_EQ(uses.freed(128), format::EndUse{});
+  EXPECT_EQ(uses.freed(256).age_plus_one, 1u);
+}
+
 TEST_F(UsesTest, clear_forgets) {
   uses.allocated(64);
   EXPECT_TRUE(uses.clear());
