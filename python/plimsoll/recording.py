@@ -18,7 +18,7 @@ from plimsoll._monitoring import live
 from plimsoll._monitoring.profiler_ranges import nvtx_is_asked_for, profiled_range
 from plimsoll._notebook import RecordingInNotebook
 from plimsoll._process import recordings
-from plimsoll._process.arguments import check_choice, flag, whole_number
+from plimsoll._process.arguments import check_choice, check_uses, flag, whole_number
 from plimsoll._process.command_text import command_text
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
@@ -86,6 +86,7 @@ def record(
         ...     train()
         >>> recording.report().print_summary(by=["layer"])  # doctest: +SKIP
     """
+    check_uses(uses, mode, adapter)
     return Recording(
         path,
         overwrite=overwrite,

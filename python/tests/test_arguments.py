@@ -138,8 +138,14 @@ def test_every_public_class_and_function_is_checked() -> None:
 
 @pytest.mark.parametrize("function", [plimsoll.record, plimsoll.MemoryTracer])
 def test_a_mistyped_choice_is_suggested(function):
-    known = "no uses 'alway': one of auto, always, sampled, never; did you mean always"
+    known = "uses 'alway' is not one of auto, always, sampled, never; did you mean always"
     with pytest.raises(plimsoll.InvalidArgumentError, match=known):
         function(uses="alway")
-    with pytest.raises(plimsoll.InvalidArgumentError, match=r"no mode '1': one of full, lite$"):
+    with pytest.raises(plimsoll.InvalidArgumentError, match=r"mode '1' is not one of full, lite$"):
         function(mode=1)
+
+
+@pytest.mark.parametrize("options", [{"mode": "lite"}, {"adapter": "none"}, {"adapter": "python"}])
+def test_options_that_prevent_uses_are_refused(options):
+    with pytest.raises(plimsoll.InvalidArgumentError, match="contradicts uses='always'"):
+        plimsoll.record(uses="always", **options)

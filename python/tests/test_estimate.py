@@ -326,7 +326,7 @@ def test_a_watched_process_notices_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "reported"),
     [
-        ("Adamm", "must be one of"),
+        ("Adamm", "is not one of"),
         (3, "is of type int"),
     ],
 )

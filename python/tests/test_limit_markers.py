@@ -120,12 +120,12 @@ def test_a_marker_with_current_thread_only_is_left_to_pytest_memray():
         (pytest.mark.limit_memory("1 B", size=2), r'write limit_memory\("48 MB", by=, device='),
         (
             pytest.mark.limit_memory("1 B", by="rss"),
-            "by is 'rss': write one of allocated, reserved",
+            "by 'rss' is not one of allocated, reserved",
         ),
-        (pytest.mark.limit_memory("1 B", phase="fwd"), "phase is 'fwd': write one of forward"),
+        (pytest.mark.limit_memory("1 B", phase="fwd"), "phase 'fwd' is not one of forward"),
         (
             pytest.mark.limit_memory("1 B", category="grad"),
-            "category is 'grad': write one of param",
+            "category 'grad' is not one of param",
         ),
         (pytest.mark.limit_memory("1 B", by="reserved", phase="data"), "has no phase"),
         (pytest.mark.limit_memory("1 B", device="gpu"), "no device 'gpu': write 'cpu', 'cuda'"),

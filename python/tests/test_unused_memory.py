@@ -130,5 +130,5 @@ def test_an_unknown_value_is_an_error_with_a_suggestion(tmp_path: Path) -> None:
     config.write_text("plimsoll:\n  uses: allways\n")
     with pytest.raises(plimsoll.Error, match=r"config.yaml:2:3: .*did you mean always\?"):
         plimsoll.load_options(config)
-    with pytest.raises(plimsoll.Error, match="no uses 'allways': one of auto, always"):
+    with pytest.raises(plimsoll.Error, match="uses 'allways' is not one of auto, always"):
         plimsoll.log_tensor_memory_breakdown(None, 0, uses="allways")

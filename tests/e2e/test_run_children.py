@@ -212,16 +212,16 @@ def test_variables_apply_if_there_is_no_option(run, plimsoll, tmp_path):
         (
             "PLIMSOLL_MODE",
             "lit",
-            "PLIMSOLL_MODE='lit' must be one of full, lite; did you mean lite?",
+            "PLIMSOLL_MODE='lit' is not one of full, lite; did you mean lite?",
         ),
         (
             "PLIMSOLL_USES",
             "alway",
-            "PLIMSOLL_USES='alway' must be one of auto, always, sampled, never; "
+            "PLIMSOLL_USES='alway' is not one of auto, always, sampled, never; "
             "did you mean always?",
         ),
         ("PLIMSOLL_MAX_EVENTS", "-1", "PLIMSOLL_MAX_EVENTS: '-1' is not a whole number above 0"),
-        ("PLIMSOLL_STACKS", "no", "PLIMSOLL_STACKS='no' must be one of 1, 0"),
+        ("PLIMSOLL_STACKS", "no", "PLIMSOLL_STACKS='no' is not one of 1, 0"),
     ],
 )
 def test_a_wrong_variable_is_a_usage_error_as_a_wrong_option_is(run, variable, value, says):
@@ -267,3 +267,24 @@ def test_a_mistyped_choice_of_a_program_is_suggested(plimsoll):
     assert (outcome.status, outcome.err) == (2, f"plimsoll: --uses alway {MISTYPED_USES}\n")
     outcome = plimsoll("run", "--", "true", env={"PLIMSOLL_USES": "alway"})
     assert (outcome.status, outcome.err) == (2, f"plimsoll: PLIMSOLL_USES=alway {MISTYPED_USES}\n")
+
+
+def test_options_after_the_script_belong_to_it(plimsoll, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nprint(*sys.argv[1:])\n")
+    outcome = plimsoll("run", "-o", tmp_path / "run.plim", script, "--n", "3", "--mod", "x")
+    assert (outcome.status, outcome.out) == (0, "--n 3 --mod x\n"), outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--mod", "lite"), "no option --mod; did you mean --mode?"),
+        (("--mode", "lite", "--uses", "always"), "--mode lite contradicts --uses always"),
+        (("--adapter", "none", "--uses", "sampled"), "--adapter none contradicts --uses sampled"),
+    ],
+)
+def test_shortened_and_contradictory_options_are_refused(run, options, says):
+    outcome = run("print('ran')", *options)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert says in outcome.err

@@ -143,7 +143,7 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
     if value in choices:
         return value
     known = ", ".join(choices) + did_you_mean(value, choices)
-    message = f"{variable}={value!r} must be one of {known}"
+    message = f"{variable}={value!r} is not one of {known}"
     raise InvalidArgumentError("invalid_argument", message)
 
 

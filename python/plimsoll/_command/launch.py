@@ -23,6 +23,7 @@ _VARIABLES = (
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
 )
+_WITH_VALUE = ("-o", "--output", "--max-events", "--mode", "--uses", "--adapter")
 _PYTHON = re.compile(r"python[0-9.]*")
 _ADAPTERS = ("auto", "libtorch", "python", "none")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -90,7 +91,11 @@ def interpreter_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="plimsoll run", description="Run a Python script and record its memory.")
+    parser = _Parser(
+        prog="plimsoll run",
+        description="Run a Python script and record its memory.",
+        allow_abbrev=False,
+    )
     parser.add_argument("-o", "--output", metavar="PATH", help="the trace file")
     parser.add_argument(
         "--force", dest="overwrite", action="store_true", help="replace an earlier trace at PATH"
@@ -118,14 +123,24 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--adapter", type=_one_of(_ADAPTERS))
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
-    options = parser.parse_args(list(words))
+    own, script = _split(words)
+    options, unknown = parser.parse_known_args(own)
+    if unknown:
+        known = tuple(each for each in parser._option_string_actions if each.startswith("--"))
+        parser.error(f"no option {unknown[0]}{_did_you_mean(unknown[0], known)}")
+    options.script = script
+    if options.mode == "lite" and options.uses in ("always", "sampled"):
+        parser.error(f"--mode lite contradicts --uses {options.uses}: lite observes no uses")
+    if options.adapter in ("python", "none") and options.uses in ("always", "sampled"):
+        parser.error(
+            f"--adapter {options.adapter} contradicts --uses {options.uses}: only libtorch "
+            "observes uses"
+        )
     if options.cuda_driver:
         parser.error(
             "--cuda-driver needs the command: plimsoll run --cuda-driver -- PROGRAM; if only the "
             "recorder is built, preload libplimsoll_cuda_driver.so (docs/cuda-driver.md)"
         )
-    if options.script and options.script[0] == "--":
-        del options.script[0]
     options.interpreter_words = []
     if options.script and _PYTHON.fullmatch(os.path.basename(options.script[0])):
         _take_interpreter(options)
@@ -136,6 +151,15 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     except argparse.ArgumentTypeError as error:
         _fail(str(error))
     return options
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return plimsoll's options, and the script with its arguments."""
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        at += 2 if words[at] in _WITH_VALUE and at + 1 < len(words) else 1
+    dashes = at < len(words) and words[at] == "--"
+    return list(words[:at]), list(words[at + dashes :])
 
 
 def _take_interpreter(options: argparse.Namespace) -> None:
@@ -184,7 +208,7 @@ def _choice(variable: str, choices: tuple[str, ...]) -> str:
     if value in choices:
         return value
     known = ", ".join(choices) + _did_you_mean(value, choices)
-    raise argparse.ArgumentTypeError(f"{variable}={value!r} must be one of {known}")
+    raise argparse.ArgumentTypeError(f"{variable}={value!r} is not one of {known}")
 
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:

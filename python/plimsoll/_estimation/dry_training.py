@@ -59,7 +59,7 @@ def _by_name(torch: Any, name: str) -> Any:
     }
     if name.lower() not in kinds:
         known = ", ".join(sorted(kind.__name__ for kind in kinds.values()))
-        raise wrong_argument(f"optimizer is '{name}'; it must be one of {known}")
+        raise wrong_argument(f"optimizer '{name}' is not one of {known}")
     return kinds[name.lower()]
 
 

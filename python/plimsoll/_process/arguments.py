@@ -90,7 +90,20 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise an error that lists the choices, and the closest, if the value is not one of them."""
     if value not in choices:
         known = ", ".join(choices) + did_you_mean(value, choices)
-        raise InvalidArgumentError("invalid_argument", f"no {name} '{value}': one of {known}")
+        raise InvalidArgumentError("invalid_argument", f"{name} '{value}' is not one of {known}")
+
+
+def check_uses(uses: str, mode: str, adapter: str) -> None:
+    """Raise an error if the other options prevent the uses that are asked for."""
+    if uses not in ("always", "sampled"):
+        return
+    reason = ""
+    if mode == "lite":
+        reason = f"mode='lite' contradicts uses={uses!r}: lite observes no uses"
+    elif adapter in ("python", "none"):
+        reason = f"adapter={adapter!r} contradicts uses={uses!r}: only libtorch observes uses"
+    if reason:
+        raise InvalidArgumentError("invalid_argument", reason)
 
 
 def did_you_mean(value: object, choices: tuple[str, ...]) -> str:

@@ -178,7 +178,7 @@ def _unused_limit(shown: str, limit: object) -> UnusedLimit:
 
 def _check_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"{name} is {value!r}: write one of {', '.join(known)}")
+        raise ValueError(f"{name} {value!r} is not one of {', '.join(known)}")
 
 
 def _check_count(name: str, value: object, least: int) -> None:
