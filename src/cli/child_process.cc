@@ -33,10 +33,15 @@ Error cannot_start(const std::string& name, int number) {
                     "cannot start " + name + ": " + std::strerror(number));
 }
 
-int wait_for(pid_t child) {
+int wait_status_of(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  return status;
+}
+
+int wait_for(pid_t child) {
+  const int status = wait_status_of(child);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -180,6 +185,27 @@ Result<int> run_and_forward_signals(const std::vector<std::string>& words) {
   if (error != 0) return cannot_start(words.front(), error);
   signals.to(child);
   return wait_for(child);
+}
+
+Result<int> run_with_files(const std::vector<std::string>& words, const ProgramFiles& files) {
+  constexpr int kWritten = O_WRONLY | O_CREAT | O_TRUNC;
+  ForwardedSignals signals;
+  const SpawnAttributes attributes;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, files.in.c_str(), O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, files.out.c_str(), kWritten, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, files.errors.c_str(), kWritten, 0600);
+  pid_t child = 0;
+  std::vector<char*> pointers = pointers_to(words);
+  const int error = ::posix_spawnp(&child, pointers.front(), &actions, attributes.get(),
+                                   pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return cannot_start(words.front(), error);
+  signals.to(child);
+  const int status = wait_status_of(child);
+  if (signals.has_asked_to_end()) return make_error(ErrorCode::kInterrupted, "interrupted");
+  return status;
 }
 
 Result<ProgramOutput> read_program(const std::vector<std::string>& words) {

@@ -30,6 +30,17 @@ struct ProgramOutput {
 // Runs a program in the C locale, so that numbers have decimal points.
 Result<ProgramOutput> read_program(const std::vector<std::string>& words);
 
+// The output of a program goes to files, so a process that outlives the program keeps nothing open
+// that we read.
+struct ProgramFiles {
+  std::string in;
+  std::string out;
+  std::string errors;
+};
+// Returns the exit status as waitpid() reports it. Forwards the signals that we receive, and
+// returns kInterrupted after one that asks a program to end.
+Result<int> run_with_files(const std::vector<std::string>& words, const ProgramFiles& files);
+
 // Joins the words, quoted for a shell.
 std::string shell_line(const std::vector<std::string>& words);
 

@@ -1,12 +1,21 @@
 // plimsoll verify: runs a program twice, and overwrites memory after its last use in the second
 // run. If the results are the same, nothing has used this memory later.
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,6 +24,7 @@
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/interruption.h"
 #include "cli/scratch_folder.h"
 #include "cli/terminal.h"
 #include "engine/overwrite_plan.h"
@@ -31,14 +41,59 @@ struct Outcome {
 };
 
 struct ProgramRun {
-  int status = 0;
+  int status = 0;  // as waitpid() reports it
   std::string out;
   std::string digests;  // of parameters and optimizer state: a line for each optimizer step
+
+  int signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
 };
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+Error incomparable(const std::string& why) {
+  return make_error(ErrorCode::kInvalidArgument, "the runs cannot be compared: " + why);
+}
+
+// The last line that is not empty: in a traceback, the exception.
+std::string last_line(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \r\n");
+  if (end == text.npos) return {};
+  text = text.substr(0, end + 1);
+  return std::string(text.substr(text.find_last_of("\r\n") + 1));  // npos + 1 is 0
+}
+
+// Whether memory that has been overwritten can be the cause of this signal.
+bool is_fault(int signal) {
+  constexpr std::array kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+  return std::ranges::find(kFaults, signal) != kFaults.end();
+}
+
+// Writes our standard input to a file, which each run reads. A terminal counts as empty.
+Status copy_input(const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  std::array<char, 65536> part{};
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  bool is_reported = false;
+  while (::isatty(STDIN_FILENO) == 0) {
+    const int ready =
+        ::poll(&input, 1, is_reported ? -1 : 2000);  // a signal ends poll(), not read()
+    if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      complain("waiting for the end of standard input, which each run reads; < /dev/null is empty");
+      is_reported = true;
+      continue;
+    }
+    const ssize_t size = ready < 0 ? 0 : ::read(STDIN_FILENO, part.data(), part.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    file.write(part.data(), size);
+  }
+  file.close();
+  return file ? Status() : make_error(ErrorCode::kIo, "cannot write " + path);
 }
 
 class Verification {
@@ -48,27 +103,31 @@ class Verification {
 
   std::string trace() const { return folder_ + "/run.plim"; }
   std::string plan() const { return folder_ + "/plan"; }
+  std::string input() const { return folder_ + "/in"; }
 
   // Runs the program and records it. A plan, unless empty, is the file of what is overwritten.
   Result<ProgramRun> run(const std::string& trace, const std::string& plan) {
+    if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
     const std::string digests = folder_ + "/digests";
     std::error_code error;
     std::filesystem::remove(digests, error);
-    std::vector<std::string> words = {
-        "env",
-        plan.empty() ? "--unset=PLIMSOLL_OVERWRITE" : "PLIMSOLL_OVERWRITE=" + plan,
-        "PLIMSOLL_RUN_LOG=" + folder_ + "/log",
-        "PLIMSOLL_DIGESTS=" + digests,
-        std::filesystem::read_symlink("/proc/self/exe", error).string(),
-        "run",
-        "--uses",
-        "always",
-        "-o",
-        trace};
+    std::vector<std::string> words = {"env"};
+    for (const char* const variable :
+         {"PLIMSOLL_OVERWRITE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"}) {
+      words.push_back(std::string("--unset=") + variable);
+    }
+    if (!plan.empty()) words.push_back("PLIMSOLL_OVERWRITE=" + plan);
+    words.insert(words.end(),
+                 {"PLIMSOLL_RUN_LOG=" + folder_ + "/log", "PLIMSOLL_DIGESTS=" + digests,
+                  std::filesystem::read_symlink("/proc/self/exe", error).string(), "run", "--mode",
+                  "full", "--uses", "always", "--adapter", "libtorch", "-o", trace});
     words.insert(words.end(), words_.begin(), words_.end());
-    PLIMSOLL_TRY_ASSIGN(const ProgramOutput output, read_program(words));
-    errors_ = output.errors;
-    return ProgramRun{output.status, output.out, content_of(digests)};
+    const ProgramFiles files = {input(), folder_ + "/out", folder_ + "/errors"};
+    ProgramRun run;
+    PLIMSOLL_TRY_ASSIGN(run.status, run_with_files(words, files));
+    run.out = content_of(files.out);
+    run.digests = content_of(digests);
+    return run;
   }
 
   // Runs the program while the first `count` storages are overwritten.
@@ -86,76 +145,120 @@ class Verification {
     return outcome;
   }
 
-  const std::string& errors() const { return errors_; }  // of the last run
+  std::string errors() const { return content_of(folder_ + "/errors"); }  // of the last run
 
  private:
   std::string folder_;
   std::vector<std::string> words_;
-  std::string errors_;
 };
 
-// What differs between two runs; empty: nothing.
-std::string difference(const ProgramRun& first, const ProgramRun& second) {
+std::string status_text(const ProgramRun& run) {
+  return run.signal() != 0 ? std::to_string(128 + run.signal())
+                           : std::to_string(WEXITSTATUS(run.status));
+}
+
+// What differs between two runs; empty: nothing. A run that a signal from outside ended has no
+// result, unless the first run ended in the same way.
+Result<std::string> difference(const ProgramRun& first, const ProgramRun& second) {
   if (first.status != second.status) {
-    return "the exit status is " + std::to_string(second.status) + " instead of " +
-           std::to_string(first.status);
+    for (const int signal : {first.signal(), second.signal()}) {
+      if (signal == 0 || is_fault(signal)) continue;
+      return incomparable("signal " + std::to_string(signal) + " (" + ::strsignal(signal) +
+                          ") ended one of them");
+    }
+    return "the exit status is " + status_text(second) + " instead of " + status_text(first);
   }
   if (first.digests != second.digests) {
     const auto differs = std::ranges::mismatch(first.digests, second.digests).in1;
     const auto step = std::count(first.digests.begin(), differs, '\n') + 1;
     return "parameters or optimizer state differ after optimizer step " + base::format_count(step);
   }
-  return first.out == second.out ? "" : "the standard output differs";
+  return std::string(first.out == second.out ? "" : "the standard output differs");
 }
 
-// The first storage whose overwriting changes the results, by bisection.
-Result<std::size_t> first_culprit(Verification& verification, const engine::OverwritePlan& plan,
-                                  const ProgramRun& first) {
-  const std::vector<std::size_t> rows = plan.overwritten();
+// How many storages must be overwritten before the results differ, by bisection. The last of them
+// is the culprit.
+Result<std::size_t> count_that_differs(Verification& verification,
+                                       const engine::OverwritePlan& plan, const ProgramRun& first) {
   std::size_t same = 0;
-  std::size_t different = rows.size();
+  std::size_t different = plan.overwritten().size();
   while (different - same > 1) {
     const std::size_t middle = same + (different - same) / 2;
     PLIMSOLL_TRY_ASSIGN(const ProgramRun run, verification.overwrite(plan, middle));
-    (difference(first, run).empty() ? same : different) = middle;
+    PLIMSOLL_TRY_ASSIGN(const std::string found, difference(first, run));
+    (found.empty() ? same : different) = middle;
   }
-  return rows[different - 1];
+  return different;
+}
+
+// Repeats the runs on which the verdict depends. A program that behaves differently each time, such
+// as one that resumes from its own checkpoint, can mislead the bisection.
+Status confirm(Verification& verification, const engine::OverwritePlan& plan,
+               const ProgramRun& first, std::size_t count, const std::string& control_trace) {
+  PLIMSOLL_TRY_ASSIGN(const ProgramRun with, verification.overwrite(plan, count));
+  PLIMSOLL_TRY_ASSIGN(const std::string found_with, difference(first, with));
+  PLIMSOLL_TRY_ASSIGN(const ProgramRun without, verification.overwrite(plan, count - 1));
+  PLIMSOLL_TRY_ASSIGN(const std::string found_without, difference(first, without));
+  PLIMSOLL_TRY_ASSIGN(const ProgramRun control, verification.run(control_trace, ""));
+  PLIMSOLL_TRY_ASSIGN(const std::string found_control, difference(first, control));
+  if (!found_control.empty()) {
+    return incomparable(
+        "the program does not behave the same each time. In a later run without "
+        "overwriting, " +
+        found_control);
+  }
+  if (!found_without.empty()) {
+    return incomparable(
+        "the results do not depend on one storage. In a later run that does not "
+        "overwrite it, " +
+        found_without);
+  }
+  if (found_with.empty()) {
+    return incomparable("a run differed, but not when it was repeated with the same overwriting");
+  }
+  return {};
 }
 
 Result<int> verify(const std::vector<std::string>& words) {
   PLIMSOLL_TRY_ASSIGN(const ScratchFolder folder, ScratchFolder::make());
   Verification verification(folder.path(), words);
+  PLIMSOLL_TRY(copy_input(verification.input()));
   PLIMSOLL_TRY_ASSIGN(const ProgramRun first, verification.run(verification.trace(), ""));
   if (!std::filesystem::exists(verification.trace())) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "nothing was recorded: " + verification.errors());
+                      "nothing was recorded: " + last_line(verification.errors()));
   }
-  PLIMSOLL_TRY_ASSIGN(const engine::OverwritePlan plan,
-                      engine::overwrite_plan(verification.trace()));
+  const auto planned = engine::overwrite_plan(verification.trace());
+  if (!planned) return incomparable("the first run: " + planned.error().message);
+  const engine::OverwritePlan& plan = *planned;
   PLIMSOLL_TRY_ASSIGN(const ProgramRun second, verification.overwrite(plan, SIZE_MAX));
   const Outcome outcome = verification.outcome();
-  const std::string found = difference(first, second);
+  PLIMSOLL_TRY_ASSIGN(const std::string found, difference(first, second));
   if (found.empty() && outcome.different_row == 0) {
     PLIMSOLL_TRY(print("identical: " + base::format_count(outcome.overwritten_count) +
                        " storages, " + base::bytes_text(outcome.overwritten_bytes) +
                        " were overwritten after their last use, and no result changed\n"));
     return kFine;
   }
-  PLIMSOLL_TRY_ASSIGN(const ProgramRun third, verification.run(folder.path() + "/third.plim", ""));
-  if (!difference(first, third).empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "the program itself isn't reproducible: set a seed. Without overwriting, " +
-                          difference(first, third));
+  const std::string control_trace = folder.path() + "/control.plim";
+  PLIMSOLL_TRY_ASSIGN(const ProgramRun third, verification.run(control_trace, ""));
+  PLIMSOLL_TRY_ASSIGN(const std::string found_third, difference(first, third));
+  if (!found_third.empty()) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "the program itself is not reproducible: set a seed. Without overwriting, " + found_third);
   }
   if (outcome.different_row != 0) {
     const std::size_t row = outcome.different_row - 1;
-    return make_error(ErrorCode::kInvalidArgument,
-                      "the runs cannot be compared: allocation " + base::format_count(row + 1) +
-                          ", at " + plan.places[row] + ", has " +
-                          base::format_count(outcome.different_bytes) + " bytes instead of " +
-                          base::format_count(plan.allocations[row].size_bytes));
+    return incomparable("allocation " + base::format_count(row + 1) + ", at " + plan.places[row] +
+                        ", has " + base::format_count(outcome.different_bytes) +
+                        " bytes instead of " +
+                        base::format_count(plan.allocations[row].size_bytes));
   }
-  PLIMSOLL_TRY_ASSIGN(const std::size_t row, first_culprit(verification, plan, first));
+  if (plan.overwritten().empty()) return incomparable("nothing was overwritten, but " + found);
+  PLIMSOLL_TRY_ASSIGN(const std::size_t count, count_that_differs(verification, plan, first));
+  PLIMSOLL_TRY(confirm(verification, plan, first, count, control_trace));
+  const std::size_t row = plan.overwritten()[count - 1];
   PLIMSOLL_TRY(print("different: " + found + "\nfirst storage: allocation " +
                      base::format_count(row + 1) + ", " +
                      base::bytes_text(plan.allocations[row].size_bytes) + ", at " +
@@ -168,6 +271,7 @@ int run_words(const std::vector<std::string>& words) {
     complain(words[0] + " is an unknown option of plimsoll verify (plimsoll verify --help)");
     return kUsageError;
   }
+  watch_for_termination();  // so that the temporary folder is removed
   const Result<int> exit_code = verify(words);
   return exit_code ? *exit_code : complain(exit_code.error());
 }
@@ -184,7 +288,8 @@ Command verify_command() {
       "parameters and the optimizer's state after each optimizer step, the standard output and the "
       "exit status must be the same. If they differ, further runs find the first storage that is "
       "used later, which was read without an operator. Exempt are parameters, buffers, optimizer "
-      "state, and memory whose last use is unknown. The program must be reproducible: set a seed.";
+      "state, and memory whose last use is unknown. The program must be reproducible: set a seed. "
+      "Each run reads the same standard input, which is empty if it is a terminal.";
   command.positionals = {{"SCRIPT", "Script and its arguments.", Count::kOneOrMore}};
   command.options = {{"--module", "-m", "", "SCRIPT is a module name, as in python -m."}};
   command.sections = {
