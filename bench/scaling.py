@@ -325,6 +325,7 @@ CASES: dict[str, tuple[list[str], Callable[[Path, int], None]]] = {
     "recording, models": (REPORT, recorded("models")),
     "recording, training": (REPORT, recorded("training")),
     "recording, unused memory": (REPORT, recorded("uses")),
+    "recording, observed spans": (REPORT, recorded("spans")),
     "recording, figures of a device": (REPORT, recorded("figures")),
     "recording, as text": (["dump"], recorded("names")),
     "recording, redacted": (["export", "--redact", "--force"], recorded("names")),

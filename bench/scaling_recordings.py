@@ -56,6 +56,8 @@ for i in range(count):
         _record.set_context("", "aten::zeros", lines[i % len(lines)], i + 1, 0)
         if i % 1000 == 999:
             _record.mark_step(i // 1000)
+    elif kind == "spans":  # in which uses are observed
+        observe_uses(here, 1 - i % 2)
     if kind == "models":
         _record.set_context("", "aten::zeros", _record.stack([("a.py", "f", i + 1)]), i + 1, 0)
         _record.alloc(cpu, 4096 + 16384 * i, 16384)

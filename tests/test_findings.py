@@ -71,13 +71,18 @@ def report_of(command: str, path: Path) -> dict:
     return json.loads(done.stdout)
 
 
+def text_of_step(step: dict) -> str:
+    bound = "≤ " if step["is_upper_bound"] else ""
+    return f"{step['text']} (saves {bound}{step['saving_bytes']})"
+
+
 def text_of(findings: list[dict]) -> str:
     lines = []
     for finding in findings:
-        lines.append(f"{finding['severity']} {finding['id']} (saves {finding['saving_bytes']})")
+        lines.append(f"{finding['severity']} {finding['id']}")
         lines.append(f"  {finding['title']}")
         lines += [f"  - {sentence}" for sentence in finding["evidence"]]
-        lines.append(f"  > {finding['next_step']}")
+        lines += [f"  > {text_of_step(step)}" for step in finding["steps"]]
     return "\n".join(lines) + "\n"
 
 

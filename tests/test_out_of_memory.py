@@ -43,15 +43,17 @@ def test_a_batch_that_leaves_too_little_room_is_not_fragmentation(reported, name
 
 def test_the_largest_batch_and_the_checkpoints_of_the_llama_are_computed(reported):
     _, finding = reported(LLAMA[0])
-    assert finding["next_step"].startswith("Use a batch of at most 15 instead of 16; or run ")
-    assert "LlamaForCausalLM.model.layers.0…21 through" in finding["next_step"]
+    batch, checkpoints, _ = (step["text"] for step in finding["steps"])
+    assert batch == "Use a batch of at most 15 instead of 16."
+    assert checkpoints.startswith("Run LlamaForCausalLM.model.layers.0…21 through")
 
 
 def test_the_largest_part_of_the_batch_is_stated_for_a_snapshot(reported):
-    assert reported(LLAMA[1])[1]["next_step"] == (
-        "Use at most 96% of this batch. Or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, "
-        "which is just enough: it leaves 1.5 GiB."
-    )
+    assert [step["text"] for step in reported(LLAMA[1])[1]["steps"]] == [
+        "Use at most 96% of this batch.",
+        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is just enough: it leaves 1.5 "
+        "GiB.",
+    ]
 
 
 def test_scores_that_grow_with_the_square_are_the_cause_not_the_limit(reported):
@@ -63,7 +65,7 @@ def test_scores_that_grow_with_the_square_are_the_cause_not_the_limit(reported):
     text = " ".join(finding["evidence"])
     assert "input [4, 4096, 256] instead of [4, 400, 256]" in text
     assert "it grows quadratically" in text
-    assert "raction" not in finding["next_step"]
+    assert all("raction" not in step["text"] for step in finding["steps"])
 
 
 def test_fragmentation_stays_the_cause_where_the_step_would_have_fitted(reported):

@@ -1,5 +1,5 @@
 // Findings of reports, and alerts of monitors, which are findings about a running program. Each has
-// a verdict, its evidence and a next step, with bytes. Terminal, log, JSON and Python show the same
+// a verdict, its evidence and next steps, with bytes. Terminal, log, JSON and Python show the same
 // text.
 #pragma once
 
@@ -23,16 +23,37 @@ constexpr const char* to_string(FindingSeverity severity) {
   return "info";
 }
 
+// One change to the program, with its own saving.
+struct FindingStep {
+  std::string text;                // an imperative; states no saving
+  std::uint64_t saving_bytes = 0;  // what this change would save; 0 if nothing or unknown
+  bool is_upper_bound = false;     // the change may save less
+
+  static constexpr auto fields();  // for JSON; base/finding.h defines it
+};
+
 struct Finding {
   std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
   FindingSeverity severity = FindingSeverity::kInfo;
   std::string title;                  // the verdict: one sentence with the bytes
   std::vector<std::string> evidence;  // each one sentence with numbers
-  std::string next_step;              // what to change, as an imperative
-  std::uint64_t saving_bytes = 0;     // what the next step would save; 0 if nothing or unknown
+  std::vector<FindingStep> steps;     // alternatives, the recommended one first
 
-  static constexpr auto fields();  // for JSON; base/finding.h defines it
+  // The text and the saving of the first step; empty and 0 if there is none.
+  const std::string& next_step() const;
+  std::uint64_t saving_bytes() const;
+
+  static constexpr auto fields();  // as above
 };
+
+inline const std::string& Finding::next_step() const {
+  static const std::string kNone;
+  return steps.empty() ? kNone : steps.front().text;
+}
+
+inline std::uint64_t Finding::saving_bytes() const {
+  return steps.empty() ? 0 : steps.front().saving_bytes;
+}
 
 // A finding about a running program. docs/monitoring.md has the rules.
 struct MemoryAlert : Finding {
@@ -43,8 +64,8 @@ struct MemoryAlert : Finding {
   static constexpr auto fields();  // as above
 };
 
-// The alert as text: verdict, evidence and next step, one per line, as `plimsoll report` prints its
-// findings. Link plimsoll::monitor.
+// The alert as text: verdict, evidence and next steps, one per line, as `plimsoll report` prints
+// its findings. Link plimsoll::monitor.
 std::string alert_text(const MemoryAlert& alert);
 
 }  // namespace plimsoll

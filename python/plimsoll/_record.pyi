@@ -859,6 +859,23 @@ class BatchMemoryProfiler:
 
     def disable(self) -> None: ...
 
+class FindingStep:
+    """One change to the program, with its own saving."""
+
+    @property
+    def text(self) -> str:
+        """What to do."""
+
+    @property
+    def saving_bytes(self) -> int:
+        """Bytes that this change would save; 0 if none or unknown."""
+
+    @property
+    def is_upper_bound(self) -> bool:
+        """True if it may save less."""
+
+    def __str__(self) -> str: ...
+
 class MemoryAlert:
     """A problem with memory, found while training or in a log."""
 
@@ -889,12 +906,16 @@ class MemoryAlert:
         """The facts behind the verdict."""
 
     @property
+    def steps(self) -> list[FindingStep]:
+        """What to do: alternatives, the recommended one first."""
+
+    @property
     def next_step(self) -> str:
-        """What to do."""
+        """The text of the first step."""
 
     @property
     def saving_bytes(self) -> int:
-        """Bytes that the next step would save; 0 if none or unknown."""
+        """The saving of the first step; 0 if none or unknown."""
 
     @property
     def text(self) -> str:

@@ -49,7 +49,7 @@ class Trace(TraceInNotebook):
         >>> trace = plimsoll.open(path)
         >>> trace.report["source"]["format"]
         'torch_snapshot'
-        >>> for finding in trace.findings:  # also "title", "evidence", "next_step", "saving_bytes"
+        >>> for finding in trace.findings:  # also "title", "evidence", "steps"
         ...     print(finding["severity"], finding["id"])
         critical out_of_memory
         warning memory_growth

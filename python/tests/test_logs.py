@@ -68,6 +68,14 @@ def test_the_command_finds_in_the_log_what_the_run_printed(plimsoll_command, tmp
             "evidence": [line.replace("unet, 1", "unet; 1") for line in finding.evidence],
             "next_step": finding.next_step,
             "saving_bytes": finding.saving_bytes,
+            "steps": [
+                {
+                    "text": step.text,
+                    "saving_bytes": step.saving_bytes,
+                    "is_upper_bound": step.is_upper_bound,
+                }
+                for step in finding.steps
+            ],
         }
     ]
 

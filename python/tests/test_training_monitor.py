@@ -81,7 +81,9 @@ def test_alerts_go_to_the_callback(tmp_path: Path) -> None:
     assert alerts
     assert monitor.alerts == len(alerts)
     assert "cpu" in alerts[0].device
-    assert alerts[0].next_step in str(alerts[0])
+    assert alerts[0].next_step == alerts[0].steps[0].text
+    assert alerts[0].saving_bytes == alerts[0].steps[0].saving_bytes
+    assert f"→ {alerts[0].steps[0]}\n" in str(alerts[0])
 
 
 @pytest.mark.slow

@@ -146,22 +146,21 @@ std::vector<std::string> batch_evidence(const BatchFit& fit, const std::string& 
 
 std::string batch_advice(const BatchFit& fit) {
   if (fit.failed == 1) {
-    return "Memory ran out with batches of one item: no smaller batch is possible";
+    return "Memory ran out with batches of one item: no smaller batch is possible.";
   }
   if (fit.failed > 1) {
     return "Use a batch of fewer than " + items_text(fit.failed) +
            " items: memory ran out with batches of up to that size, although they would fit if "
-           "memory "
-           "grew linearly with the batch";
+           "memory grew linearly with the batch.";
   }
   const std::string margin = sample::percent_text(BatchFit::kMarginPercent);
   if (fit.largest == 0) {
     return "No batch fits with " + margin + " left free: a batch of 1 needs about " +
-           sample::bytes_text(fit.bytes_at(1)) + ", if memory grows linearly with the batch";
+           sample::bytes_text(fit.bytes_at(1)) + ", if memory grows linearly with the batch.";
   }
   return "A batch of " + items_text(fit.largest) + " would fit with " + margin +
          " left free: about " + sample::bytes_text(fit.bytes_at(fit.largest)) +
-         " at the peak, if memory grows linearly with the batch";
+         " at the peak, if memory grows linearly with the batch.";
 }
 
 }  // namespace plimsoll::alerts

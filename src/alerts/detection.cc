@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "alerts/detection_rules.h"
+#include "base/finding.h"
 #include "sample/names.h"
 
 namespace plimsoll {
@@ -13,7 +14,12 @@ std::string alert_text(const MemoryAlert& alert) {
   for (char& letter : text) letter = static_cast<char>(letter - 'a' + 'A');
   text += " " + alert.title + "\n";
   for (const std::string& sentence : alert.evidence) text += "  - " + sentence + "\n";
-  return text + "  \xE2\x86\x92 " + alert.next_step + "\n";
+  const char* mark = "  \xE2\x86\x92 ";
+  for (const FindingStep& step : alert.steps) {
+    text += mark + step_text(step) + "\n";
+    mark = "    or: ";
+  }
+  return text;
 }
 
 namespace alerts {
@@ -38,8 +44,8 @@ std::optional<std::uint64_t> total_of(const DeviceMemory& device) {
 
 bool is_more_severe(const Suspicion& a, const Suspicion& b) {
   if (a.alert.severity != b.alert.severity) return a.alert.severity > b.alert.severity;
-  if (a.alert.saving_bytes != b.alert.saving_bytes) {
-    return a.alert.saving_bytes > b.alert.saving_bytes;
+  if (a.alert.saving_bytes() != b.alert.saving_bytes()) {
+    return a.alert.saving_bytes() > b.alert.saving_bytes();
   }
   return a.key() < b.key();
 }

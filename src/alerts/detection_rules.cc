@@ -53,17 +53,17 @@ void Rules::fragmentation(const std::string& device, const DeviceHistory& histor
   if (!peak) {
     alert.evidence.push_back(
         "How much of that the peak of an iteration needs is unknown: the log has no peak");
-    alert.next_step =
-        "Record with plimsoll run or torch.cuda.memory._record_memory_history: plimsoll report "
-        "shows what is stranded and which line pins it";
+    alert.steps = {
+        {"Record with plimsoll run or torch.cuda.memory._record_memory_history: plimsoll report "
+         "shows what is stranded and which line pins it."}};
     return;
   }
   alert.evidence.push_back("The highest peak was " + sample::bytes_text(*peak) + ": " +
                            sample::bytes_text(unused) + " were never needed simultaneously");
-  alert.next_step =
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: segments then grow, and no new ones "
-      "are needed";
-  alert.saving_bytes = unused;
+  alert.steps = {
+      step_up_to("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: segments then grow, and no "
+                 "new ones are needed.",
+                 unused)};
 }
 
 bool Rules::has_percent_threshold() const {
@@ -97,8 +97,10 @@ void Rules::explain_fill(MemoryAlert& alert, const DeviceHistory& history) const
                              sample::bytes_text(*last.used_bytes - *last.reserved_bytes) +
                              " belong to the CUDA context, libraries or other processes");
   }
-  alert.next_step = "The samples do not show what fills it: log with profile_tensors on";
-  if (last.categories.empty()) return;
+  if (last.categories.empty()) {
+    alert.steps = {{"The samples do not show what fills it: log with profile_tensors on."}};
+    return;
+  }
 
   const std::uint64_t activations = sample::bytes_of_name(last.categories, "activation");
   std::uint64_t in_float32 = 0;
@@ -112,29 +114,28 @@ void Rules::explain_fill(MemoryAlert& alert, const DeviceHistory& history) const
   alert.evidence.push_back("The largest category is " + first.name + ": " +
                            sample::bytes_text(first.size_bytes) + " of " +
                            sample::bytes_text(last.live_bytes));
-  alert.next_step = "Record with plimsoll run: plimsoll report shows which layers and lines use it";
   if (in_float32 > 0) {
     alert.evidence.push_back(
         sample::bytes_text(in_float32) +
         " are large activations in float32; bfloat16 (torch.autocast) halves them");
-    alert.next_step = "Use mixed precision for these activations";
-    alert.saving_bytes = in_float32 / 2;
+    alert.steps.push_back(step_up_to("Use mixed precision for these activations.", in_float32 / 2));
   }
   if (largest != nullptr && !largest->layer.empty()) {
     const std::uint64_t layer = sample::bytes_of_name(last.layers, largest->layer);
     alert.evidence.push_back("The largest activation, " + sample::bytes_text(largest->size_bytes) +
                              ", is created by " + largest->layer + ", which uses " +
                              sample::bytes_text(std::max(layer, largest->size_bytes)));
-    alert.next_step += std::string(in_float32 > 0 ? "; or" : "") + " in training, checkpoint " +
-                       largest->layer + " (torch.utils.checkpoint)";
-    if (in_float32 == 0)
-      alert.next_step = "In training, checkpoint " + largest->layer + " (torch.utils.checkpoint)";
+    alert.steps.push_back(
+        {"In training, checkpoint " + largest->layer + " (torch.utils.checkpoint)."});
+  }
+  if (alert.steps.empty()) {
+    alert.steps.push_back(
+        {"Record with plimsoll run: plimsoll report shows which layers and lines use it."});
   }
   if (history.fit) {
     advise_batch(alert, *history.fit);
   } else if (activations > 0) {
-    alert.next_step += "; halving the batch saves about " + sample::bytes_text(activations / 2) +
-                       " of activations";
+    alert.steps.push_back(step_up_to("Halve the batch.", activations / 2));
   }
 }
 
@@ -143,12 +144,9 @@ void Rules::advise_batch(MemoryAlert& alert, const KnownFit& known) const {
   for (std::string& sentence : batch_evidence(known.fit, options.step, known.iteration)) {
     alert.evidence.push_back(std::move(sentence));
   }
-  alert.next_step =
-      batch_advice(known.fit) + (alert.next_step.empty() ? "" : ". Or: " + alert.next_step);
   const std::uint64_t needed = known.fit.bytes_at(known.fit.largest);
-  if (needed < known.fit.peak_bytes) {
-    alert.saving_bytes = std::max(alert.saving_bytes, known.fit.peak_bytes - needed);
-  }
+  const std::uint64_t saving = known.fit.peak_bytes - std::min(known.fit.peak_bytes, needed);
+  alert.steps.insert(alert.steps.begin(), step_up_to(batch_advice(known.fit), saving));
 }
 
 void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) const {
@@ -171,8 +169,8 @@ void Rules::host_nearly_full(const HostMemory& host, const DeviceHistory* cpu) c
         (host.workers_bytes ? ", and its workers alone " + sample::bytes_text(*host.workers_bytes)
                             : std::string()));
   }
-  alert.next_step =
-      "Run plimsoll top to see the rest: DataLoader workers, shared memory, other processes";
+  alert.steps = {
+      {"Run plimsoll top to see the rest: DataLoader workers, shared memory, other processes."}};
   if (cpu != nullptr && cpu->fit) advise_batch(alert, *cpu->fit);
 }
 
@@ -237,8 +235,11 @@ void Rules::above(const DeviceLoad& load, const MemoryThreshold& threshold,
     alert.evidence.push_back("The tensors' peak since the previous sample; now " +
                              sample::bytes_text(load.live_bytes.value_or(0)) + " are live");
   }
-  alert.next_step = "Run plimsoll top to see which processes use it";
-  if (history != nullptr) explain_fill(alert, *history);
+  if (history != nullptr) {
+    explain_fill(alert, *history);
+  } else {
+    alert.steps = {{"Run plimsoll top to see which processes use it."}};
+  }
 }
 
 // ---- jumps ------------------------------------------------------------------------------------
@@ -298,8 +299,8 @@ void Rules::jump_with_loss(const std::string& device, const DeviceHistory& histo
         "Memory live at the samples hardly changed: it was allocated and freed within " +
         options.step + "s");
   }
-  alert.next_step = "Examine the batch of " + options.step + " " + std::to_string(iteration) +
-                    ": its size, the length of its samples, its values";
+  alert.steps = {{"Examine the batch of " + options.step + " " + std::to_string(iteration) +
+                  ": its size, the length of its samples, its values."}};
 }
 
 }  // namespace plimsoll::alerts

@@ -10,6 +10,7 @@
 
 #include "alerts/detection.h"
 #include "alerts/survivors.h"
+#include "base/finding.h"
 
 namespace plimsoll::alerts {
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "alerts/detection_rules.h"
+#include "tests/support/steps_text.h"
 #include "tests/support/synthetic_sample.h"
 
 namespace plimsoll::alerts {
@@ -89,8 +90,8 @@ TEST(Detection, finds_retained_activations_with_their_rate_and_place) {
   EXPECT_THAT(
       finding.evidence,
       Contains("At this rate, the 3.9 GiB left on the device will last for 800 iterations"));
-  EXPECT_THAT(finding.next_step, HasSubstr("loss.item()"));
-  EXPECT_GE(finding.saving_bytes, 3000 * kMb);
+  EXPECT_THAT(finding.next_step(), HasSubstr("loss.item()"));
+  EXPECT_GE(finding.saving_bytes(), 3000 * kMb);
 }
 
 TEST(Detection, names_what_grows_by_its_category) {
@@ -113,7 +114,7 @@ TEST(Detection, reports_a_growing_model_as_one_finding) {
   const auto findings = result.detector.findings();
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].subject, "parameter");
-  EXPECT_THAT(findings[0].next_step, HasSubstr("The model itself grows"));
+  EXPECT_THAT(findings[0].next_step(), HasSubstr("The model itself grows"));
 }
 
 TEST(Detection, ignores_growth_that_has_stopped_or_is_small) {
@@ -259,9 +260,9 @@ TEST(Detection, finds_fragmentation_but_not_a_cache_that_the_peak_needs) {
   const auto unused = with_peak(4130 * kMb);
   ASSERT_THAT(ids(unused), ElementsAre("fragmentation"));
   EXPECT_EQ(unused[0].iteration, 70);
-  EXPECT_EQ(unused[0].saving_bytes, 6000 * kMb);
+  EXPECT_EQ(unused[0].saving_bytes(), 6000 * kMb);
   EXPECT_THAT(unused[0].title, HasSubstr("80.3%"));
-  EXPECT_THAT(unused[0].next_step, HasSubstr("expandable_segments"));
+  EXPECT_THAT(unused[0].next_step(), HasSubstr("expandable_segments"));
   const auto unknown = with_peak(std::nullopt);
   ASSERT_THAT(ids(unknown), ElementsAre("fragmentation"));
   EXPECT_EQ(unknown[0].severity, FindingSeverity::kInfo);
@@ -296,10 +297,11 @@ TEST(Detection, advises_what_to_shrink_on_a_nearly_full_device) {
   ASSERT_THAT(ids(findings), ElementsAre("device_nearly_full", "device_nearly_full"));
   EXPECT_EQ(findings[0].device, "host");
   EXPECT_EQ(findings[0].severity, FindingSeverity::kCritical);
-  EXPECT_EQ(findings[1].saving_bytes, 512 * kMb);
-  EXPECT_EQ(findings[1].next_step,
-            "Use mixed precision for these activations; or in training, checkpoint unet.down.0 "
-            "(torch.utils.checkpoint); halving the batch saves about 2.0 GiB of activations");
+  EXPECT_EQ(findings[1].saving_bytes(), 512 * kMb);
+  EXPECT_EQ(steps_text(findings[1]),
+            "Use mixed precision for these activations. Saves up to 512.0 MiB. | In training, "
+            "checkpoint unet.down.0 (torch.utils.checkpoint). | Halve the batch. Saves up to 2.0 "
+            "GiB.");
 }
 
 // The alerts for samples of a GPU with 16,000 MB, of which `used_mb` are in use.
@@ -327,7 +329,7 @@ TEST(Thresholds, alert_when_crossed_and_again_only_after_falling_clearly_below) 
   EXPECT_EQ(alert.subject, "90%");
   EXPECT_EQ(alert.evidence[0], "14.2 GiB of 15.6 GiB are in use, by all processes");
   EXPECT_THAT(alert.evidence, Contains(HasSubstr("category is activation")));
-  EXPECT_THAT(alert.next_step, HasSubstr("Use mixed precision"));
+  EXPECT_THAT(alert.next_step(), HasSubstr("Use mixed precision"));
 }
 
 TEST(Thresholds, alert_separately_and_are_critical_if_nearly_full) {
@@ -424,8 +426,13 @@ TEST(Detection, reads_the_device_that_ran_out_from_an_error) {
 
 TEST(Detection, prints_alerts_like_findings) {
   const MemoryAlert alert{
-      {"x", FindingSeverity::kWarning, "It is so", {"A", "B"}, "Do it", 0}, "cpu", "", 1};
-  EXPECT_EQ(alert_text(alert), "WARNING It is so\n  - A\n  - B\n  \xE2\x86\x92 Do it\n");
+      {"x", FindingSeverity::kWarning, "It is so", {"A", "B"}, {{"Do it.", 1 << 20}, {"Do that."}}},
+      "cpu",
+      "",
+      1};
+  EXPECT_EQ(alert_text(alert),
+            "WARNING It is so\n  - A\n  - B\n  \xE2\x86\x92 Do it. Saves 1.0 MiB.\n"
+            "    or: Do that.\n");
 }
 
 }  // namespace

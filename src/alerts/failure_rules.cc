@@ -100,10 +100,9 @@ void Rules::ran_out(const MemorySample& sample, const DeviceMemory& memory,
         "It failed before its peak, so an item needs more than that, and the batch that fits is no "
         "larger than stated");
   }
-  const std::string advice =
-      "Record with plimsoll run, or take a snapshot with torch.cuda.memory: plimsoll report shows "
-      "which layers and lines use it";
-  alert.next_step = alert.next_step.empty() ? advice : alert.next_step + ". " + advice;
+  alert.steps.push_back(
+      {"Record with plimsoll run, or take a snapshot with torch.cuda.memory: plimsoll report shows "
+       "which layers and lines use it."});
 }
 
 }  // namespace plimsoll::alerts

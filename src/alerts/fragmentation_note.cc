@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/finding.h"
 #include "sample/quantities.h"
 
 namespace plimsoll::alerts {
@@ -17,10 +18,10 @@ std::string advice(bool is_high) {
   if (is_high) {
     return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and allocate tensors that grow "
            "(densified parameters and their optimizer state) less often and in larger steps; "
-           "plimsoll report of a snapshot names the lines that pin segments";
+           "plimsoll report of a snapshot names the lines that pin segments.";
   }
   return "Watch it. If it rises, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and keep "
-         "tensor sizes equal from iteration to iteration";
+         "tensor sizes equal from iteration to iteration.";
 }
 
 // The reserved memory that no peak has used, in percent; without a peak, the part that is not
@@ -49,8 +50,7 @@ MemoryAlert note_of(const DeviceMemory& device, std::int64_t iteration,
                         ? "The highest peak was " + sample::bytes_text(*peak) + ": " +
                               sample::bytes_text(reserved - *peak) + " were never needed"
                         : "The log has no peak, so how much of that an iteration needs is unknown"};
-  alert.next_step = advice(is_high);
-  alert.saving_bytes = peak ? reserved - *peak : 0;
+  alert.steps = {step_up_to(advice(is_high), peak ? reserved - *peak : 0)};
   return alert;
 }
 

@@ -44,7 +44,7 @@ TEST(FragmentationNote, is_moderate_above_30_percent_and_a_warning_above_40) {
   EXPECT_EQ(high[0].severity, FindingSeverity::kWarning);
   EXPECT_THAT(high[0].title, HasSubstr("is high: 41.0%"));
   EXPECT_EQ(high[0].iteration, 7000);
-  EXPECT_EQ(high[0].saving_bytes, 410 * kMb);
+  EXPECT_EQ(high[0].saving_bytes(), 410 * kMb);
 }
 
 // Samples after backward, when the activations are freed, show a cache that the next peak needs.
@@ -60,15 +60,15 @@ TEST(FragmentationNote, without_a_peak_it_is_information) {
   EXPECT_EQ(findings[0].severity, FindingSeverity::kInfo);
   EXPECT_THAT(findings[0].title, HasSubstr("60.0% of reserved memory is not allocated at the end"));
   EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("no peak")));
-  EXPECT_EQ(findings[0].saving_bytes, 0U);
+  EXPECT_EQ(findings[0].saving_bytes(), 0U);
 }
 
 TEST(FragmentationNote, names_what_to_change_and_why_empty_cache_does_not_help) {
   for (const std::uint64_t peak : {650U, 500U}) {
     const auto findings = note_at(60, peak * kMb);
-    EXPECT_THAT(findings[0].next_step, HasSubstr("expandable_segments:True"));
+    EXPECT_THAT(findings[0].next_step(), HasSubstr("expandable_segments:True"));
     EXPECT_THAT(findings[0].evidence, Contains(HasSubstr("empty_cache() does not fix it")));
-    EXPECT_EQ(findings[0].saving_bytes, (1000 - peak) * kMb);
+    EXPECT_EQ(findings[0].saving_bytes(), (1000 - peak) * kMb);
   }
 }
 

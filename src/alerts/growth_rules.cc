@@ -14,46 +14,45 @@ struct GrowthWords {
   std::string_view category;
   const char* id;
   const char* what;
-  const char* next_step;
+  const char* step;
 };
 
 constexpr std::array<GrowthWords, 12> kGrowthWords = {{
     {"activation", "activations_stay", "activations",
      "Something retains the graphs of earlier iterations: append loss.item() or x.detach() to "
-     "lists and running sums, not the tensors themselves"},
+     "lists and running sums, not the tensors themselves."},
     {"activation_gradient", "temporaries_stay", "gradients of activations",
      "Something retains what backward created: look for retain_graph=True, create_graph=True and "
-     "retain_grad()"},
+     "retain_grad()."},
     {"temporary", "temporaries_stay", "temporaries",
      "Something retains results that should be discarded: detach what you collect, and copy it to "
-     "the CPU"},
+     "the CPU."},
     {"gradient", "gradients_accumulate", "gradients",
      "Call zero_grad(set_to_none=True) after each optimizer step, and detach() gradients that you "
-     "keep"},
+     "keep."},
     {"parameter", "memory_growth", "parameters",
-     "The model itself grows: cap how many parameters it may have, or prune it"},
+     "The model itself grows: cap how many parameters it may have, or prune it."},
     {"optimizer_state", "memory_growth", "optimizer state",
      "The optimizer retains more with each step: look for parameter groups that are added and "
-     "never removed, and for a history (L-BFGS: history_size) that is still filling up"},
+     "never removed, and for a history (L-BFGS: history_size) that is still filling up."},
     {"input", "memory_growth", "inputs",
-     "Something retains the batches: look for lists and caches of them, and bound these"},
+     "Something retains the batches: look for lists and caches of them, and bound these."},
     {"workspace", "memory_growth", "library workspaces",
      "Each thread and stream that multiplies has its own workspace: reuse threads and streams, or "
-     "set CUBLAS_WORKSPACE_CONFIG=:16:8"},
+     "set CUBLAS_WORKSPACE_CONFIG=:16:8."},
     {"peak", "memory_growth", "peaks",
      "Each iteration needs more than the ones before: look for inputs that get longer, batches "
-     "that "
-     "get larger, or work that grows with the model (densification)"},
+     "that get larger, or work that grows with the model (densification)."},
     {"workers", "memory_growth", "memory of workers",
      "Each worker retains what its dataset caches, and copies the pages of Python objects that it "
      "reads: bound the caches of the dataset, keep its data in arrays or tensors instead of lists "
-     "of Python objects, or leave out persistent_workers=True"},
+     "of Python objects, or leave out persistent_workers=True."},
     {"", "memory_growth", "memory",
      "Log with profile_tensors on to see which category grows, or record with plimsoll run to see "
-     "which line"},
+     "which line."},
     {"*", "memory_growth", "tensors",
      "Record some iterations with plimsoll run: its report names the line that allocates what is "
-     "retained"},
+     "retained."},
 }};
 
 const GrowthWords& words_for(const std::string& category) {
@@ -235,8 +234,7 @@ MemoryAlert& Rules::suspect_growth(const std::string& device, const std::string&
   const bool is_singular =
       category.empty() || category == "optimizer_state" || category == "workers";
   if (is_singular) alert.title.replace(alert.title.find("keep"), 4, "keeps");
-  alert.next_step = words.next_step;
-  alert.saving_bytes = static_cast<std::uint64_t>(trend.grown());
+  alert.steps = {step_up_to(words.step, static_cast<std::uint64_t>(trend.grown()))};
   return alert;
 }
 
@@ -295,7 +293,7 @@ void Rules::more_large_tensors(const std::string& device, const DeviceHistory& h
                              (largest.category.empty() ? "" : ", " + largest.category) +
                              (largest.layer.empty() ? "" : ", created by " + largest.layer));
   }
-  alert.next_step = "Look for code that retains tensors of this kind from iteration to iteration";
+  alert.steps = {{"Look for code that retains tensors of this kind from iteration to iteration."}};
 }
 
 // Not reported if CPU tensors explain it: their own growth is reported.
@@ -315,9 +313,9 @@ void Rules::host_growth(const Series& rss, const DeviceHistory* cpu) const {
   alert.subject = "process";
   alert.evidence.push_back("Of that, CPU tensors explain " +
                            sample::bytes_text(static_cast<double>(tensors)));
-  alert.next_step =
+  alert.steps.front().text =
       "Look for what is retained outside tensors: lists of batches, histories of results, caches "
-      "of the data loader";
+      "of the data loader.";
 }
 
 // No sum of tensors explains it: a sample has the tensors of its own process only.

@@ -108,7 +108,7 @@ TEST(GrowthRules, names_what_is_retained_and_the_number_of_allocations) {
                           "allocations",
                           "At this rate, the 3.9 GiB left on the device will last for 200 "
                           "iterations"));
-  EXPECT_EQ(alerts[0].saving_bytes, kMb * 13 * 200);
+  EXPECT_EQ(alerts[0].saving_bytes(), kMb * 13 * 200);
 }
 
 TEST(GrowthRules, states_the_jumps_in_which_memory_grows) {
@@ -138,7 +138,7 @@ TEST(GrowthRules, counts_what_was_live_at_the_largest_sample_of_a_log) {
   }
   const auto findings = detector.findings();
   ASSERT_THAT(alert_ids(findings), ElementsAre("activations_stay"));
-  EXPECT_EQ(findings[0].saving_bytes, 2400 * kMb);
+  EXPECT_EQ(findings[0].saving_bytes(), 2400 * kMb);
   EXPECT_THAT(findings[0].evidence[0], ::testing::StartsWith("It was between 3.9 GiB and 6.2 GiB"));
 }
 

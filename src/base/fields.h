@@ -7,7 +7,8 @@
 //
 // Values may be: bool, integers, double, std::string, enums with to_string, std::optional (JSON
 // null when empty: unknown), std::vector, and structs with fields(). A struct with a member
-// `is_known` that is no field is null when it is false; its numbers are then 0.
+// `is_known` that is no field is null when it is false; its numbers are then 0. Instead of a data
+// member, a field may name a const member function that returns such a value.
 #pragma once
 
 #include <concepts>
@@ -25,8 +26,17 @@ namespace plimsoll::base {
 template <typename Owner, typename Member>
 struct Field {
   const char* name;
-  Member Owner::* member;
+  Member Owner::* member;  // of data, or a const member function
   const char* doc;
+
+  constexpr decltype(auto) of(const Owner& owner) const {
+    if constexpr (std::is_function_v<Member>) {
+      return (owner.*member)();
+    } else {
+      return (owner.*member);
+    }
+  }
+  using Value = std::remove_cvref_t<std::invoke_result_t<Member Owner::*, const Owner&>>;
 };
 template <typename Owner, typename Member>
 Field(const char*, Member Owner::*, const char*) -> Field<Owner, Member>;
@@ -74,7 +84,7 @@ void write_json(JsonWriter& json, const T& value) {
     json.begin_object();
     for_each_field<T>([&](const auto& field) {
       json.key(field.name);
-      write_json(json, value.*(field.member));
+      write_json(json, field.of(value));
     });
     json.end_object();
   } else if constexpr (IsOptional<T>::value) {

@@ -1,21 +1,36 @@
-// The field lists of findings and alerts.
+// The field lists of findings and alerts, and their steps as text.
 #pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include "base/fields.h"
 #include "plimsoll/finding.h"
 
 namespace plimsoll {
 
+constexpr auto FindingStep::fields() {
+  using base::Field;
+  return base::field_list(
+      Field{"text", &FindingStep::text, "What to do, as an imperative."},
+      Field{"saving_bytes", &FindingStep::saving_bytes,
+            "Bytes that this change would save; 0 if none or unknown."},
+      Field{"is_upper_bound", &FindingStep::is_upper_bound, "True if it may save less."});
+}
+
 constexpr auto Finding::fields() {
   using base::Field;
-  return base::field_list(Field{"id", &Finding::id, "Stable name of the finding."},
-                          Field{"severity", &Finding::severity, "info, warning or critical."},
-                          Field{"title", &Finding::title, "The verdict."},
-                          Field{"evidence", &Finding::evidence,
-                                "The facts behind the verdict, with numbers and places."},
-                          Field{"next_step", &Finding::next_step, "What to do, as an imperative."},
-                          Field{"saving_bytes", &Finding::saving_bytes,
-                                "Bytes that the next step would save; 0 if none or unknown."});
+  return base::field_list(
+      Field{"id", &Finding::id, "Stable name of the finding."},
+      Field{"severity", &Finding::severity, "info, warning or critical."},
+      Field{"title", &Finding::title, "The verdict."},
+      Field{"evidence", &Finding::evidence,
+            "The facts behind the verdict, with numbers and places."},
+      Field{"next_step", &Finding::next_step, "The text of the first step."},
+      Field{"saving_bytes", &Finding::saving_bytes,
+            "The saving of the first step; 0 if none or unknown."},
+      Field{"steps", &Finding::steps, "What to do: alternatives, the recommended one first."});
 }
 
 constexpr auto MemoryAlert::fields() {
@@ -29,5 +44,13 @@ constexpr auto MemoryAlert::fields() {
                            "Iteration of the sample that raised it."})(visitor);
   };
 }
+
+// A step that saves at most `saving_bytes`.
+inline FindingStep step_up_to(std::string text, std::uint64_t saving_bytes) {
+  return {std::move(text), saving_bytes, saving_bytes > 0};
+}
+
+// The step with its saving: "Free what a.py:3 (f) keeps. Saves up to 1.2 GiB."
+std::string step_text(const FindingStep& step);
 
 }  // namespace plimsoll

@@ -106,12 +106,12 @@ void write_schema_members(JsonWriter& json) {
   json.string("object");
   json.key("properties");
   json.begin_object();
-  for_each_field<T>([&]<typename Owner, typename Member>(const Field<Owner, Member>& field) {
+  for_each_field<T>([&]<typename Field>(const Field& field) {
     json.key(field.name);
     json.begin_object();
     json.key("description");
     json.string(field.doc);
-    write_schema_value<Member>(json);
+    write_schema_value<typename Field::Value>(json);
     json.end_object();
   });
   json.end_object();
@@ -127,8 +127,8 @@ void collect_schema_definitions(SchemaDefinitions& definitions) {
   if constexpr (IsVector<T>::value || IsOptional<T>::value) {
     collect_schema_definitions<typename T::value_type>(definitions);
   } else if constexpr (HasFields<T>) {
-    for_each_field<T>([&]<typename Owner, typename Member>(const Field<Owner, Member>&) {
-      collect_schema_definitions<Member>(definitions);
+    for_each_field<T>([&]<typename Field>(const Field&) {
+      collect_schema_definitions<typename Field::Value>(definitions);
     });
     definitions.emplace(type_name<T>(), [](JsonWriter& json) { write_schema_members<T>(json); });
   }

@@ -33,8 +33,6 @@ constexpr const char* kUpdate = "plimsoll check --update";
 
 std::string grown_text(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + bytes_text(bytes); }
 
-std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
-
 std::string exact_text(std::int64_t bytes) {
   return base::format_count(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))) + " B";
 }
@@ -186,7 +184,7 @@ class Checker {
       finding.title += "; " + grown_text(grown->difference_bytes) + " since the baseline" +
                        most_of_it(*cause, grown->difference_bytes);
       finding.site += "/" + cause->id + "/" + cause->subject;
-      finding.next_step = comparison::next_step_of(*cause) + " ";
+      finding.steps = comparison::steps_of(*cause, cause->difference_bytes);
     } else if (!rows.empty()) {
       finding.title += "; most of it: " + part_text(*rows.front());
     }
@@ -195,10 +193,14 @@ class Checker {
     for (std::size_t i = 0; i < std::min(rows.size(), kPartsListed); ++i) {
       finding.evidence.push_back(part_text(*rows[i]));
     }
-    finding.next_step += "Save " + bytes_text(bytes - limit.bytes) + ", or raise the limit in " +
-                         file_.path + ":" + std::to_string(limit.line) + ".";
-    finding.saving_bytes = static_cast<std::uint64_t>(bytes - limit.bytes);
+    finding.steps.push_back({"Save " + bytes_text(bytes - limit.bytes) +
+                             ", or raise the limit in " + place_of(limit) + "."});
     checked.findings.push_back(std::move(finding));
+  }
+
+  // "memory.yaml:12"
+  std::string place_of(const Limit& limit) const {
+    return file_.path + ":" + std::to_string(limit.line);
   }
 
   // "300 B of activation in Net.head, at train.py:33 (Mlp.forward)"
@@ -249,11 +251,13 @@ class Checker {
     }
     for (const std::string& device : devices_) {
       double rate = 0;
+      std::string fastest;
       const Finding* cause = nullptr;
       for (const Measurement& run : runs_.each) {
         for (const DeviceGrowth& growth : run.growth) {
           if (growth.device != device || growth.bytes_per_step <= rate) continue;
           rate = growth.bytes_per_step;
+          fastest = growth.fastest;
           const auto found = std::ranges::find(run.findings, "memory_growth", &Finding::id);
           cause = found == run.findings.end() ? nullptr : &*found;
         }
@@ -269,10 +273,9 @@ class Checker {
       finding.id = "over_budget";
       finding.severity = FindingSeverity::kWarning;
       finding.site = "over_budget/" + checked.name;
-      finding.title =
-          "memory on " + device + " grows by " + bytes_text(rate) + " a step, and the limit is " +
-          bytes_text(limit.bytes) +
-          (finding.evidence.size() > 1 ? "; " + first_sentence(finding.evidence[1]) : "");
+      finding.title = "memory on " + device + " grows by " + bytes_text(rate) +
+                      " a step, and the limit is " + bytes_text(limit.bytes) +
+                      (fastest.empty() ? "" : "; it grows most at " + fastest);
       std::erase(finding.evidence, "");
       checked.findings.push_back(std::move(finding));
     }
@@ -306,8 +309,8 @@ class Checker {
                       " again, and the limit is " + bytes_text(limit.bytes);
       finding.evidence = {most->text};
       if (!most->line.empty()) finding.evidence.push_back("Most of it: " + most->line + ".");
-      finding.next_step = "Free it after its last use, or raise the limit in " + file_.path + ":" +
-                          std::to_string(limit.line) + ".";
+      finding.steps = {{"Free it after its last use."},
+                       {"Raise the limit in " + place_of(limit) + "."}};
       checked.findings.push_back(std::move(finding));
     }
     return {};
@@ -430,12 +433,11 @@ class Checker {
     finding.site = "baseline/" + point.device + "/" + point.name;
     if (cause != nullptr) {
       finding.site = "baseline/" + point.device + "/" + cause->id + "/" + cause->subject;
-      finding.next_step = comparison::next_step_of(*cause);
-      finding.saving_bytes =
-          static_cast<std::uint64_t>(std::min(cause->difference_bytes, point.difference_bytes));
+      finding.steps =
+          comparison::steps_of(*cause, std::min(cause->difference_bytes, point.difference_bytes));
     }
-    finding.next_step += (finding.next_step.empty() ? "" : " ") +
-                         std::string("If the growth is intended, accept it with ") + kUpdate + ".";
+    finding.steps.push_back(
+        {std::string("If the growth is intended, accept it with ") + kUpdate + "."});
     return finding;
   }
 
@@ -447,8 +449,8 @@ class Checker {
     finding.title = point.name + " on " + point.device + " is " + bytes_text(growth.bytes) +
                     " above the baseline, but it varies by " + bytes_text(growth.spread) + " in " +
                     base::counted(growth.recordings, "recording") + ": too few to judge";
-    finding.next_step = "Record the baseline " + std::to_string(kLeastRepeats) +
-                        " times: " + kUpdate + " --repeat " + std::to_string(kLeastRepeats) + ".";
+    finding.steps = {{"Record the baseline " + std::to_string(kLeastRepeats) +
+                      " times: " + kUpdate + " --repeat " + std::to_string(kLeastRepeats) + "."}};
     return finding;
   }
 
@@ -465,7 +467,7 @@ class Checker {
           point.name + " on " + point.device + " is " + bytes_text(gain) + " below the baseline";
       finding.evidence.push_back("Baseline " + exact_text(point.before_bytes) + ", now " +
                                  exact_text(point.after_bytes) + ".");
-      finding.next_step = std::string("Run ") + kUpdate + " to keep the gain.";
+      finding.steps = {{std::string("Run ") + kUpdate + " to keep the gain."}};
       checked.findings.push_back(std::move(finding));
       return;
     }
@@ -477,11 +479,10 @@ class Checker {
     finding.id = "baseline_differs";
     finding.severity = FindingSeverity::kWarning;
     finding.site = "baseline_differs/environment";
-    finding.title = "the baseline was recorded under other conditions. " + diff_.notes.front();
-    if (finding.title.ends_with('.')) finding.title.pop_back();
-    finding.evidence.assign(diff_.notes.begin() + 1, diff_.notes.end());
-    finding.next_step =
-        std::string("Run ") + kUpdate + " where the budget is checked, such as in CI.";
+    finding.title = "the baseline was recorded under other conditions";
+    finding.evidence = diff_.notes;
+    finding.steps = {
+        {std::string("Run ") + kUpdate + " where the budget is checked, such as in CI."}};
     checked.findings.push_back(std::move(finding));
   }
 

@@ -16,7 +16,7 @@
 
 namespace plimsoll::budgets {
 
-inline constexpr const char* kCheckVersion = "1.0";
+inline constexpr const char* kCheckVersion = "1.1";
 
 // kUnknown: the point varies between equal runs, and there are too few of them to judge.
 enum class Verdict : std::uint8_t { kMet, kExceeded, kUnknown };

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/finding.h"
 #include "base/units.h"
 #include "text/layout.h"
 #include "text/table.h"
@@ -30,10 +31,13 @@ std::string notice_text(const Notice& notice, std::size_t width, text::Color col
   const std::size_t end = line.find(' ');  // of FAILED, WARNING or INFO
   std::string out = text::styled(line.substr(0, end), style_of(notice), color) +
                     text::wrap(line, 2, width).substr(end) + "\n";
-  const std::size_t facts = notice.finding->evidence.size();
-  const std::vector<std::string> lines = details(*notice.finding);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    out += (i < facts ? "  - " : "  → ") + text::wrap(lines[i], 4, width) + "\n";
+  for (const std::string& fact : notice.finding->evidence) {
+    out += "  - " + text::wrap(text::printable(fact), 4, width) + "\n";
+  }
+  const char* mark = "  → ";
+  for (const FindingStep& step : notice.finding->steps) {
+    out += mark + text::wrap(text::printable(step_text(step)), 4, width) + "\n";
+    mark = "    or: ";
   }
   return out;
 }
@@ -82,10 +86,10 @@ std::string headline(const Notice& notice) {
 std::vector<std::string> details(const CheckFinding& finding) {
   std::vector<std::string> lines;
   for (const std::string& fact : finding.evidence) lines.push_back(text::printable(fact));
-  if (finding.next_step.empty()) return lines;
-  lines.push_back(text::printable(finding.next_step));
-  if (finding.saving_bytes > 0 && finding.id != "over_budget") {
-    lines.back() += " Saves up to " + base::bytes_text(finding.saving_bytes) + ".";
+  const char* mark = "";
+  for (const FindingStep& step : finding.steps) {
+    lines.push_back(mark + text::printable(step_text(step)));
+    mark = "or: ";
   }
   return lines;
 }

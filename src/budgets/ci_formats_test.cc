@@ -30,7 +30,7 @@ Check check_with(std::size_t limits, const std::string& text) {
     finding.id = "over_budget";
     finding.title = "title " + text;
     finding.evidence = {text, std::string(500, 'x')};
-    finding.next_step = text;
+    finding.steps = {{text}};
     finding.site = "over_budget/" + text;
     limit.findings.push_back(finding);
     check.budgets.back().limits.push_back(limit);

@@ -14,6 +14,7 @@ namespace plimsoll::budgets {
 struct DeviceGrowth {
   std::string device;
   double bytes_per_step = 0;
+  std::string fastest = {};  // the line that grows most; empty if none grows
 };
 
 // What is live at the peak of a device and no operator uses again.

@@ -263,7 +263,7 @@ class Bisection {
     if (!unused.empty()) finding.evidence.push_back(unused);
     finding.evidence.push_back(author);
     finding.title = short_hash(commit) + " is the first bad commit: " + subject;
-    if (finding.next_step.empty()) finding.next_step = "Review it: git show " + short_hash(commit);
+    if (finding.steps.empty()) finding.steps = {{"Review it: git show " + short_hash(commit)}};
     return finding;
   }
 
@@ -284,8 +284,7 @@ class Bisection {
       PLIMSOLL_TRY_ASSIGN(const std::string subject, subject_of(tree_, commit));
       finding.evidence.push_back(short_hash(commit) + " " + subject);
     }
-    finding.next_step = "Make these commits run, or review them.";
-    finding.saving_bytes = 0;
+    finding.steps = {{"Make these commits run, or review them."}};
     return finding;
   }
 

@@ -65,7 +65,7 @@ void shorten_paths(const std::string& folder, Measurement& in) {
   for (Finding& finding : in.findings) {
     shorten(finding.title);
     std::ranges::for_each(finding.evidence, shorten);
-    shorten(finding.next_step);
+    for (FindingStep& step : finding.steps) shorten(step.text);
   }
 }
 
@@ -74,9 +74,13 @@ void shorten_paths(const std::string& folder, Measurement& in) {
 void add_growth(const report::Report& report, Measurement& to) {
   for (const report::DeviceReport& device : report.devices) {
     budgets::DeviceGrowth growth{.device = exporters::device_name(device)};
+    double most = 0;
     for (const report::GrowthRow& row : report.tables.growth) {
       const bool counts = row.is_certain && !row.is_model_in_stages && !row.is_of_lbfgs;
-      if (row.device == device.device && counts) growth.bytes_per_step += row.bytes_per_step;
+      if (row.device != device.device || !counts) continue;
+      growth.bytes_per_step += row.bytes_per_step;
+      if (row.bytes_per_step > most) growth.fastest = row.key;
+      most = std::max(most, row.bytes_per_step);
     }
     to.growth.push_back(std::move(growth));
   }

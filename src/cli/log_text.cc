@@ -158,12 +158,6 @@ std::string device_text(const logs::DeviceSummary& device, const std::string& st
   return text + large_tensors_text(device, options);
 }
 
-report::Finding as_finding(const MemoryAlert& alert) {
-  report::Finding finding = alert;
-  finding.next_step += ".";
-  return finding;
-}
-
 // Why growth is not among the findings; empty if it was judged.
 std::string growth_note(const logs::LogSummary& summary) {
   const std::uint64_t snapshots = summary.source.snapshots;
@@ -181,8 +175,7 @@ std::string verdict_text(const logs::LogSummary& summary, const LogTextOptions& 
   exporters::terminal::TextOptions how;
   how.width = options.width;
   how.color = options.color;
-  std::vector<report::Finding> findings(summary.findings.size());
-  std::ranges::transform(summary.findings, findings.begin(), as_finding);
+  const std::vector<report::Finding> findings(summary.findings.begin(), summary.findings.end());
   std::string text = exporters::terminal::findings_text(findings, how);
   if (!note.empty()) text += "\n" + note + "\n";
   return text;

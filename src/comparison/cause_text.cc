@@ -168,13 +168,10 @@ std::string_view step_for_category(std::string_view category) {
   return {};
 }
 
-}  // namespace
-
-std::string next_step_of(const DiffCause& cause) {
-  if (cause.difference_bytes <= 0) return {};
+// As an imperative; empty if there is none.
+std::string step_for(const DiffCause& cause) {
   if (cause.is_foreach && cause.category == "optimizer_scratch") {
-    return "The optimizer now updates all parameters together: foreach=False saves these "
-           "bytes: " +
+    return "Pass foreach=False to the optimizer, which now updates all parameters together: " +
            cause.place + ".";
   }
   if (cause.id == "more_kept" && cause.subject == "activation") {
@@ -213,6 +210,16 @@ std::string next_step_of(const DiffCause& cause) {
            (is_of_layer ? cause.subject : cause.place) + ".";
   }
   return {};
+}
+
+}  // namespace
+
+std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes) {
+  if (cause.difference_bytes <= 0) return {};
+  std::string text = step_for(cause);
+  if (text.empty()) return {};
+  const auto saving = static_cast<std::uint64_t>(std::max<std::int64_t>(saving_bytes, 0));
+  return {step_up_to(std::move(text), saving)};
 }
 
 }  // namespace plimsoll::comparison

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/finding.h"
 #include "comparison/causes.h"
 
 namespace plimsoll::comparison {
@@ -20,7 +21,8 @@ std::string shapes_text(const PairAtPoint& row);
 std::string rows_text(std::string_view id, const std::vector<PairAtPoint>& rows);
 std::string replaced_text(const std::vector<PairAtPoint>& gone,
                           const std::vector<PairAtPoint>& added);
-// The next step for a cause, as an imperative.
-std::string next_step_of(const DiffCause& cause);
+// What to do about a cause of growth, which saves at most `saving_bytes`; empty if nothing is
+// known.
+std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes);
 
 }  // namespace plimsoll::comparison

@@ -124,9 +124,9 @@ Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause
   finding.evidence.push_back(
       "Sum: " + base::format_count(static_cast<std::uint64_t>(std::abs(difference))) + " B " +
       (difference < 0 ? "less." : "more."));
-  if (!causes.empty()) finding.next_step = next_step_of(*causes.front());
-  if (!finding.next_step.empty() && difference > 0) {
-    finding.saving_bytes = static_cast<std::uint64_t>(causes.front()->difference_bytes);
+  if (!causes.empty()) {
+    finding.steps =
+        steps_of(*causes.front(), difference > 0 ? causes.front()->difference_bytes : 0);
   }
   return finding;
 }
@@ -178,7 +178,7 @@ class Comparer {
     finding.severity = FindingSeverity::kWarning;
     finding.title = source.path + " is incomplete, so its totals may be wrong";
     finding.evidence.push_back(*source.incomplete + ".");
-    finding.next_step = "Record it again: differences may come from what is missing.";
+    finding.steps = {{"Record it again: differences may come from what is missing."}};
     diff_.findings.push_back(std::move(finding));
   }
 

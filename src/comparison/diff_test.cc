@@ -224,7 +224,7 @@ TEST(Diff, results_that_are_kept_each_step_are_named_as_growth) {
   EXPECT_EQ(cause.id, "kept_each_step");
   EXPECT_THAT(cause.title, HasSubstr("9 × activation of linear in Net.head, was 1 ×"));
   EXPECT_THAT(cause.title, HasSubstr("one more each step"));
-  EXPECT_THAT(diff.findings[0].next_step, HasSubstr("memory_growth"));
+  EXPECT_THAT(diff.findings[0].next_step(), HasSubstr("memory_growth"));
   EXPECT_EQ(diff.points[2].causes[0].id, "kept_each_step");
   // As many at each step: kept, but not growing.
   const Diff kept = compare(digest(0, 0), digest(8, 8));
@@ -244,7 +244,7 @@ TEST(Diff, activations_that_backward_does_not_free_are_named) {
   const Diff diff = compare(digest(false), digest(true));
   EXPECT_EQ(first_cause(diff).id, "graph_kept");
   EXPECT_EQ(diff.points[1].causes[0].id, "graph_kept");
-  EXPECT_THAT(diff.findings[0].next_step, HasSubstr("retain_graph"));
+  EXPECT_THAT(diff.findings[0].next_step(), HasSubstr("retain_graph"));
 }
 
 // The graph of the previous step is live in the forward of the next one, and checkpoints recompute
@@ -305,7 +305,7 @@ TEST(Diff, results_of_several_layers_that_a_hook_keeps_are_one_cause) {
   ASSERT_EQ(diff.points[0].causes.size(), 1u);
   EXPECT_EQ(first_cause(diff).id, "more_kept");
   EXPECT_EQ(first_cause(diff).title, "3 × activation of linear in 3 layers, kept after the step");
-  EXPECT_THAT(diff.findings[0].next_step, HasSubstr("hook"));
+  EXPECT_THAT(diff.findings[0].next_step(), HasSubstr("hook"));
 }
 
 // foreach=True: nothing retains the scratch memory of an optimizer.
@@ -318,14 +318,14 @@ TEST(Diff, the_next_step_fits_the_category) {
         .digest();
   };
   const Diff foreach = compare(scratch("aten::sqrt", 2), scratch("aten::_foreach_sqrt", 28));
-  EXPECT_EQ(foreach.findings[0].next_step,
-            "The optimizer now updates all parameters together: foreach=False saves these bytes: "
+  EXPECT_EQ(foreach.findings[0].next_step(),
+            "Pass foreach=False to the optimizer, which now updates all parameters together: "
             "model.py:7 (Net.forward).");
   EXPECT_THAT(foreach.points[0].causes[0].title,
               HasSubstr("28 × optimizer_scratch of _foreach_sqrt in Net.forward, was 2 ×"));
   const Diff more = compare(scratch("aten::sqrt", 2), scratch("aten::sqrt", 28));
-  EXPECT_THAT(more.findings[0].next_step, HasSubstr("options of the optimizer"));
-  EXPECT_THAT(more.findings[0].next_step, Not(HasSubstr("retains")));
+  EXPECT_THAT(more.findings[0].next_step(), HasSubstr("options of the optimizer"));
+  EXPECT_THAT(more.findings[0].next_step(), Not(HasSubstr("retains")));
 }
 
 // PyTorch's CUDA allocator rounds sizes up to 512 bytes.
@@ -342,7 +342,7 @@ TEST(Diff, a_parameter_that_a_gpu_rounds_up_has_not_changed_in_size) {
   const Diff diff = compare(digest(2080, 0), digest(2560, 32 * kKiB));
   for (const DiffCause& cause : diff.points[0].causes) EXPECT_NE(cause.id, "size_changed");
   EXPECT_EQ(first_cause(diff).id, "new");
-  EXPECT_EQ(diff.findings[0].next_step, "");
+  EXPECT_EQ(diff.findings[0].next_step(), "");
 }
 
 // In the optimizer, hardly any activation is live: a larger loss there is no graph.
@@ -585,7 +585,7 @@ TEST(Diff, without_a_difference_no_saving_is_promised) {
       Maker().at("peak").row(key("Net.b", "y", "activation", "two"), kKiB).digest();
   const Diff diff = compare(before, after);
   ASSERT_EQ(diff.findings.size(), 1u);
-  EXPECT_EQ(diff.findings[0].saving_bytes, 0u);
+  EXPECT_EQ(diff.findings[0].saving_bytes(), 0u);
 }
 
 // B(b) - A(a) = [B(b) - A(b')] + [A(b') - A(a)].

@@ -136,7 +136,7 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
   std::ranges::stable_sort(failed, {},
                            [](const Rank* rank) { return rank->row.first_oom->time_ns; });
   const Rank& first = *failed.front();
-  Finding finding{"out_of_memory", FindingSeverity::kCritical, {}, {}, {}, 0};
+  Finding finding{"out_of_memory", FindingSeverity::kCritical, {}, {}, {}};
   finding.title = "Rank " + std::to_string(first.row.number) + " ran out of memory";
   if (failed.size() > 1)
     finding.title += " first, of " + std::to_string(failed.size()) + " that did";
@@ -151,8 +151,8 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
         ", by its clock.");
     if (finding.evidence.size() == 4) break;
   }
-  finding.next_step =
-      "Begin with the report of " + name_of(first) + "; the others often fail only because it did.";
+  finding.steps = {{"Begin with the report of " + name_of(first) +
+                    "; the others often fail only because it did."}};
   return finding;
 }
 
@@ -162,7 +162,7 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks,
   if (differing == 0) return std::nullopt;
   const Rank& odd = *std::ranges::max_element(ranks, {}, distance);
   const bool is_above = odd.row.difference_bytes > 0;
-  Finding finding{"ranks_differ", FindingSeverity::kWarning, {}, {}, {}, 0};
+  Finding finding{"ranks_differ", FindingSeverity::kWarning, {}, {}, {}};
   finding.title = "Rank " + std::to_string(odd.row.number) + " peaks at " +
                   base::bytes_text(odd.row.peak_bytes) + ", " + base::bytes_text(distance(odd)) +
                   (is_above ? " above " : " below ") + reference.name + " (" +
@@ -173,13 +173,13 @@ std::optional<Finding> imbalance_finding(const std::vector<Rank>& ranks,
     finding.evidence.push_back(std::to_string(differing) + " of " + std::to_string(ranks.size()) +
                                " ranks are more than 10% from the median.");
   }
-  finding.next_step =
-      is_above ? "Examine what only " + name_of(odd) +
-                     " does: its part of the model, longer batches, gathering "
-                     "and logging."
-               : "If the ranks are meant to be alike, balance their memory: " + name_of(odd) +
-                     " has free memory that the others lack.";
-  finding.saving_bytes = is_above ? static_cast<std::uint64_t>(distance(odd)) : 0;
+  finding.steps = {
+      is_above ? step_up_to("Examine what only " + name_of(odd) +
+                                " does: its part of the model, longer batches, gathering and "
+                                "logging.",
+                            static_cast<std::uint64_t>(distance(odd)))
+               : report::FindingStep{"If the ranks are meant to be alike, balance their memory: " +
+                                     name_of(odd) + " has free memory that the others lack."}};
   return finding;
 }
 
@@ -202,7 +202,8 @@ std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
     // Model parallel ranks share devices on purpose.
     if (!owners.emplace(std::pair(host, rank.row.device->device), &rank).second) return {};
   }
-  Finding finding{"device_of_another_rank", FindingSeverity::kWarning, {}, {}, {}, 0};
+  Finding finding{"device_of_another_rank", FindingSeverity::kWarning, {}, {}, {}};
+  std::uint64_t all_bytes = 0;
   for (const Rank& rank : ranks) {
     const Report& report = reports[rank.row.report];
     for (const DeviceReport& device : report.devices) {
@@ -215,7 +216,7 @@ std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
                                  base::bytes_text(bytes) + " on " + name + ", the device of " +
                                  name_of(*owner->second) +
                                  (line.empty() ? "." : ": " + line + "."));
-      finding.saving_bytes += static_cast<std::uint64_t>(bytes);
+      all_bytes += static_cast<std::uint64_t>(bytes);
       if (finding.title.empty()) {
         finding.title = "Rank " + std::to_string(rank.row.number) + " uses " + name +
                         ", the device of " + name_of(*owner->second) + ": " +
@@ -224,10 +225,11 @@ std::optional<Finding> shared_device_finding(const std::vector<Rank>& ranks,
     }
   }
   if (finding.evidence.empty()) return std::nullopt;
-  finding.next_step =
-      "Call torch.cuda.set_device(local_rank) before anything is allocated, pass "
-      "map_location=\"cpu\" or the rank's own device to torch.load(), and give each rank a device "
-      "of its own.";
+  finding.steps = {
+      step_up_to("Call torch.cuda.set_device(local_rank) before anything is allocated, pass "
+                 "map_location=\"cpu\" or the rank's own device to torch.load(), and give each "
+                 "rank a device of its own.",
+                 all_bytes)};
   return finding;
 }
 

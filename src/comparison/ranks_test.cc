@@ -93,7 +93,7 @@ TEST(Ranks, the_outlier_is_named_with_the_category_that_differs) {
       finding.evidence,
       ElementsAre("The largest difference is in activation: 7.0 GiB at its peak, 4.0 GiB in "
                   "the median of the ranks."));
-  EXPECT_EQ(finding.saving_bytes, 3U << 30);
+  EXPECT_EQ(finding.saving_bytes(), 3U << 30);
   EXPECT_EQ(compared->first_to_read, 2U);
 }
 
@@ -123,7 +123,7 @@ TEST(Ranks, a_rank_below_the_median_is_an_outlier_too) {
   ASSERT_TRUE(compared);
   ASSERT_EQ(compared->findings.size(), 1U);
   EXPECT_THAT(compared->findings[0].title, HasSubstr("Rank 0 peaks at 4.0 GiB, 6.0 GiB below"));
-  EXPECT_EQ(compared->findings[0].saving_bytes, 0U);
+  EXPECT_EQ(compared->findings[0].saving_bytes(), 0U);
 }
 
 TEST(Ranks, two_ranks_are_compared_with_each_other) {
@@ -136,7 +136,7 @@ TEST(Ranks, two_ranks_are_compared_with_each_other) {
   EXPECT_THAT(compared->findings[0].evidence,
               ElementsAre("The largest difference is in activation: 9.0 GiB at its peak, 4.0 GiB "
                           "at the other rank's."));
-  EXPECT_EQ(compared->findings[0].saving_bytes, std::uint64_t{10} << 30);
+  EXPECT_EQ(compared->findings[0].saving_bytes(), std::uint64_t{10} << 30);
 }
 
 TEST(Ranks, the_median_of_an_even_number_is_the_mean_of_the_middle_two) {
@@ -196,7 +196,7 @@ TEST(Ranks, memory_on_the_device_of_another_rank_is_reported_with_its_line) {
   EXPECT_EQ(finding.id, "device_of_another_rank");
   EXPECT_EQ(finding.title, "Rank 1 uses cuda:0, the device of rank 0: 1.0 GiB");
   EXPECT_THAT(finding.evidence, ElementsAre(HasSubstr("train.py:9 (load)")));
-  EXPECT_EQ(finding.saving_bytes, static_cast<std::uint64_t>(kGiB));
+  EXPECT_EQ(finding.saving_bytes(), static_cast<std::uint64_t>(kGiB));
 }
 
 TEST(Ranks, ranks_that_share_a_device_or_run_on_other_machines_are_not_judged) {

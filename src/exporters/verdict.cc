@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/finding.h"
 #include "base/units.h"
 #include "exporters/labels.h"
 #include "exporters/point_text.h"
@@ -89,14 +90,12 @@ std::string severity_mark(const report::Finding& finding) {
   return text;
 }
 
-std::string step_text(const report::Finding& finding) {
-  if (finding.next_step.empty()) return {};
-  std::string step = text::printable(finding.next_step);
-  const std::string saving = bytes_text(finding.saving_bytes);
-  if (finding.saving_bytes > 0 && step.find(saving) == std::string::npos) {
-    step += " Saves up to " + saving + ".";
+std::vector<std::string> step_texts(const report::Finding& finding) {
+  std::vector<std::string> texts;
+  for (const report::FindingStep& step : finding.steps) {
+    texts.push_back(text::printable(step_text(step)));
   }
-  return step;
+  return texts;
 }
 
 std::vector<std::string> last_use_texts(const report::Report& report, std::string_view asked_for) {
@@ -111,20 +110,20 @@ std::vector<std::string> last_use_texts(const report::Report& report, std::strin
   return texts;
 }
 
-std::string no_findings_text(const report::Report& report, std::string_view asked_for) {
+NoFindings no_findings(const report::Report& report, std::string_view asked_for) {
   const report::DeviceReport* device = fullest(report, asked_for);
-  if (device == nullptr) return "This file has no memory events and no memory.";
+  if (device == nullptr) return {"This file has no memory events and no memory.", {}};
   const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == report::PassState::kRan;
-  std::string text = !is_judged         ? "No findings were requested."
-                     : is_whole(report) ? "Nothing wrong found."
-                                        : "Nothing wrong found in the part that was recorded "
-                                          "(see About the input).";
+  const std::string title = !is_judged         ? "No findings were requested."
+                            : is_whole(report) ? "Nothing wrong found."
+                                               : "Nothing wrong found in the part that was "
+                                                 "recorded (see About the input).";
   if (device->disagreement_bytes() > 0) {
-    return text + " But events and segments disagree, so the peak is unknown.";
+    return {title, "But events and segments disagree, so the peak is unknown."};
   }
-  text += " Peak " + base::bytes_text(device->live_totals().peak_bytes) +
-          (device->allocated ? " allocated" : " requested");
+  std::string text = "Peak " + base::bytes_text(device->live_totals().peak_bytes) +
+                     (device->allocated ? " allocated" : " requested");
   if (report.devices.size() > 1) text += " on " + device_name(*device);
   if (device->live_totals().peak_event) {
     text += " at " + point_text(*device, device->live_totals().peak_event,
@@ -132,7 +131,7 @@ std::string no_findings_text(const report::Report& report, std::string_view aske
   }
   const std::string holders = holders_text(report, *device);
   text += holders.empty() ? "." : ": " + holders + ".";
-  return text + near_text(report, *device);
+  return {title, text + near_text(report, *device)};
 }
 
 std::vector<InputNote> notes_on_input(const report::Report& report) {

@@ -13,16 +13,24 @@ namespace plimsoll::exporters {
 // The requested device (is_asked_for) with the highest peak; null if none has memory.
 const report::DeviceReport* fullest(const report::Report& report, std::string_view asked_for);
 
-// The severity in capitals, and the next step with the bytes that it saves (empty without one).
+// The severity in capitals.
 std::string severity_mark(const report::Finding& finding);
-std::string step_text(const report::Finding& finding);
+
+// The finding's steps with their savings, printable; the first is recommended.
+std::vector<std::string> step_texts(const report::Finding& finding);
 
 // For each requested device with a section of its own, the sentence about last uses, below the
 // verdict; with the device's name if there are several. Empty if uses are not recorded.
 std::vector<std::string> last_use_texts(const report::Report& report, std::string_view asked_for);
 
-// The sentences of a report without findings.
-std::string no_findings_text(const report::Report& report, std::string_view asked_for);
+// A report without findings: a sentence, and more sentences about the peak.
+struct NoFindings {
+  std::string title;
+  std::string evidence;  // may be empty
+
+  std::string text() const { return evidence.empty() ? title : title + " " + evidence; }
+};
+NoFindings no_findings(const report::Report& report, std::string_view asked_for);
 
 struct InputNote {
   bool is_severe = false;  // data are missing or wrong

@@ -230,7 +230,7 @@ TEST_F(TrainingMonitors, passes_alerts_to_a_callback_if_there_is_one) {
   }
   ASSERT_FALSE(alerts.empty());
   EXPECT_EQ(alerts[0].device, "cpu");
-  EXPECT_THAT(alert_text(alerts[0]), HasSubstr(alerts[0].next_step));
+  EXPECT_THAT(alert_text(alerts[0]), HasSubstr(alerts[0].next_step()));
   EXPECT_EQ(monitor.alerts(), static_cast<std::int64_t>(alerts.size()));
   EXPECT_THAT(said, IsEmpty());
 }

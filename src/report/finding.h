@@ -14,6 +14,8 @@ namespace plimsoll::report {
 
 using plimsoll::Finding;
 using plimsoll::FindingSeverity;
+using plimsoll::FindingStep;
+using plimsoll::step_up_to;
 
 // Every finding id, for --fail-on and similar options. Ids are never renamed.
 inline constexpr auto kFindingIds = std::to_array<std::string_view>({
@@ -50,8 +52,8 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "device_of_another_rank",
 });
 
-// Whether the next step of the finding lowers the peak of live bytes. The next steps of the others
-// lower reserved bytes, or memory outside the allocator.
+// Whether the steps of the finding lower the peak of live bytes. The steps of the others lower
+// reserved bytes, or memory outside the allocator.
 constexpr bool lowers_peak(std::string_view id) {
   constexpr auto kOthers = std::to_array<std::string_view>(
       {"out_of_memory", "stranded_memory", "segment_churn", "non_pytorch_memory",

@@ -41,9 +41,11 @@ GATE = in_gate()
 
 
 def marked(programs) -> list:
-    """Parameters of a test. Programs outside the gate are marked slow."""
+    """Parameters of a test. Programs outside the gate are marked slow. main() measures scripts, of
+    which some are wrong."""
     slow = pytest.mark.slow
-    return [pytest.param(name, marks=[] if name in GATE else slow) for name in programs]
+    names = [name for name in programs if name not in registry.SCRIPTS]
+    return [pytest.param(name, marks=[] if name in GATE else slow) for name in names]
 
 
 @functools.cache
@@ -104,7 +106,8 @@ def is_right(program: str, findings: list[dict]) -> bool:
     if not findings:
         return False
     row, first = PLANTED[program], findings[0]
-    words = [first["title"], *first["evidence"], *source_of(program, first), first["next_step"]]
+    steps = [first["next_step"], *(step["text"] for step in first.get("steps", [])[1:])]
+    words = [first["title"], *first["evidence"], *source_of(program, first), *steps]
     matches = re.search(row["names"] or "", " ".join(words))
     return first["id"] in row["finding"].split("|") and bool(matches)
 
@@ -144,7 +147,10 @@ def test_evidence_is_of_the_step_of_the_peak(program):
 # 1,349 MiB. adapter_per_customer keeps the gradients of each adapter after its last step.
 def alarms_of(program):
     allowed = registry.table()[program]["allowed"]
-    return false_alarms([each for each in found(program) if each["id"] != allowed])
+    others = [each for each in found(program) if each["id"] != allowed]
+    if program in registry.SCRIPTS:  # which were written with any fact allowed
+        return [each["title"] for each in others if each["severity"] != "info"]
+    return false_alarms(others)
 
 
 @pytest.mark.parametrize("program", marked(CLEAN))

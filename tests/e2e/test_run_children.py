@@ -276,6 +276,12 @@ def test_options_after_the_script_belong_to_it(plimsoll, tmp_path):
     assert (outcome.status, outcome.out) == (0, "--n 3 --mod x\n"), outcome.err
 
 
+def test_letters_of_one_group_may_end_with_an_option_that_has_a_value(plimsoll, tmp_path):
+    (tmp_path / "script.py").write_text("print('ran')\n")
+    outcome = plimsoll("run", "-mo", tmp_path / "run.plim", "script", cwd=tmp_path)
+    assert (outcome.status, outcome.out) == (0, "ran\n"), outcome.err
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -26,7 +26,8 @@ class FactsCase {
     const model::UserLines lines(trace);
     const Options options;
     Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
-    for (const auto& each : trace.devices) facts.traffic.push_back(traffic_of(trace, lines, each));
+    for (const auto& each : trace.devices)
+      facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, each));
     return rule(facts);
   }
 

@@ -57,7 +57,7 @@ class Case {
     report.tables.points.push_back(point);
     const Options options;
     Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
-    facts.traffic.push_back(traffic_of(trace, lines, device));
+    facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, device));
     return rule(facts);
   }
 

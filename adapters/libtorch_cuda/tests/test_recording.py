@@ -137,8 +137,9 @@ def test_settings_are_recorded_and_advice_knows_them(run, tmp_path):
     assert settings["max_split_size"] == -1
     assert settings["roundup_power2_divisions"] == {str(2**i): 0 for i in range(16)}
     (finding,) = [each for each in trace.findings if each["id"] == "out_of_memory"]
-    assert finding["next_step"].startswith("expandable_segments is on already")
-    assert "next         expandable_segments is on already" in ran.stderr
+    assert "expandable_segments is on already." in finding["evidence"]
+    assert finding["next_step"].startswith("Allocate what ")
+    assert "next         Allocate what " in ran.stderr
     assert re.search(r"stranded     14\.0 MiB, pinned by \S+program\.py:", ran.stderr)
 
 

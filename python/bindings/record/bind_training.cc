@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/finding.h"
 #include "bind.h"
 #include "casters.h"
 #include "errors.h"
@@ -46,6 +47,12 @@ std::function<void(const Value&)> guarded(std::function<void(const Value&)> call
 }
 
 void bind_alert(nb::module_& module) {
+  made_class<FindingStep>(module, "FindingStep", "One change to the program, with its own saving.")
+      .def_ro("text", &FindingStep::text, "What to do.")
+      .def_ro("saving_bytes", &FindingStep::saving_bytes,
+              "Bytes that this change would save; 0 if none or unknown.")
+      .def_ro("is_upper_bound", &FindingStep::is_upper_bound, "True if it may save less.")
+      .def("__str__", &step_text);
   made_class<MemoryAlert>(module, "MemoryAlert",
                           "A problem with memory, found while training or in a log.")
       .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
@@ -57,9 +64,13 @@ void bind_alert(nb::module_& module) {
       .def_ro("iteration", &MemoryAlert::iteration)
       .def_ro("title", &MemoryAlert::title, "The verdict.")
       .def_ro("evidence", &MemoryAlert::evidence, "The facts behind the verdict.")
-      .def_ro("next_step", &MemoryAlert::next_step, "What to do.")
-      .def_ro("saving_bytes", &MemoryAlert::saving_bytes,
-              "Bytes that the next step would save; 0 if none or unknown.")
+      .def_ro("steps", &MemoryAlert::steps, "What to do: alternatives, the recommended one first.")
+      .def_prop_ro(
+          "next_step", [](const MemoryAlert& alert) { return alert.next_step(); },
+          "The text of the first step.")
+      .def_prop_ro(
+          "saving_bytes", [](const MemoryAlert& alert) { return alert.saving_bytes(); },
+          "The saving of the first step; 0 if none or unknown.")
       .def_prop_ro("text", &alert_text, "The alert as text.")
       .def("__str__", &alert_text);
 }

@@ -23,7 +23,6 @@ _VARIABLES = (
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
 )
-_WITH_VALUE = ("-o", "--output", "--max-events", "--mode", "--uses", "--adapter")
 _PYTHON = re.compile(r"python[0-9.]*")
 _ADAPTERS = ("auto", "libtorch", "python", "none")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -123,10 +122,11 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--adapter", type=_one_of(_ADAPTERS))
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
-    own, script = _split(words)
+    actions = parser._option_string_actions
+    own, script = _split(words, {name: action.nargs != 0 for name, action in actions.items()})
     options, unknown = parser.parse_known_args(own)
     if unknown:
-        known = tuple(each for each in parser._option_string_actions if each.startswith("--"))
+        known = tuple(each for each in actions if each.startswith("--"))
         parser.error(f"no option {unknown[0]}{_did_you_mean(unknown[0], known)}")
     options.script = script
     if options.mode == "lite" and options.uses in ("always", "sampled"):
@@ -153,11 +153,18 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def _split(words: Sequence[str], takes_value: dict[str, bool]) -> tuple[list[str], list[str]]:
     """Return plimsoll's options, and the script with its arguments."""
+
+    def is_followed_by_value(word: str) -> bool:
+        letters = [] if word.startswith("--") else [f"-{each}" for each in word[1:]]
+        names = letters or [word]  # -mo PATH: the last of several letters may take a value
+        *flags, last = [takes_value.get(each) for each in names]
+        return last is True and all(each is False for each in flags)
+
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
-        at += 2 if words[at] in _WITH_VALUE and at + 1 < len(words) else 1
+        at += 2 if is_followed_by_value(words[at]) and at + 1 < len(words) else 1
     dashes = at < len(words) and words[at] == "--"
     return list(words[:at]), list(words[at + dashes :])
 

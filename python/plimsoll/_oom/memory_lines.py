@@ -46,7 +46,8 @@ def of_trace(trace: Any, details: dict[str, Any]) -> Iterator[str]:
     yield from _since_last_step(tables)
     for finding in trace.findings:
         if finding["id"] == "out_of_memory":  # the first one describes the last failure
-            yield f"next         {finding['next_step']}"
+            for at, step in enumerate(finding["steps"]):
+                yield f"{'or' if at else 'next':<13}{step['text']}"
             break
 
 

@@ -54,8 +54,8 @@ bool add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
 constexpr double kShareOfFloat32 = 0.5;
 constexpr double kMostOfHalf = 0.1;
 
-// The advice if no checkpoint helps.
-std::string smaller_batch(const Peak& peak, const Explanation& explanation) {
+// The steps if no checkpoint helps.
+Steps smaller_batch(const Peak& peak, const Explanation& explanation) {
   std::uint64_t single = 0, half = 0;
   const PeakAllocation* largest = &peak.live()[explanation.parts.front()];
   for (const std::uint32_t part : explanation.parts) {
@@ -66,21 +66,19 @@ std::string smaller_batch(const Peak& peak, const Explanation& explanation) {
     if (dtype == "bfloat16" || dtype == "float16") half += allocation.size_bytes;
   }
   std::string chunks = chunk_size_advice(peak, *largest, "the function");
-  if (!chunks.empty()) return chunks;
+  if (!chunks.empty()) return {{std::move(chunks)}};
   const bool is_single = is_at_least(single, kShareOfFloat32, explanation.bytes) &&
                          !is_at_least(half, kMostOfHalf, explanation.bytes);
-  return is_single ? "Use a smaller batch, or compute in bfloat16 (torch.autocast)."
-                   : "Use a smaller batch.";
+  Steps steps = {{"Use a smaller batch."}};
+  if (is_single) steps.push_back({"Compute in bfloat16 (torch.autocast)."});
+  return steps;
 }
 
 bool is_worth_it(const Peak& peak, std::uint64_t saving_bytes) {
   return is_at_least(saving_bytes, kLeastSaving, peak.bytes());
 }
 
-std::string cost_text(std::uint64_t saving_bytes) {
-  return "This costs one more forward of these layers and saves about " + bytes_text(saving_bytes) +
-         ".";
-}
+constexpr const char* kCostOfCheckpoint = " This costs one more forward of these layers.";
 
 void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
                 report::Finding& finding) {
@@ -96,7 +94,7 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
   if (const LayerRows listed = in_lists(blocks); call && listed.size() >= 2) {
     blocks = listed;
   } else {
-    call.reset();
+    call = nullptr;
   }
   blocks = without_single_operators(peak, blocks);
   if (blocks.size() < 2) return;
@@ -113,19 +111,14 @@ void add_blocks(Peak& peak, Measure measure, const Explanation& explanation,
       peak.backward_begins().empty() ? in_blocks - largest : saving_of_checkpoints(peak, blocks);
   finding.evidence.push_back(blocks_text(blocks, measure));
   if (!is_worth_it(peak, saving)) return;
-  finding.saving_bytes = saving;
-  if (call) {
-    finding.next_step = std::string(call->advice) +
-                        ". Backward then recomputes the activations inside " + names_of(blocks) +
-                        ", one layer at a time, instead of keeping them. " + cost_text(saving);
-    return;
-  }
-  finding.next_step =
-      "Run " + names_of(blocks) +
-      " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False). Backward then "
-      "recomputes the activations inside these layers, one layer at a time, instead of keeping "
-      "them. " +
-      cost_text(saving);
+  const std::string names = names_of(blocks);
+  finding.steps = {step_up_to(
+      (call ? std::string(call->advice)
+            : "Run " + names +
+                  " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)") +
+          ". Backward then recomputes the activations inside " + (call ? names : "these layers") +
+          ", one layer at a time, instead of keeping them." + kCostOfCheckpoint,
+      saving)};
 }
 
 // Adds advice for a snapshot, which records no layers.
@@ -143,18 +136,18 @@ void add_repeated_forward(const Peak& peak, const Explanation& explanation,
            : "; the largest " + bytes_text(forward->largest_bytes)) +
       ".");
   if (forward->runs_in_checkpoint || !is_worth_it(peak, forward->saving_bytes)) {
-    finding.next_step = smaller_batch(peak, explanation);
+    finding.steps = smaller_batch(peak, explanation);
     return;
   }
-  finding.saving_bytes = forward->saving_bytes;
   const auto call = checkpoint_call(peak, forward->parts);
-  finding.next_step =
+  finding.steps = {step_up_to(
       (call ? std::string(call->advice)
             : "Run the module whose forward is at " + forward->place +
                   " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)") +
-      ". Backward then recomputes the activations of each call, one call at a time, instead of "
-      "keeping them. " +
-      cost_text(forward->saving_bytes);
+          ". Backward then recomputes the activations of each call, one call at a time, instead of "
+          "keeping them." +
+          kCostOfCheckpoint,
+      forward->saving_bytes)};
 }
 
 // Names the line whose tensors large gradients of one size belong to. In a snapshot, stacks in
@@ -179,10 +172,11 @@ void add_line_of_size(const Peak& peak, const std::vector<std::uint32_t>& parts,
       std::ranges::max_element(lines, {}, [](const auto& each) { return each.second; })->first;
   finding.evidence.push_back(counted(most->second, "gradient") + " of " + bytes_text(most->first) +
                              " have the size of what " + line + " creates.");
-  finding.next_step =
-      "Avoid the full-size tensors of " + line +
-      " and their gradients: compute them in chunks, use a fused operator that never stores them "
-      "(torch.nn.functional.scaled_dot_product_attention for attention), or use a smaller batch.";
+  finding.steps = {
+      {"Avoid the full-size tensors of " + line +
+       " and their gradients: compute them in chunks, or use a fused operator that never stores "
+       "them (torch.nn.functional.scaled_dot_product_attention for attention)."},
+      {"Use a smaller batch."}};
 }
 
 // One forward may call a module twice.
@@ -217,10 +211,10 @@ bool advise_appended(const Peak& peak, const Explanation& collected, const std::
   finding.evidence.push_back("That line makes tensors longer again and again, up to " +
                              bytes_text(largest.size_bytes) +
                              " each. Each time, the old and the new tensor are live.");
-  finding.saving_bytes = worthwhile(peak, saving_of_appended(peak, largest));
-  finding.next_step = "Allocate each tensor that " + line +
-                      " makes longer once, in its final size, and write each part into a slice of "
-                      "it: this also saves the copies.";
+  finding.steps = {{"Allocate each tensor that " + line +
+                        " makes longer once, in its final size, and write each part into a slice "
+                        "of it, which also saves the copies.",
+                    worthwhile(peak, saving_of_appended(peak, largest))}};
   return true;
 }
 
@@ -236,12 +230,11 @@ bool add_collected(const Peak& peak, Explanation& explanation) {
       bytes_text(collected.bytes) + " of it, in " + counted(collected.parts.size(), "tensor") +
       ", were made while autograd was off: the program keeps them, not a graph.");
   if (advise_appended(peak, collected, line, explanation.finding)) return true;
-  explanation.finding.next_step =
-      "Free what " + (is_named(line) ? line + " has made in" : std::string("is left of")) +
-      " earlier calls: usually a list, dict or attribute collects it, maybe in a hook. Store only "
-      "the part that you need; if that is a view or a slice, its .clone(): a view retains the "
-      "whole "
-      "tensor.";
+  explanation.finding.steps = {
+      {"Free what " + (is_named(line) ? line + " has made in" : std::string("is left of")) +
+       " earlier calls: usually a list, dict or attribute collects it, maybe in a hook. Store only "
+       "the part that you need; if that is a view or a slice, its .clone(): a view retains the "
+       "whole tensor."}};
   return true;
 }
 
@@ -296,7 +289,7 @@ void explain_activations(Peak& peak, Explanations& out) {
         "Most of it is created at " + line + ": " + bytes_text(of_line) +
         (inside.empty() ? "" : ", of which " + inside + " creates " + bytes_text(of_inside)) + ".");
   }
-  finding.next_step = smaller_batch(peak, explanation);
+  finding.steps = smaller_batch(peak, explanation);
   if (advise_logits(peak, logits_of(peak), explanation)) {
     add_kept(peak.facts(), peak.device(), finding);
     out.push_back(std::move(explanation));
@@ -314,9 +307,10 @@ void explain_activations(Peak& peak, Explanations& out) {
   const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
-    finding.next_step =
-        "Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
-        "use_reentrant=False), which recomputes them in backward. Or use a smaller batch.";
+    finding.steps = {
+        {"Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
+         "use_reentrant=False), which recomputes them in backward."},
+        {"Use a smaller batch."}};
   }
   if (peak.is_inferred() && path.empty()) add_line_of_size(peak, explanation.parts, finding);
   if (peak.is_inferred()) add_repeated_forward(peak, explanation, finding);
@@ -329,11 +323,11 @@ void explain_activations(Peak& peak, Explanations& out) {
         (is_of_autograd ? " of a torch.autograd.Function." : ", which calls no layer."));
   }
   if (is_of_function && !is_of_autograd) {
-    finding.next_step =
-        "Run " + function +
-        " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what it makes is then "
-        "recomputed in backward instead of being kept. Or let it make less: fewer rounds, smaller "
-        "tensors, a smaller batch.";
+    finding.steps = {
+        {"Run " + function +
+         " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what it makes is "
+         "then recomputed in backward instead of being kept."},
+        {"Let it make less: fewer rounds, smaller tensors, a smaller batch."}};
   }
   const Facts& facts = peak.facts();
   const bool is_kept_known = add_kept(facts, peak.device(), finding);
@@ -345,9 +339,9 @@ void explain_activations(Peak& peak, Explanations& out) {
              explanation, finding);
   add_calls(peak, explanation, finding);
   if (is_of_function && is_of_autograd) {
-    finding.next_step =
-        "Pass fewer tensors to ctx.save_for_backward in " + function +
-        ", and compute the others again in backward. Otherwise: " + finding.next_step;
+    finding.steps.insert(finding.steps.begin(),
+                         {"Pass fewer tensors to ctx.save_for_backward in " + function +
+                          ", and compute the others again in backward."});
   }
   out.push_back(std::move(explanation));
 }

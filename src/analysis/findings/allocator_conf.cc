@@ -1,7 +1,10 @@
 #include "analysis/findings/allocator_conf.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+
+#include "base/check.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -68,14 +71,44 @@ std::string variable_of(model::DeviceType type) {
   return "PYTORCH_ALLOC_CONF";
 }
 
-}  // namespace
-
+// The type of the accelerators in the recording; CUDA if there is none.
 model::DeviceType accelerator_of(const model::Trace& trace) {
   for (const model::DeviceTrace& device : trace.devices) {
     const auto& known = model::kAccelerators;
     if (std::ranges::find(known, device.device.type) != known.end()) return device.device.type;
   }
   return model::DeviceType::kCuda;
+}
+
+struct NamesOfType {
+  model::DeviceType type;
+  const char* module;
+  const char* tool;
+  const char* visible_devices;
+};
+constexpr auto kAcceleratorNames = std::to_array<NamesOfType>({
+    {model::DeviceType::kCuda, "torch.cuda", "nvidia-smi", "CUDA_VISIBLE_DEVICES"},
+    {model::DeviceType::kHip, "torch.cuda", "rocm-smi", "HIP_VISIBLE_DEVICES"},
+    {model::DeviceType::kXpu, "torch.xpu", "xpu-smi", "ZE_AFFINITY_MASK"},
+    {model::DeviceType::kNpu, "torch.npu", "npu-smi", "ASCEND_RT_VISIBLE_DEVICES"},
+    {model::DeviceType::kHpu, "torch.hpu", "hl-smi", "HABANA_VISIBLE_DEVICES"},
+    {model::DeviceType::kMtia, "torch.mtia", "the device's tools", "its environment variable"},
+    {model::DeviceType::kMps, "torch.mps", "Activity Monitor", "its environment variable"},
+    {model::DeviceType::kOther, "torch.accelerator", "the device's tools",
+     "its environment variable"},
+});
+
+}  // namespace
+
+std::string AcceleratorNames::set_expandable_segments() const {
+  return "Set " + alloc_conf + "=expandable_segments:True";
+}
+
+AcceleratorNames accelerator_names(const model::Trace& trace, const AllocatorConf& conf) {
+  const auto* const of_type =
+      std::ranges::find(kAcceleratorNames, accelerator_of(trace), &NamesOfType::type);
+  PLIMSOLL_CHECK(of_type != kAcceleratorNames.end());
+  return {of_type->module, of_type->tool, of_type->visible_devices, conf.variable};
 }
 
 std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw) {

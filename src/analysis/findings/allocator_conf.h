@@ -27,9 +27,19 @@ struct AllocatorConf {
 // are skipped.
 std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw);
 
-// The type of the accelerators in the recording; CUDA if there is none.
-model::DeviceType accelerator_of(const model::Trace& trace);
-
 AllocatorConf allocator_conf(const model::Trace& trace);
+
+// How findings name the tools of the recording's accelerator; by default those of CUDA.
+struct AcceleratorNames {
+  std::string module = "torch.cuda";
+  std::string tool = "nvidia-smi";                       // lists processes and devices
+  std::string visible_devices = "CUDA_VISIBLE_DEVICES";  // the variable that selects devices
+  std::string alloc_conf = "PYTORCH_CUDA_ALLOC_CONF";    // AllocatorConf::variable
+
+  // "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+  std::string set_expandable_segments() const;
+};
+
+AcceleratorNames accelerator_names(const model::Trace& trace, const AllocatorConf& conf);
 
 }  // namespace plimsoll::analysis::findings

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <deque>
 
-#include "analysis/joining.h"
-
 namespace plimsoll::analysis::findings {
 namespace {
 
@@ -20,9 +18,8 @@ struct Extended {
 std::size_t times_appended(const Peak& peak, const PeakAllocation& largest) {
   constexpr std::size_t kFewest = 8;
   constexpr std::size_t kMostLatest = 8;
-  const model::Trace& trace = peak.trace();
-  const model::DeviceTrace& device = peak.device().trace;
-  if (largest.born == model::kNone || !joins(trace, device, largest.lifetime)) return 0;
+  if (largest.born == model::kNone) return 0;
+  if (!peak.evidence().called_ops(largest.lifetime).has(evidence::Operator::kJoining)) return 0;
   const model::StringId op = peak.site(largest).op;
   const model::LineId line = peak.line(largest);
   // The tensors that the next one may extend: a line may make several longer in turn.

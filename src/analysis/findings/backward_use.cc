@@ -7,34 +7,11 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using Backwards = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
-
 // How many backwards to check after a forward. Activations that none of them uses count as never
 // used.
 constexpr std::size_t kMostBackwards = 16;
 
-// A backward inside another (a checkpoint) is part of it.
-Backwards outermost(const std::vector<std::uint32_t>& begins,
-                    const std::vector<std::uint32_t>& ends) {
-  Backwards backwards;
-  std::size_t depth = 0;
-  auto end = ends.begin();
-  for (auto begin = begins.begin(); begin != begins.end() || end != ends.end();) {
-    const bool is_end = end != ends.end() &&
-                        (begin == begins.end() || *end < *begin || (*end == *begin && depth > 0));
-    if (is_end && depth > 0) {
-      if (--depth == 0) backwards.back().second = *end;
-    } else if (!is_end && depth++ == 0) {
-      backwards.emplace_back(*begin, model::kNone);
-    }
-    ++(is_end ? end : begin);
-  }
-  return backwards;
-}
-
 }  // namespace
-
-std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
 
 std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation) {
   const model::Site& site = peak.site(allocation);
@@ -68,18 +45,17 @@ std::set<std::string_view> roots_without_parameters(const Peak& peak) {
   return roots;
 }
 
-BackwardUse::BackwardUse(const Peak& peak)
-    : peak_(peak), backwards_(outermost(peak.backward_begins(), peak.backward_ends())) {
+BackwardUse::BackwardUse(const Peak& peak) : peak_(peak), spans_(peak.evidence().spans()) {
   const model::Events& events = peak.device().trace.events;
   for (std::uint32_t event = 0; event < events.size(); ++event) {
     if (events.action[event] == model::Action::kOom) ooms_.push_back(event);
   }
-  if (backwards_.empty()) return;
+  if (backwards().empty()) return;
   peak.for_each([&](const PeakAllocation& allocation) {
     const bool is_backward = peak_.phase(allocation) == model::Phase::kBackward;
     const std::uint32_t event = is_backward ? allocation.born : allocation.died;
-    const std::size_t backward = backward_at(event);
-    if (backward == backwards_.size()) return;
+    const std::size_t backward = spans_.backward_at(event);
+    if (backward == backwards().size()) return;
     if (!is_backward && !is_forward_activation(peak_, allocation)) return;
     const auto next = static_cast<std::uint32_t>(roots_.size());
     const std::uint32_t number = roots_.try_emplace(root(allocation), next).first->second;
@@ -95,22 +71,12 @@ std::string_view BackwardUse::root(const PeakAllocation& allocation) const {
   return root_of(peak_.trace().strings[peak_.site(allocation).layer]);
 }
 
-std::size_t BackwardUse::backward_at(std::uint32_t event) const {
-  const auto after = std::ranges::upper_bound(backwards_, event, {},
-                                              &std::pair<std::uint32_t, std::uint32_t>::first);
-  if (after == backwards_.begin()) return backwards_.size();
-  // A backward that is still running when the recording ends has no end.
-  const std::uint32_t end = std::prev(after)->second;
-  if (end != model::kNone && event >= end) return backwards_.size();
-  return static_cast<std::size_t>(std::prev(after) - backwards_.begin());
-}
-
 bool BackwardUse::may_be_used(const PeakAllocation& last, std::size_t kept) const {
   const auto found = roots_.find(root(last));
   if (found == roots_.end()) return false;
   const std::size_t first = interval(last);
-  for (std::size_t i = first; i < std::min(first + kMostBackwards, backwards_.size()); ++i) {
-    if (backwards_[i].first > last.died) break;
+  for (std::size_t i = first; i < std::min(first + kMostBackwards, backwards().size()); ++i) {
+    if (backwards()[i].begin > last.died) break;
     const auto use = uses_.find(key(found->second, i));
     if (use == uses_.end() || !use->second.is_run) continue;
     if (use->second.latest_born <= last.born && use->second.freed < kept) return true;
@@ -122,18 +88,12 @@ bool BackwardUse::is_of_failed_forward(const PeakAllocation& allocation) const {
   const auto oom = std::ranges::upper_bound(ooms_, allocation.born);
   if (oom == ooms_.end() || *oom > allocation.died) return false;
   const std::size_t next = interval(allocation);
-  return next == backwards_.size() || *oom < backwards_[next].first;
+  return next == backwards().size() || *oom < backwards()[next].begin;
 }
 
 bool BackwardUse::outlives_backward(const PeakAllocation& allocation) const {
   const std::size_t next = interval(allocation);
-  return next < backwards_.size() && backwards_[next].first <= allocation.died;
-}
-
-std::size_t BackwardUse::interval(std::uint32_t event) const {
-  const auto after = std::ranges::upper_bound(backwards_, event, {},
-                                              &std::pair<std::uint32_t, std::uint32_t>::first);
-  return static_cast<std::size_t>(after - backwards_.begin());
+  return next < backwards().size() && backwards()[next].begin <= allocation.died;
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -13,8 +14,7 @@
 
 namespace plimsoll::analysis::findings {
 
-// The root module of a layer: "Net" for "Net.blocks.0".
-std::string_view root_of(std::string_view layer);
+using evidence::root_of;
 
 // Identifies the layer and the operator that allocated it.
 std::uint64_t layer_operator(const Peak& peak, const PeakAllocation& allocation);
@@ -44,7 +44,7 @@ class BackwardUse {
   explicit BackwardUse(const Peak& peak);
 
   bool is_freed_by_backward(const PeakAllocation& allocation) const {
-    return backward_at(allocation.died) != backwards_.size();
+    return spans_.backward_at(allocation.died) != backwards().size();
   }
   // Whether a backward of the forward may run while `last`, the forward's last activation, is live.
   // It may if some backward runs through layers of the same root and frees nothing of a later
@@ -52,7 +52,7 @@ class BackwardUse {
   // the number that this forward keeps, belongs to the earlier forwards.
   bool may_be_used(const PeakAllocation& last, std::size_t kept = kMany) const;
   bool is_before_last_backward(const PeakAllocation& allocation) const {
-    return interval(allocation) + 1 == backwards_.size();
+    return interval(allocation) + 1 == backwards().size();
   }
   // Whether memory ran out while it was live, before a backward began. Then its forward failed, or
   // the backward that would have used it never ran.
@@ -61,11 +61,11 @@ class BackwardUse {
   // The number of backwards that began before it was allocated: forwards with the same number are
   // between the same two backwards.
   std::size_t interval(const PeakAllocation& allocation) const { return interval(allocation.born); }
-  std::size_t interval(std::uint32_t event) const;
+  std::size_t interval(std::uint32_t event) const { return spans_.round(event); }
   // The event at which the backward with this number ends; kNone if there is none, or it does not
   // end.
   std::uint32_t end(std::size_t backward) const {
-    return backward < backwards_.size() ? backwards_[backward].second : model::kNone;
+    return backward < backwards().size() ? backwards()[backward].end : model::kNone;
   }
 
  private:
@@ -80,11 +80,10 @@ class BackwardUse {
   static std::uint64_t key(std::uint32_t root, std::size_t backward) {
     return std::uint64_t{root} << 32 | backward;
   }
-  // The backward that is running at the event; backwards_.size() if none is.
-  std::size_t backward_at(std::uint32_t event) const;
+  std::span<const evidence::Span> backwards() const { return spans_.backwards(); }
 
   const Peak& peak_;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> backwards_;  // outermost: [begin, end)
+  const evidence::Spans& spans_;
   std::vector<std::uint32_t> ooms_;  // events at which memory ran out
   std::unordered_map<std::string_view, std::uint32_t> roots_;
   std::unordered_map<std::uint64_t, Use> uses_;  // by root and backward

@@ -29,13 +29,6 @@ constexpr double kShareOfChildren = 0.8;
 constexpr double kLeastShareOfBlock = 0.05;
 constexpr std::size_t kBlocksNamed = 4;
 
-// The events of the device at which a block runs, ascending.
-struct BlockRuns {
-  std::vector<std::uint32_t> forward;   // births of allocations that backward uses
-  std::vector<std::uint32_t> backward;  // births during its backward
-  std::uint64_t waiting_bytes = 0;      // for a backward that has not begun
-};
-
 // The block around each allocation.
 class BlockOf {
  public:
@@ -159,10 +152,11 @@ std::string blocks_text(const LayerRows& blocks, Measure measure) {
 
 LayerRows without_checkpoint(Peak& peak, const LayerRows& blocks) {
   BlockOf block_of(peak, blocks);
-  CheckpointStacks checkpoints(peak.trace());
   std::set<std::uint32_t> done;
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (checkpoints.contains(allocation.stack)) done.insert(block_of(allocation));
+    const bool is_checkpointed =
+        peak.stacks().has(allocation.stack, evidence::StackFlag::kCheckpoint);
+    if (is_checkpointed) done.insert(block_of(allocation));
   });
   LayerRows left = blocks;
   std::erase_if(left, [&](const LayerRow* block) {
@@ -207,51 +201,49 @@ bool ends_in_forward(const Peak& peak) {
 }
 
 std::uint64_t saving_of_checkpoints(Peak& peak, const LayerRows& blocks) {
-  std::map<std::uint32_t, BlockRuns> runs;  // by layer
-  for (const LayerRow* block : blocks) runs[peak.layers().named(block->layer).value];
+  using RunId = std::pair<std::uint32_t, std::uint32_t>;  // layer, event at which backward begins
+  std::map<RunId, whatif::Run> runs;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> backward;  // births in backward, by layer
+  std::map<std::uint32_t, std::uint64_t> waiting_bytes;  // for a backward that has not begun
+  for (const LayerRow* block : blocks) {
+    waiting_bytes[peak.layers().named(block->layer).value] = 0;
+  }
   BlockOf block_of(peak, blocks);
-  const auto run_of = [&](const PeakAllocation& allocation) {
-    return runs.find(block_of(allocation));
-  };
   const auto& begins = peak.backward_begins();
-  const auto begin_of = [&](const PeakAllocation& allocation) {
-    const auto next = std::ranges::upper_bound(begins, allocation.born);
-    return next == begins.end() ? model::kNone : *next;
-  };
   const bool is_cut_off = ends_in_forward(peak);
-  const auto is_kept = [&](const PeakAllocation& allocation) {
-    if (peak.category(allocation) != model::kActivation) return false;
-    if (peak.meets_backward(allocation)) return true;
-    return is_cut_off && begin_of(allocation) == model::kNone && allocation.died > peak.event();
-  };
   peak.for_each([&](const PeakAllocation& allocation) {
-    const auto run = run_of(allocation);
-    if (run == runs.end()) return;
+    const std::uint32_t block = block_of(allocation);
+    if (!waiting_bytes.contains(block)) return;
     if (peak.phase(allocation) == model::Phase::kBackward) {
-      run->second.backward.push_back(allocation.born);
-    } else if (is_kept(allocation)) {
-      run->second.forward.push_back(allocation.born);
-      if (begin_of(allocation) == model::kNone) run->second.waiting_bytes += allocation.size_bytes;
+      backward[block].push_back(allocation.born);
+      return;
     }
+    if (peak.category(allocation) != model::kActivation) return;
+    const auto next = std::ranges::upper_bound(begins, allocation.born);
+    const std::uint32_t begin = next == begins.end() ? model::kNone : *next;
+    const bool waits = is_cut_off && begin == model::kNone && allocation.died > peak.event();
+    if (!peak.meets_backward(allocation) && !waits) return;
+    whatif::Run& run = runs[{block, begin}];
+    run.rows.push_back(allocation.lifetime);
+    run.done = allocation.born;
+    if (begin == model::kNone) waiting_bytes[block] += allocation.size_bytes;
   });
   // When the next backward begins, the memory of the largest block is allocated again while all
   // others wait. Of equal blocks, the last one is first.
-  auto largest = runs.begin();
-  for (auto run = runs.begin(); run != runs.end(); ++run) {
-    if (run->second.waiting_bytes >= largest->second.waiting_bytes) largest = run;
+  auto largest = waiting_bytes.begin();
+  for (auto each = largest; each != waiting_bytes.end(); ++each) {
+    if (each->second >= largest->second) largest = each;
   }
-  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
-    const auto run = run_of(allocation);
-    if (run == runs.end() || !is_kept(allocation)) return {};
-    if (peak.phase(allocation) == model::Phase::kBackward) return {};
-    const auto& [forward, backward, waiting_bytes] = run->second;
-    const std::uint32_t begin = begin_of(allocation);
-    if (begin == model::kNone && run == largest) return {};
-    const std::uint32_t last = *std::prev(std::ranges::lower_bound(forward, begin));
-    if (last == allocation.born) return {};
-    const auto back = std::ranges::lower_bound(backward, begin);
-    return {last, back == backward.end() ? allocation.died : *back};
-  });
+  std::vector<whatif::Run> all;
+  for (auto& [id, run] : runs) {
+    const auto& [block, begin] = id;
+    if (begin == model::kNone && block == largest->first) continue;
+    const std::vector<std::uint32_t>& births = backward[block];
+    const auto again = std::ranges::lower_bound(births, begin);
+    if (again != births.end()) run.again = *again;
+    all.push_back(std::move(run));
+  }
+  return peak.replay().recomputed(all);
 }
 
 }  // namespace plimsoll::analysis::findings

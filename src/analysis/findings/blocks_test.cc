@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -43,8 +44,8 @@ TEST(Blocks, equal_layers_count_together_and_are_named_as_a_range) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("25 layers side by side hold 104.0 MiB of it; the "
                                           "largest, Net.head, holds 8.0 MiB."));
-  EXPECT_THAT(found[0].next_step, HasSubstr("Run Net.blocks.0…23, Net.head through"));
-  EXPECT_EQ(found[0].saving_bytes, 96 * kMib);
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Run Net.blocks.0…23, Net.head through"));
+  EXPECT_EQ(found[0].saving_bytes(), 96 * kMib);
 }
 
 TEST(Blocks, equal_layers_alone_are_counted_with_their_size) {
@@ -53,7 +54,7 @@ TEST(Blocks, equal_layers_alone_are_counted_with_their_size) {
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("Net.blocks.0…23 hold 96.0 MiB of it: 24 × 4.0 MiB."));
-  EXPECT_EQ(found[0].saving_bytes, 92 * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 92 * kMib);
 }
 
 TEST(Blocks, of_many_ranges_the_first_are_named) {
@@ -67,7 +68,7 @@ TEST(Blocks, of_many_ranges_the_first_are_named) {
   c.report.tables.layers[2].inclusive.saved_bytes = kMib;
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step,
+  EXPECT_THAT(found[0].next_step(),
               HasSubstr("Run Net.blocks.0…1, Net.blocks.3…4, Net.blocks.6…7, Net.blocks.9…10 and "
                         "8 layers more through"));
 }
@@ -88,8 +89,8 @@ TEST(Blocks, a_layer_that_runs_through_checkpoint_is_not_advised_again) {
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("24 layers already run through torch.utils.checkpoint."));
-  EXPECT_EQ(found[0].next_step, "Use a smaller batch.");
-  EXPECT_EQ(found[0].saving_bytes, 0u);
+  EXPECT_EQ(found[0].next_step(), "Use a smaller batch.");
+  EXPECT_EQ(found[0].saving_bytes(), 0u);
 }
 
 TEST(Blocks, a_layer_of_one_operator_is_not_advised) {
@@ -107,7 +108,7 @@ TEST(Blocks, a_layer_of_one_operator_is_not_advised) {
     const auto found = c.run(explain_activations);
     ASSERT_THAT(found, SizeIs(1));
     const bool is_single = std::string_view(second) == "aten::dropout";
-    EXPECT_EQ(found[0].next_step == "Use a smaller batch.", is_single);
+    EXPECT_EQ(found[0].next_step() == "Use a smaller batch.", is_single);
   }
 }
 
@@ -121,7 +122,7 @@ TEST(Blocks, the_advice_is_what_the_models_package_has) {
     c.maker.alloc_reported(9, 200 * kMib,
                            {.category = "activation", .phase = Phase::kForward, .stack = stack});
     const auto found = c.run(explain_activations);
-    return found.at(0).next_step + found.at(0).evidence.at(0);
+    return found.at(0).next_step() + found.at(0).evidence.at(0);
   };
   EXPECT_THAT(advice("/x/site-packages/transformers/models/llama/modeling_llama.py", "M.forward"),
               AllOf(HasSubstr("Call model.gradient_checkpointing_enable() before training "
@@ -178,11 +179,11 @@ Findings without_backward(bool is_out_of_memory) {
 TEST(Blocks, a_forward_that_ran_out_of_memory_counts_as_if_its_backward_followed) {
   const auto evaluation = without_backward(false);
   ASSERT_THAT(evaluation, SizeIs(1));
-  EXPECT_EQ(evaluation[0].saving_bytes, 0u);
+  EXPECT_EQ(evaluation[0].saving_bytes(), 0u);
   const auto found = without_backward(true);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("Net.0…3 hold 40.0 MiB of it: 4 × 10.0 MiB."));
-  EXPECT_EQ(found[0].saving_bytes, (40 - 3 * 2 - 10) * kMib) << "three outputs and a whole layer";
+  EXPECT_EQ(found[0].saving_bytes(), (40 - 3 * 2 - 10) * kMib) << "three outputs and a whole layer";
 }
 
 TEST(Blocks, a_helper_of_a_package_is_not_named_next_to_the_line_of_the_program) {
@@ -200,9 +201,10 @@ TEST(Blocks, bfloat16_is_advised_only_if_the_activations_are_known_to_be_float32
     const auto tensor = c.maker.tensor("", dtype);
     c.maker.alloc_reported(1, 60 * kMib,
                            {.category = "activation", .phase = Phase::kForward, .tensor = tensor});
-    return c.run(explain_activations).at(0).next_step;
+    return steps_text(c.run(explain_activations).at(0));
   };
-  EXPECT_THAT(advice("float32"), HasSubstr("bfloat16 (torch.autocast)"));
+  EXPECT_THAT(advice("float32"),
+              HasSubstr("Use a smaller batch. | Compute in bfloat16 (torch.autocast)."));
   EXPECT_EQ(advice("bfloat16"), "Use a smaller batch.");
   EXPECT_EQ(advice(""), "Use a smaller batch.");
 }

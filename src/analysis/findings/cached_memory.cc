@@ -99,24 +99,35 @@ std::uint64_t capacity(const report::DeviceReport& device) {
   return device.bars.empty() ? 0 : device.bars.front().total_bytes;
 }
 
-std::string advice(const Facts& facts, bool is_by_shape) {
-  std::string text = facts.conf.expandable_segments
-                         ? "expandable_segments is on already. "
-                         : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the "
-                           "process starts: adjacent free blocks can then serve a larger "
-                           "request. ";
+// `cached`: the bytes that no live tensor needed.
+void add_steps(const Facts& facts, bool is_by_shape, std::uint64_t cached,
+               report::Finding& finding) {
+  const bool is_expandable = facts.conf.expandable_segments;
+  if (is_expandable) {
+    finding.evidence.emplace_back("expandable_segments is on already.");
+  } else {
+    finding.steps.push_back(step_up_to(
+        facts.names.set_expandable_segments() +
+            " before the process starts: adjacent free blocks can then serve a larger request.",
+        cached));
+  }
   if (is_by_shape) {
-    text += std::string(facts.conf.expandable_segments ? "Pad" : "Or pad") +
-            " the inputs to a few lengths, so that later steps reuse the cached blocks, or run the "
-            "largest shape first. ";
+    finding.steps.push_back(
+        step_up_to("Pad the inputs to a few lengths, so that later steps reuse the cached blocks, "
+                   "or run the largest shape first.",
+                   cached));
   }
-  if (!facts.conf.expandable_segments) {
-    text +=
-        "garbage_collection_threshold:0.8 in the same variable releases blocks that have been "
-        "idle for a long time; expandable_segments ignores it.";
+  if (!is_expandable) {
+    finding.steps.push_back(
+        step_up_to("Set garbage_collection_threshold:0.8 in " + facts.names.alloc_conf +
+                       ": it releases blocks that have been idle for a long time; "
+                       "expandable_segments ignores it.",
+                   cached));
+  } else if (!is_by_shape) {
+    finding.steps.push_back(step_up_to(
+        "Call " + facts.names.module + ".empty_cache() before another process needs the memory.",
+        cached));
   }
-  while (text.ends_with(' ')) text.pop_back();
-  return text;
 }
 
 }  // namespace
@@ -171,8 +182,7 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
                     "full, the allocator releases its cache before it fails."
                   : "."));
   }
-  finding.next_step = advice(facts, is_by_shape);
-  finding.saving_bytes = cached;
+  add_steps(facts, is_by_shape, cached, finding);
   return finding;
 }
 

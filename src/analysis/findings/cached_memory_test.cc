@@ -3,6 +3,7 @@
 
 #include "analysis/findings/rules.h"
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -43,8 +44,8 @@ TEST(CachedMemory, far_above_what_was_live_is_reported) {
             "earlier shapes");
   EXPECT_THAT(found[0].evidence, Contains("Calls that request different sizes: train.py:7 (main) "
                                           "9 sizes up to 27.0 MiB."));
-  EXPECT_EQ(found[0].saving_bytes, 2140 * kMib);
-  EXPECT_THAT(found[0].next_step, HasSubstr("pad the inputs to a few lengths"));
+  EXPECT_EQ(found[0].saving_bytes(), 2140 * kMib);
+  EXPECT_THAT(steps_text(found[0]), HasSubstr(" | Pad the inputs to a few lengths"));
 }
 
 TEST(CachedMemory, is_a_warning_only_where_the_device_is_used_for_a_good_part) {
@@ -65,7 +66,7 @@ TEST(CachedMemory, of_one_size_only_is_not_blamed_on_shapes) {
   const Findings found = cached(3000, 860, 1).run(stranded_memory);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("cached blocks that no later request fits"));
-  EXPECT_THAT(found[0].next_step, Not(HasSubstr("pad")));
+  EXPECT_THAT(steps_text(found[0]), Not(HasSubstr("Pad")));
 }
 
 TEST(CachedMemory, the_usual_cost_of_a_caching_allocator_is_not_reported) {
@@ -85,8 +86,9 @@ TEST(CachedMemory, expandable_segments_are_not_advised_where_they_are_on) {
   c.maker.builder().add_setting(model::Setting{"expandable_segments", true});
   const Findings found = c.run(stranded_memory);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("is on already. Pad the inputs"));
-  EXPECT_THAT(found[0].next_step, Not(HasSubstr("garbage_collection_threshold")));
+  EXPECT_THAT(found[0].evidence, Contains("expandable_segments is on already."));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Pad the inputs"));
+  EXPECT_THAT(steps_text(found[0]), Not(HasSubstr("garbage_collection_threshold")));
 }
 
 }  // namespace

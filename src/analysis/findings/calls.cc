@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "analysis/findings/backward_use.h"
-#include "analysis/findings/passes.h"
 #include "analysis/findings/text.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
 #include "model/user_line.h"
@@ -62,7 +60,6 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
   // run an operator several times.
   std::map<std::array<std::uint32_t, 3>, std::set<std::size_t>> calls;
   const BackwardUse use(peak);
-  const Passes passes(peak);
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.phase(allocation) != model::Phase::kForward) continue;
@@ -71,7 +68,7 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
     if (site.layer == model::StringId{}) continue;
     if (callers.of(allocation) != caller) continue;
     auto& of_call = calls[{allocation.stack.value, site.layer.value, site.op.value}];
-    of_call.insert(passes.of(allocation));
+    of_call.insert(peak.evidence().pass(allocation.lifetime));
     runs.most = std::max(runs.most, of_call.size());
     runs.bytes += allocation.size_bytes;
     if (use.is_freed_by_backward(allocation)) runs.freed += allocation.size_bytes;
@@ -82,17 +79,17 @@ CallerRuns runs_of(const Peak& peak, const Explanation& explanation, Callers& ca
 // The fall of the peak if the graph of each forward pass that the caller starts is freed before the
 // next pass.
 std::uint64_t saving_of_rounds(const Peak& peak, Callers& callers, const std::string& caller) {
-  const Passes passes(peak);
   const auto is_of_round = [&](const PeakAllocation& allocation) {
     return is_forward_activation(peak, allocation) && callers.of(allocation) == caller;
   };
   std::unordered_map<std::size_t, std::uint32_t> begins;  // first birth, by pass
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (is_of_round(allocation)) begins.try_emplace(passes.of(allocation), allocation.born);
+    if (is_of_round(allocation))
+      begins.try_emplace(peak.evidence().pass(allocation.lifetime), allocation.born);
   });
   return peak.saving([&](const PeakAllocation& allocation) {
     if (!is_of_round(allocation)) return allocation.died;
-    const auto next = begins.find(passes.of(allocation) + 1);
+    const auto next = begins.find(peak.evidence().pass(allocation.lifetime) + 1);
     return next == begins.end() ? allocation.died : std::min(next->second, allocation.died);
   });
 }
@@ -209,17 +206,7 @@ bool calls_forward(const Peak& peak, const PeakAllocation& allocation) {
 }  // namespace
 
 bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Trace& trace = peak.trace();
-  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
-  bool is_outside = false;
-  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
-    if (is_outside) {
-      return base::ends_with_path(trace.strings[trace.stacks.frame(id).file],
-                                  "torch/autograd/function.py");
-    }
-    is_outside = id == line;
-  }
-  return false;
+  return peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
 }
 
 FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation) {
@@ -271,13 +258,13 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const std::uint64_t left = left_by_backward(peak, explanation);
   const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);
   if (is_repeated && !is_left && is_at_least(runs.freed, kShareOfFreed, runs.bytes)) {
-    finding.saving_bytes = saving_of_rounds(peak, callers, most->first);
-    finding.next_step =
-        "If the calls at " + most->first +
-        " are independent, call backward() after each: gradients add up, and one graph is live at "
-        "a time. The peak is then about " +
-        bytes_text(finding.saving_bytes) +
-        " lower. If each needs the previous one, detach between some of them. " + finding.next_step;
+    finding.steps.insert(
+        finding.steps.begin(),
+        {step_up_to("If the calls at " + most->first +
+                        " are independent, call backward() after each: gradients add up, and one "
+                        "graph is live at a time.",
+                    saving_of_rounds(peak, callers, most->first)),
+         {"If each call needs the previous one, detach between some of them."}});
   }
   const RetainedGraphs retained =
       is_repeated && !is_left ? retained_graphs(peak, explanation, runs.most) : RetainedGraphs{};
@@ -285,21 +272,20 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
     finding.evidence.push_back(bytes_text(retained.bytes) +
                                " of it belong to calls whose backward has ended: the graph of a "
                                "later call leads to theirs, and retain_graph=True keeps them.");
-    finding.saving_bytes = retained.saving_bytes;
-    finding.next_step =
-        "Detach what a call at " + most->first +
-        " gets from the previous one (a hidden state: h = h.detach()), and call backward() "
-        "without retain_graph=True: each backward then frees its graph. The peak falls by " +
-        bytes_text(finding.saving_bytes) + ".";
+    finding.steps = {{"Detach what a call at " + most->first +
+                          " gets from the previous one (a hidden state: h = h.detach()), and call "
+                          "backward() without retain_graph=True: each backward then frees its "
+                          "graph.",
+                      retained.saving_bytes}};
   }
   if (!is_left) return;
   finding.evidence.push_back(bytes_text(left) +
                              " of it are tensors of a backward that has ended: create_graph=True "
                              "keeps them, and the graph behind them, for another backward.");
-  finding.next_step =
-      "Pass create_graph=True only if you differentiate through the gradient" +
-      (is_repeated ? ", and detach between the calls at " + most->first : std::string()) + ". " +
-      finding.next_step;
+  finding.steps.insert(
+      finding.steps.begin(),
+      {"Pass create_graph=True only if you differentiate through the gradient" +
+       (is_repeated ? ", and detach between the calls at " + most->first : std::string()) + "."});
 }
 
 }  // namespace plimsoll::analysis::findings

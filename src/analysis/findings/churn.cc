@@ -37,9 +37,9 @@ Findings churn(const Facts& facts) {
           "Each was freed within " + std::to_string(report::SiteRow::kTemporaryEvents) +
           " events; together they requested " + bytes_text(site.temporary_bytes) +
           ", most often for " + bytes_text(site.commonest_size_bytes) + ".");
-      finding.next_step = "Allocate a buffer once outside the loop at " + site.line +
-                          " and write into it (out=, copy_, in-place operators). This saves time, "
-                          "not memory.";
+      finding.steps = {{"Allocate a buffer once outside the loop at " + site.line +
+                        " and write into it (out=, copy_, in-place operators). This saves time, "
+                        "not memory."}};
       findings.push_back(std::move(finding));
     }
   }

@@ -21,8 +21,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kEarlierShareOfPeak = 0.15;
-// Ranks below explanations that say why the tensors are live.
-constexpr double kEarlierWeight = 1.7;
 constexpr double kShareOfBetter = 0.5;
 // A batch that is loaded ahead, or a result that the loop overwrites, lives through two backwards.
 constexpr std::size_t kFewestOutlived = 3;
@@ -133,7 +131,7 @@ bool is_explained_better(const Explanations& others, const Explanation& explanat
   return std::ranges::any_of(others, [&](const Explanation& other) {
     const std::string& id = other.finding.id;
     const bool is_cause = id == "model_copies" || id == "batches_kept";
-    if (other.weight <= kEarlierWeight && !is_cause) return false;
+    if (other.kind != Kind::kMistake && !is_cause) return false;
     const std::set<std::uint32_t> parts(other.parts.begin(), other.parts.end());
     const auto shared = std::ranges::count_if(
         explanation.parts, [&](std::uint32_t part) { return parts.contains(part); });
@@ -142,18 +140,8 @@ bool is_explained_better(const Explanations& others, const Explanation& explanat
   });
 }
 
-// Activations of a training step contain these tensors, which cost nothing to free.
-double weight_above_activations(const Explanations& others, const Explanation& explanation) {
-  double weight = kEarlierWeight;
-  for (const Explanation& other : others) {
-    if (other.finding.id != "activations_dominate") continue;
-    const double worth = static_cast<double>(other.bytes) * other.weight;
-    weight = std::max(weight, (worth + 1) / static_cast<double>(explanation.bytes));
-  }
-  return weight;
-}
-
-void describe(const Peak& peak, const Rounds& rounds, Explanation& explanation) {
+void describe(const Peak& peak, const Rounds& rounds, std::uint64_t saving,
+              Explanation& explanation) {
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   const std::string line = peak.line_label(first);
   std::size_t outlived = std::numeric_limits<std::size_t>::max();
@@ -169,12 +157,10 @@ void describe(const Peak& peak, const Rounds& rounds, Explanation& explanation) 
                              callers_text(peak, first) + ".");
   finding.evidence.push_back("Each is live during at least " + counted(outlived, "later backward") +
                              ", and no backward frees it.");
-  finding.next_step = "Free what " + line +
-                      " retains (a list, a dict, an attribute of a module) when it has been used, "
-                      "before the next step, or keep only the part that is needed later.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {{"Free what " + line +
+                        " retains (a list, a dict, an attribute of a module) when it has been "
+                        "used, before the next step, or keep only the part that is needed later.",
+                    saving}};
 }
 
 }  // namespace
@@ -217,14 +203,14 @@ void explain_earlier(Peak& peak, Explanations& out) {
   for (auto& [line, explanation] : lines) {
     if (!is_left_behind(peak, rounds, histories[line], explanation.parts)) continue;
     if (is_explained_better(out, explanation)) continue;
-    explanation.finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
       const bool is_of_line =
           peak.line(allocation).value == line && may_be_left(peak, use, allocation);
       return is_of_line ? rounds.end_for(allocation) : allocation.died;
     });
-    if (!is_at_least(explanation.finding.saving_bytes, kEarlierShareOfPeak, peak.bytes())) continue;
-    explanation.weight = weight_above_activations(out, explanation);
-    describe(peak, rounds, explanation);
+    if (!is_at_least(saving, kEarlierShareOfPeak, peak.bytes())) continue;
+    explanation.kind = Kind::kMistake;
+    describe(peak, rounds, saving, explanation);
     out.push_back(std::move(explanation));
   }
 }

@@ -80,10 +80,10 @@ TEST(ExplainEarlier, tensors_that_stay_through_later_steps_are_named_with_their_
   EXPECT_THAT(found[0].title, HasSubstr("outlive their step are 28.6% of the peak"));
   EXPECT_THAT(found[0].title, HasSubstr("8.0 MiB of 28.0 MiB, made at eval.py:13 (evaluate)"));
   EXPECT_THAT(found[0].evidence[1], HasSubstr("at least 5 later backwards"));
-  EXPECT_EQ(found[0].saving_bytes, 8 * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 8 * kMib);
   const auto forever = of_program(Kept::kForever);
   ASSERT_THAT(forever, SizeIs(1));
-  EXPECT_EQ(forever[0].saving_bytes, 32 * kMib);
+  EXPECT_EQ(forever[0].saving_bytes(), 32 * kMib);
 }
 
 TEST(ExplainEarlier, queues_caches_data_and_what_a_backward_uses_are_not) {

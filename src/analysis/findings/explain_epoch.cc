@@ -18,8 +18,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kEpochShareOfPeak = 0.25;
-// This explanation takes precedence over a layer that allocates half of its bytes.
-constexpr double kEpochWeight = 1.8;
 // Fewer could be a queue, or an average over a few steps.
 constexpr std::size_t kFewestEpochSteps = 8;
 // A queue frees one tensor for each that it adds; the end of an epoch frees nearly all.
@@ -98,7 +96,7 @@ void explain_epoch(Peak& peak, Explanations& out) {
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kEpochShareOfPeak, peak.bytes())) return;
-  explanation.weight = kEpochWeight;
+  explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "batches_kept";
   finding.title = "Tensors that " + counted(steps.size(), "earlier step") + " made are " +
@@ -112,22 +110,20 @@ void explain_epoch(Peak& peak, Explanations& out) {
       std::string("Their steps do not free them. One later step frees nearly all, as when an epoch "
                   "ends") +
       (may_be_garbage ? " or when Python's garbage collector frees reference cycles." : "."));
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
     return lines.contains(peak.line(allocation).value) && may_be_gathered(peak, allocation)
                ? peak.death_after_step(allocation)
                : allocation.died;
   });
-  finding.next_step =
-      "Do not gather them until the epoch ends: compute the metric at every step and keep its "
-      "sums, "
-      "or write the tensors to a file.";
+  finding.steps = {
+      {"Do not gather them until the epoch ends: compute the metric at every step and "
+       "keep its sums, or write the tensors to a file.",
+       saving}};
   if (may_be_garbage) {
-    finding.next_step +=
-        " If the program gathers nothing, they are garbage in reference cycles: "
-        "break the cycles, or call gc.collect() at the end of each step.";
-  }
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
+    finding.steps.push_back(
+        {"If the program gathers nothing, they are garbage in reference cycles: break the cycles, "
+         "or call gc.collect() at the end of each step.",
+         saving});
   }
   out.push_back(std::move(explanation));
 }

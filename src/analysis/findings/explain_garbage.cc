@@ -13,16 +13,11 @@
 #include "analysis/findings/calls.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
-#include "base/path_text.h"
-#include "model/function_name.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kGarbageShareOfPeak = 0.15;
-// This is a mistake that was observed, so it takes precedence over gathered tensors and the layers
-// that made them.
-constexpr double kGarbageWeight = 2.0;
 // If a source (source_of) runs at nearly every step, its allocations are garbage at the end of
 // their step. With fewer steps than this, regularity is unknown.
 constexpr std::size_t kFewestRegularSteps = 3;
@@ -82,14 +77,7 @@ struct SourceHistory {
 
 class Garbage {
  public:
-  explicit Garbage(const Peak& peak) : peak_(peak) {
-    const model::DeviceTrace& device = peak.device().trace;
-    for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
-      const model::Mark& mark = peak.trace().marks[row];
-      if (mark.kind != model::MarkKind::kCollectionBegin) continue;
-      collections_.push_back(device.mark_events[row]);
-      if (mark.is_full) full_collections_.push_back(device.mark_events[row]);
-    }
+  explicit Garbage(const Peak& peak) : peak_(peak), spans_(peak.evidence().spans()) {
     peak.for_each([&](const PeakAllocation& allocation) { add(allocation); });
   }
 
@@ -102,22 +90,22 @@ class Garbage {
     if (!is_left && !is_freed) return allocation.died;
     std::uint32_t since = source.is_regular() ? peak_.death_after_step(allocation)
                                               : source.next_run(peak_.step(allocation.born));
-    const std::uint32_t freed = is_left ? model::kNone : collections_[collection(allocation)];
-    const auto full = std::ranges::lower_bound(full_collections_, freed);
-    if (full != full_collections_.begin()) since = std::max(since, *std::prev(full));
+    const std::uint32_t freed =
+        is_left ? model::kNone : spans_.collections()[collection(allocation)];
+    const auto full = std::ranges::lower_bound(spans_.full_collections(), freed);
+    if (full != spans_.full_collections().begin()) since = std::max(since, *std::prev(full));
     return std::min(since, allocation.died);
   }
 
   // The number of the collection that freed it.
   std::size_t collection(const PeakAllocation& allocation) const {
-    const auto next = std::ranges::upper_bound(collections_, allocation.died);
-    return static_cast<std::size_t>(next - collections_.begin()) - 1;
+    const auto next = std::ranges::upper_bound(spans_.collections(), allocation.died);
+    return static_cast<std::size_t>(next - spans_.collections().begin()) - 1;
   }
 
  private:
   bool is_collected(const PeakAllocation& allocation) const {
-    return has(peak_.flags(allocation), model::LifetimeFlags::kCollected) &&
-           !collections_.empty() && allocation.died >= collections_.front();
+    return peak_.evidence().fate(allocation.lifetime) == evidence::Fate::kCollector;
   }
   void add(const PeakAllocation& allocation) {
     SourceHistory& source = sources_[source_of(peak_, allocation)];
@@ -137,7 +125,7 @@ class Garbage {
   }
 
   const Peak& peak_;
-  std::vector<std::uint32_t> collections_, full_collections_;  // their first events
+  const evidence::Spans& spans_;
   std::unordered_map<std::uint64_t, SourceHistory> sources_;
 };
 
@@ -162,22 +150,14 @@ struct GarbageTotals {
   }
 };
 
-// torch.utils.checkpoint with use_reentrant=True runs its function in an autograd.Function.
-bool is_in_reentrant_checkpoint(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Trace& trace = peak.trace();
-  return std::ranges::any_of(trace.stacks.frames(allocation.stack), [&](model::FrameId id) {
-    const model::Frame& frame = trace.stacks.frame(id);
-    return model::is_forward(trace.strings[frame.function]) &&
-           base::ends_with_path(trace.strings[frame.file], "torch/utils/checkpoint.py");
-  });
-}
-
 std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage) {
   std::uint64_t of_checkpoint = 0, of_function = 0;
   std::string function;
   for (const std::uint32_t part : garbage.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (is_in_reentrant_checkpoint(peak, allocation)) of_checkpoint += allocation.size_bytes;
+    const bool is_in_checkpoint =
+        peak.stacks().has(allocation.stack, evidence::StackFlag::kReentrantCheckpoint);
+    if (is_in_checkpoint) of_checkpoint += allocation.size_bytes;
     if (!peak.has_line(allocation) || !is_of_autograd_function(peak, allocation)) continue;
     of_function += allocation.size_bytes;
     function = peak.line_label(allocation);
@@ -191,8 +171,7 @@ std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage)
            " to ctx.save_for_backward(): an output stored as an attribute of ctx refers to itself.";
   }
   return "Break the cycle: `del` a caught exception and its frames, store a bound method in its "
-         "own "
-         "module as weakref.WeakMethod, and replace backward(create_graph=True) by "
+         "own module as weakref.WeakMethod, and replace backward(create_graph=True) by "
          "torch.autograd.grad().";
 }
 
@@ -207,7 +186,7 @@ void explain_garbage(Peak& peak, Explanations& out) {
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kGarbageShareOfPeak, peak.bytes())) return;
-  explanation.weight = kGarbageWeight;
+  explanation.kind = Kind::kMistake;
   const GarbageTotals totals(peak, garbage);
   report::Finding& finding = explanation.finding;
   finding.id = "garbage_in_cycles";
@@ -222,13 +201,10 @@ void explain_garbage(Peak& peak, Explanations& out) {
       (totals.left_bytes == 0
            ? "."
            : ", and " + bytes_text(totals.left_bytes) + " are still live at the end."));
-  finding.saving_bytes =
+  const std::uint64_t saving =
       peak.saving([&](const PeakAllocation& allocation) { return garbage.since(allocation); });
-  finding.next_step = how_to_break_the_cycle(peak, explanation) +
-                      " If you cannot, call gc.collect() at the end of each step.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {{how_to_break_the_cycle(peak, explanation), saving},
+                   {"Call gc.collect() at the end of each step.", saving}};
   out.push_back(std::move(explanation));
 }
 

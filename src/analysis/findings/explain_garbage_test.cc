@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -76,8 +77,8 @@ TEST(ExplainGarbage, what_the_collector_frees_after_its_step_is_garbage) {
               HasSubstr("2 runs of the collector freed 80.0 MiB, up to 10 "
                         "steps after it was allocated, and 16.0 MiB are still "
                         "live at the end."));
-  EXPECT_EQ(found[0].saving_bytes, 36 * kMib);
-  EXPECT_THAT(found[0].next_step, HasSubstr("gc.collect()"));
+  EXPECT_EQ(found[0].saving_bytes(), 36 * kMib);
+  EXPECT_THAT(steps_text(found[0]), HasSubstr("gc.collect()"));
 }
 
 TEST(ExplainGarbage, what_a_full_collection_did_not_free_was_in_use) {
@@ -101,7 +102,7 @@ TEST(ExplainGarbage, memory_that_the_program_frees_itself_is_not_garbage) {
 TEST(ExplainGarbage, the_advice_fits_the_cycle) {
   const auto advice = [](std::vector<tests::FrameText> frames) {
     const auto found = retained({.frames = std::move(frames)}).run(explain_garbage);
-    return found.empty() ? std::string() : found[0].next_step;
+    return found.empty() ? std::string() : found[0].next_step();
   };
   EXPECT_THAT(advice({{"train.py", 9, "inner"}, {"site/torch/utils/checkpoint.py", 5, "forward"}}),
               HasSubstr("use_reentrant=False"));
@@ -118,7 +119,7 @@ TEST(ExplainEpoch, names_both_causes_if_collections_are_not_recorded) {
     const auto found = c.run(explain_epoch);
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_THAT(found[0].evidence[1], HasSubstr("as when an epoch ends"));
-    const bool names_collector = found[0].next_step.find("gc.collect()") != std::string::npos;
+    const bool names_collector = steps_text(found[0]).find("gc.collect()") != std::string::npos;
     EXPECT_EQ(names_collector, has_python);
   }
 }

@@ -23,10 +23,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kGraphShareOfPeak = 0.25;
-constexpr double kGraphWeight = 2.0;
-// The weight if the graph is certain and the bytes that would be freed without it are known. It
-// ranks above peak_outside_training, which includes the same forwards.
-constexpr double kGraphWeightOfCertain = 2.5;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live: in a U-Net, the skip connections are a third of the total.
 constexpr double kGraphKeptShare = 0.45;
@@ -247,7 +243,7 @@ void describe(const Peak& peak, Graphs& graphs) {
   Explanation& explanation = graphs.explanation;
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   report::Finding& finding = explanation.finding;
-  explanation.weight = graphs.freed_bytes > 0 ? kGraphWeightOfCertain : kGraphWeight;
+  explanation.kind = Kind::kMistake;
   finding.id = "graph_without_backward";
   finding.title = (graphs.forwards == 1 ? "A forward of " + graphs.roots + " builds a graph"
                                         : "Forwards of " + graphs.roots + " build graphs") +
@@ -268,11 +264,11 @@ void describe(const Peak& peak, Graphs& graphs) {
                                " of them would be freed before the peak: they are inputs of later "
                                "operators of the module, not its results.");
   }
-  finding.next_step =
-      "Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
-      "torch.inference_mode(): no activation is kept for backward.";
+  finding.steps = {
+      {"Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
+       "torch.inference_mode(): no activation is kept for backward."}};
   if (graphs.forwards > 1 && graphs.outlives_backward) {
-    finding.next_step += " If the program stores the results, store their .detach().";
+    finding.steps.push_back({"If the program stores the results, store their .detach()."});
   }
   if (!graphs.is_attempt) return;
   finding.evidence.push_back("Other forwards that are called there are used by a backward.");
@@ -280,11 +276,11 @@ void describe(const Peak& peak, Graphs& graphs) {
                   share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
                   " of " + bytes_text(peak.bytes()) + " while the next forward of " + graphs.roots +
                   " runs";
-  finding.next_step =
-      "If the program retries after an exception, leave the except block first: the traceback of "
-      "the exception retains the frames of the attempt, with their tensors. Otherwise delete (del) "
-      "the result of the attempt before the next forward. If it is an evaluation, run it under "
-      "torch.no_grad().";
+  finding.steps = {
+      {"If the program retries after an exception, leave the except block first: the traceback of "
+       "the exception retains the frames of the attempt, with their tensors."},
+      {"Delete (del) the result of the attempt before the next forward."},
+      {"If it is an evaluation, run it under torch.no_grad()."}};
 }
 
 // The line that calls the forward of an allocation.
@@ -445,7 +441,9 @@ bool add_graphs(const Peak& peak, const BackwardUse& use, std::vector<Graphs> fo
   if (explanation.bytes < kLeastPeakBytes) return false;
   if (!is_at_least(explanation.bytes, kGraphShareOfPeak, peak.bytes())) return false;
   describe(peak, graphs);
-  if (!graphs.is_attempt) explanation.finding.saving_bytes = saving_without(peak, use, explanation);
+  if (!graphs.is_attempt) {
+    explanation.finding.steps.front().saving_bytes = saving_without(peak, use, explanation);
+  }
   out.push_back(std::move(explanation));
   return true;
 }

@@ -15,7 +15,6 @@ namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kSnapshotGraphShareOfPeak = 0.25;
-constexpr double kSnapshotGraphWeight = 2.0;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live.
 constexpr double kSnapshotGraphKeptShare = 0.45;
@@ -70,15 +69,8 @@ std::uint32_t begin_of(const SnapshotForward& forward) {
 
 // A compiled backward without native frames looks like a forward.
 bool is_compiled(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  const model::Trace& trace = peak.trace();
-  std::set<std::uint32_t> stacks;
-  for (const std::uint32_t part : parts) stacks.insert(peak.live()[part].stack.value);
-  return std::ranges::any_of(stacks, [&](std::uint32_t stack) {
-    return std::ranges::any_of(trace.stacks.frames(model::StackId{stack}), [&](model::FrameId id) {
-      const std::string_view file = trace.strings[trace.stacks.frame(id).file];
-      return file.find("torchinductor") != std::string_view::npos ||
-             file.find("__compiled_fn") != std::string_view::npos;
-    });
+  return std::ranges::any_of(parts, [&](std::uint32_t part) {
+    return peak.stacks().has(peak.live()[part].stack, evidence::StackFlag::kCompiled);
   });
 }
 
@@ -106,7 +98,7 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kSnapshotGraphShareOfPeak, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
-  explanation.weight = kSnapshotGraphWeight;
+  explanation.kind = Kind::kMistake;
   finding.id = "graph_without_backward";
   finding.title = "A forward keeps what only a backward uses, and none follows: " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
@@ -118,9 +110,9 @@ void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
   }
-  finding.next_step =
-      "Run validation, inference and measurements of forward under torch.no_grad() or "
-      "torch.inference_mode(): no activation is kept for backward.";
+  finding.steps = {
+      {"Run validation, inference and measurements of forward under torch.no_grad() or "
+       "torch.inference_mode(): no activation is kept for backward."}};
   out.push_back(std::move(explanation));
 }
 

@@ -83,8 +83,8 @@ TEST(ExplainGraph, results_that_are_collected_without_a_graph_are_not_advised_to
     const auto found = c.run(explain_activations);
     ASSERT_THAT(found, SizeIs(1));
     const bool is_off = autograd == model::Autograd::kOff;
-    EXPECT_EQ(found[0].next_step.find("earlier calls") != std::string::npos, is_off);
-    EXPECT_EQ(found[0].next_step.find("batch") == std::string::npos, is_off);
+    EXPECT_EQ(found[0].next_step().find("earlier calls") != std::string::npos, is_off);
+    EXPECT_EQ(found[0].next_step().find("batch") == std::string::npos, is_off);
   }
 }
 
@@ -124,8 +124,8 @@ TEST(ExplainGraph, a_training_forward_that_is_live_while_the_next_one_runs_is_an
       c.peak_phase = "forward";
       const auto found = c.run(explain_graph);
       ASSERT_THAT(found, SizeIs(1)) << runs_out << is_live;
-      EXPECT_THAT(found[0].next_step, testing::StartsWith(is_live ? "If the program retries after"
-                                                                  : "Run what no backward uses"));
+      EXPECT_THAT(found[0].next_step(), testing::StartsWith(is_live ? "If the program retries after"
+                                                                    : "Run what no backward uses"));
       EXPECT_THAT(found[0].title,
                   HasSubstr(is_live ? "of an attempt that failed" : "builds a graph"));
     }
@@ -224,7 +224,7 @@ TEST(ExplainGraph, small_forwards_that_keep_what_training_keeps_build_graphs) {
   EXPECT_THAT(found[0].evidence[0],
               HasSubstr("16 activations are live at the peak, of 8 forwards"));
   // Of 36 MiB, 15 would be left: 8 results, and the first two tensors of the training forward.
-  EXPECT_EQ(found[0].saving_bytes, 21 * kMib + 1);
+  EXPECT_EQ(found[0].saving_bytes(), 21 * kMib + 1);
   EXPECT_THAT(rollouts(false).run(explain_graph), IsEmpty());
 }
 

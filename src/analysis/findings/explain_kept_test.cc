@@ -40,7 +40,7 @@ TEST(ExplainEpoch, tensors_kept_until_the_end_of_an_epoch_are_named) {
   EXPECT_THAT(found[0].title, HasSubstr("Tensors that 9 earlier steps made"));
   EXPECT_THAT(found[0].title, HasSubstr("36.0 MiB of 40.0 MiB"));
   EXPECT_THAT(found[0].evidence[0], HasSubstr("train.py:9 (step)"));
-  EXPECT_EQ(found[0].saving_bytes, 36 * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 36 * kMib);
 }
 
 TEST(ExplainEpoch, a_queue_of_the_newest_tensors_is_not_reported) {
@@ -143,8 +143,8 @@ TEST(ExplainUnowned, gradients_made_once_while_others_are_cleared_have_no_optimi
   EXPECT_THAT(found[0].title, HasSubstr("no optimizer clears"));
   EXPECT_THAT(found[0].evidence[0],
               HasSubstr("20.0 MiB of them belong to 1 parameter of Net.base"));
-  EXPECT_THAT(found[0].next_step, HasSubstr("requires_grad_(False)"));
-  EXPECT_EQ(found[0].saving_bytes, 19 * kMib + 1);
+  EXPECT_THAT(found[0].next_step(), HasSubstr("requires_grad_(False)"));
+  EXPECT_EQ(found[0].saving_bytes(), 19 * kMib + 1);
 }
 
 TEST(ExplainUnowned, gradients_with_state_or_accumulated_have_an_optimizer) {
@@ -164,9 +164,9 @@ TEST(ExplainOptimizer, state_of_earlier_optimizers_is_named_but_lists_of_one_are
     for (std::uint64_t i = 0; i < 4; ++i) add_state(c, 1 + i, 10, "Net.body.weight." + kind);
     const auto found = c.run(explain_optimizer);
     ASSERT_THAT(found, SizeIs(1));
-    const bool is_stale = found[0].next_step.starts_with("Drop each optimizer");
+    const bool is_stale = found[0].next_step().starts_with("Drop each optimizer");
     EXPECT_EQ(is_stale, kind == "exp_avg");
-    EXPECT_EQ(found[0].saving_bytes, 30 * kMib) << "without the older, or in 8 bits";
+    EXPECT_EQ(found[0].saving_bytes(), 30 * kMib) << "without the older, or in 8 bits";
   }
 }
 
@@ -184,8 +184,8 @@ TEST(ExplainOptimizer, state_of_embeddings_is_named_with_their_module) {
   const auto found = c.run(explain_optimizer);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("40.0 MiB of it belong to 4 parameters of Net.tables."));
-  EXPECT_THAT(found[0].next_step, HasSubstr("sparse=True"));
-  EXPECT_EQ(found[0].saving_bytes, 40 * kMib);
+  EXPECT_THAT(found[0].next_step(), HasSubstr("sparse=True"));
+  EXPECT_EQ(found[0].saving_bytes(), 40 * kMib);
 }
 
 TEST(ExplainActivations, rounds_with_create_graph_are_named_with_the_line_that_runs_them) {

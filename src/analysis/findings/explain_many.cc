@@ -18,20 +18,13 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Ranks below few large tensors, copies and batches, because those findings say what the tensors
-// are.
-constexpr double kManyWeight = 1.5;
-// Ranks above the layer that makes the outputs.
-constexpr double kWeightOfOutputs = 1.8;
 constexpr std::size_t kFewestTensors = 5;
 constexpr std::size_t kFewestCollectingSteps = 8;  // that collect outputs
 
-// Whether a function of the program, a hook or an autograd.Function, allocates it in backward. The
-// names of the program's nodes have no number ("GateBackward"); those of torch's do
-// ("MulBackward0").
+// Whether a function of the program, a hook or an autograd.Function, allocates it in backward.
 bool is_of_own_backward(const Peak& peak, const PeakAllocation& allocation) {
-  if (peak.phase(allocation) != model::Phase::kBackward) return false;
-  return peak.trace().strings[peak.site(allocation).op].ends_with("Backward");
+  return peak.phase(allocation) == model::Phase::kBackward &&
+         peak.op(allocation).has(evidence::Operator::kOwnNode);
 }
 
 // Whether the first backward after its birth frees it, as it does with memory saved by forward.
@@ -95,8 +88,7 @@ void explain_many(Peak& peak, Explanations& out) {
     const std::string label = peak.line_label(first);
     report::Finding& finding = explanation.finding;
     const bool are_outputs = key[2] != 0;
-    explanation.weight =
-        are_outputs && are_for_training(peak, explanation.parts) ? kWeightOfOutputs : kManyWeight;
+    if (are_outputs && are_for_training(peak, explanation.parts)) explanation.kind = Kind::kMistake;
     finding.id = "one_line_dominates";
     finding.title = counted(explanation.parts.size(), "tensor") + " of one line fill " +
                     share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
@@ -108,15 +100,16 @@ void explain_many(Peak& peak, Explanations& out) {
       finding.evidence.emplace_back("A forward made each of them, and no backward uses it.");
     }
     if (are_buffers) finding.evidence.emplace_back("They are buffers of modules.");
-    finding.next_step =
-        "Keep fewer of the tensors that " + label + " makes: " +
-        (are_buffers ? "share one among the modules, make it when it is needed, or keep it in a "
-                       "smaller dtype (torch.bool for a mask)."
-         : are_outputs
-             ? "reduce each to what you need (a loss, the index of the best class), write it to "
-               "a file, or keep it in a smaller dtype."
-             : "use each when it is made and drop it, make it again when it is needed "
-               "(random numbers from their seed), or keep them in a smaller dtype.");
+    finding.steps = {
+        {"Keep fewer of the tensors that " + label + " makes: " +
+         (are_buffers ? "share one among the modules, or make it when it is needed."
+          : are_outputs
+              ? "reduce each to what you need (a loss, the index of the best class), or write it "
+                "to a file."
+              : "use each when it is made and drop it, or make it again when it is needed (random "
+                "numbers from their seed).")},
+        {are_buffers ? "Keep them in a smaller dtype (torch.bool for a mask)."
+                     : "Keep them in a smaller dtype."}};
     out.push_back(std::move(explanation));
   }
 }

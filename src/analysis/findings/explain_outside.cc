@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/findings/appending.h"
+#include "analysis/findings/line_advice.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/replay.h"
@@ -19,7 +20,6 @@ namespace {
 // Of what is allocated outside training.
 constexpr double kShareCollected = 0.4;
 constexpr double kOutsideShareOfPeak = 0.15;
-constexpr double kOutsideWeight = 1.8;
 
 // The most bytes that are live in a backward or an optimizer step.
 std::uint64_t most_in_training(const Peak& peak) {
@@ -171,9 +171,6 @@ void explain_outside(Peak& peak, Explanations& out) {
     if (is_larger) largest = &allocation;
   }
   if (explanation.bytes == 0) return;
-  // Freeing more than the excess would not lower the peak further.
-  const double made = static_cast<double>(explanation.bytes);
-  explanation.weight = kOutsideWeight * std::min(1.0, static_cast<double>(excess) / made);
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";
@@ -185,11 +182,9 @@ void explain_outside(Peak& peak, Explanations& out) {
   finding.evidence.push_back("The largest tensor is created at " + peak.line_label(*largest) +
                              callers_text(peak, *largest) + ".");
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
-  finding.saving_bytes = excess;
-  const std::string on_cpu = peak.device().report.device >= 0 ? " after .cpu()" : "";
+  const bool is_on_cpu = peak.device().report.device < 0;
   const std::string same_samples =
-      " A smaller batch changes nothing: the same samples are collected. Training itself needs " +
-      bytes_text(training) + ", so up to " + bytes_text(excess) + " can be saved.";
+      " A smaller batch changes nothing: the same samples are collected.";
   const std::size_t times = times_appended(peak, *largest);
   const Collected collected = largest_collection(peak, explanation.parts);
   if (times > 0) {
@@ -197,24 +192,33 @@ void explain_outside(Peak& peak, Explanations& out) {
                                base::format_count(times) + " times up to " +
                                bytes_text(largest->size_bytes) +
                                "; each time, the old and the new tensor are live.");
-    finding.next_step = "At " + line +
-                        ", keep only what you need of each batch, such as the number of correct "
-                        "answers. Or append the results to a list" +
-                        on_cpu + ", and call torch.cat once at the end." + same_samples;
+    finding.steps = {
+        step_up_to("At " + line +
+                       ", keep only what you need of each batch, such as the number of correct "
+                       "answers." +
+                       same_samples,
+                   excess),
+        // On the CPU, the parts of a list and the result of torch.cat need as much.
+        is_on_cpu ? step_up_to("Allocate the result once, in its final size, and write each part "
+                               "into a slice of it.",
+                               saving_of_appended(peak, *largest))
+                  : step_up_to("Append the results to a list after .cpu(), and call torch.cat once "
+                               "at the end.",
+                               excess)};
   } else if (is_at_least(collected.bytes, kShareCollected, explanation.bytes)) {
     finding.evidence.push_back("The program collects " + counted(collected.tensors, "tensor") +
                                " of " + collected.line + ", " + bytes_text(collected.bytes) +
                                " in all.");
-    finding.next_step = "Of each tensor that " + collected.line +
-                        " makes, keep only what you need, such as the number of correct answers, "
-                        "not the tensor itself." +
-                        same_samples;
+    finding.steps = {step_up_to("Of each tensor that " + collected.line +
+                                    " makes, keep only what you need, such as the number of "
+                                    "correct answers, not the tensor itself." +
+                                    same_samples,
+                                excess)};
   } else {
-    finding.next_step = "Process less at a time at " + line +
-                        ": a smaller batch for evaluation, chunks for preparation and saving, and "
-                        "del for what is no longer used. Training itself needs " +
-                        bytes_text(training) + ", so up to " + bytes_text(excess) +
-                        " can be saved.";
+    finding.steps = {step_up_to("Process less at a time at " + line +
+                                    ": a smaller batch for evaluation, chunks for preparation and "
+                                    "saving, and del for what is no longer used.",
+                                excess)};
   }
   out.push_back(std::move(explanation));
 }

@@ -15,7 +15,6 @@
 #include "analysis/findings/logits.h"
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
-#include "analysis/lbfgs.h"
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/function_name.h"
@@ -24,11 +23,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// This weight takes precedence over the category of its bytes if the place has 5/8 of them.
-constexpr double kPartWeight = 1.6;
-constexpr double kWeightOfLayer = 1.7;  // a line in a container may call several layers
-// A function that is not a forward but allocates nearly all of its layer's bytes is more specific.
-constexpr double kWeightOfFunction = 1.8;
 // A line with more large tensors runs in a loop, usually over layers.
 constexpr std::size_t kMostTensors = 4;
 constexpr double kLargeTensor = 0.05;
@@ -46,7 +40,6 @@ constexpr std::size_t kFewestLayers = 4;
 constexpr double kMostOfLayers = 0.6;
 // A tensor that is nearly all of the peak is the cause, whatever phase allocates it.
 constexpr double kWholePeak = 0.8;
-constexpr double kWeightOfWholePeak = 2.0;
 
 bool is_of_model(std::string_view category) {
   return category == model::kParameter || category == model::kBuffer ||
@@ -102,22 +95,14 @@ void advise_appending(const Peak& peak, const PeakAllocation& largest, const std
   finding.evidence.push_back("That line makes one tensor longer again and again, " +
                              base::format_count(times) + " times up to " +
                              bytes_text(largest.size_bytes) +
-                             "; each time, the old and the new tensor are live.");
-  finding.saving_bytes = saving_of_appended(peak, largest);
-  finding.next_step =
-      "Allocate the tensor at " + line +
-      " once, in its final size, and write each part into a slice of it: that saves " +
-      bytes_text(finding.saving_bytes) +
-      " and the copies. A list with one torch.cat at its end saves only the copies. Or keep "
-      "only what you need of each part.";
-}
-
-// Operators that broadcast their operands.
-bool is_elementwise(std::string_view op) {
-  constexpr std::array<std::string_view, 9> kElementwise = {
-      "aten::sub", "aten::rsub", "aten::add",     "aten::mul",    "aten::div",
-      "aten::eq",  "aten::ne",   "aten::minimum", "aten::maximum"};
-  return std::ranges::find(kElementwise, op) != kElementwise.end();
+                             "; each time, the old and the new tensor are live. A list with one "
+                             "torch.cat at its end would save only the copies.");
+  finding.steps = {
+      {"Allocate the tensor at " + line +
+           " once, in its final size, and write each part into a slice of it, which also saves the "
+           "copies.",
+       saving_of_appended(peak, largest)},
+      {"Keep only what you need of each part that " + line + " appends."}};
 }
 
 // For an operator whose result has N × N elements while two tensors of N elements are live:
@@ -127,8 +112,8 @@ void advise_broadcast(const Peak& peak, const std::string& line, Explanation& ex
   const PeakAllocation* made = nullptr;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& each = peak.live()[part];
-    const std::string_view op = peak.trace().strings[peak.site(each).op];
-    if (each.born != model::kNone && is_elementwise(op)) made = &each;
+    const bool is_elementwise = peak.op(each).has(evidence::Operator::kElementwise);
+    if (each.born != model::kNone && is_elementwise) made = &each;
   }
   if (made == nullptr) return;
   for (const std::uint64_t item : {std::uint64_t{4}, std::uint64_t{2}, std::uint64_t{8}}) {
@@ -146,9 +131,14 @@ void advise_broadcast(const Peak& peak, const std::string& line, Explanation& ex
     std::string advice = "If the result should have ";
     advice.append(number).append(" elements, correct the shapes at ").append(line);
     advice.append(": [").append(size).append("] and [").append(size).append(", 1] broadcast to [");
-    advice.append(size).append(", ").append(size).append("] (squeeze or view one of them). ");
-    advice.append("Otherwise: ").append(explanation.finding.next_step);
-    explanation.finding.next_step = std::move(advice);
+    advice.append(size).append(", ").append(size).append("] (squeeze or view one of them).");
+    const model::LineId line_id = peak.line(*made);
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& each) {
+      const bool is_made = each.size_bytes == made->size_bytes && peak.line(each) == line_id;
+      return is_made ? each.born : each.died;
+    });
+    auto& steps = explanation.finding.steps;
+    steps.insert(steps.begin(), {std::move(advice), worthwhile(peak, saving)});
     return;
   }
 }
@@ -168,9 +158,7 @@ Explanation report_line(const Peak& peak, const std::optional<Logits>& logits,
   const std::string_view layer = peak.trace().strings[peak.site(first).layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
   if (!advise_logits(peak, logits, explanation)) {
-    LineAdvice advice = advice_for_line(peak, explanation.parts, line);
-    finding.next_step = std::move(advice.next_step);
-    finding.saving_bytes = advice.saving_bytes;
+    finding.steps = steps_for_line(peak, explanation.parts, line);
   }
   advise_one_hot(peak, explanation);
   advise_appending(peak, first, line, explanation);
@@ -196,21 +184,6 @@ Place function_of(Peak& peak, const PeakAllocation& allocation) {
   return {.file = frame.file.value,
           .function = frame.function.value,
           .layer = peak.site(allocation).layer.value};
-}
-
-// Whether a module's forward calls the function that contains the allocation's line.
-bool is_called_by_forward(Peak& peak, const PeakAllocation& allocation) {
-  if (function_of(peak, allocation).function == 0) return false;
-  const model::Trace& trace = peak.trace();
-  const model::FrameId line = peak.facts().lines.frame(allocation.stack);
-  bool is_outside = false;
-  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
-    const model::Frame& frame = trace.stacks.frame(id);
-    const bool is_user = model::origin_of(trace.strings[frame.file]) == model::FrameOrigin::kUser;
-    if (is_outside && is_user && model::is_forward(trace.strings[frame.function])) return true;
-    is_outside |= id == line;
-  }
-  return false;
 }
 
 // Whether there are too many parts for one place. Allocations by the backward of an expression
@@ -247,18 +220,12 @@ void explain_line(Peak& peak, Explanations& out) {
   for (auto& [place, explanation] : places) {
     if (is_loop(peak, explanation.parts) || explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) continue;
-    const std::uint32_t largest = std::ranges::max(
-        explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; });
     const PeakAllocation& first = peak.live()[explanation.parts.front()];
     const bool is_line = place.function == 0;
     const auto is_on_line = [&](std::uint32_t part) {
       return peak.line(peak.live()[part]) == peak.line(first);
     };
     if (!is_line && std::ranges::all_of(explanation.parts, is_on_line)) continue;
-    const bool is_whole = is_at_least(peak.live()[largest].size_bytes, kWholePeak, peak.bytes());
-    explanation.weight = is_whole                            ? kWeightOfWholePeak
-                         : is_called_by_forward(peak, first) ? kWeightOfFunction
-                                                             : kPartWeight;
     const std::uint64_t bytes = explanation.bytes;
     if (!logits) logits = logits_of(peak);
     Explanation reported = report_line(peak, *logits, std::move(explanation), is_line);
@@ -322,7 +289,6 @@ void explain_layer(Peak& peak, Explanations& out) {
   for (const auto& [layer, part] : members) {
     if (is_inside[layer.index()]) explanation.add(peak, part);
   }
-  explanation.weight = kWeightOfLayer;
   report::Finding& finding = explanation.finding;
   const std::string& path = layers.path(model::LayerId{found});
   finding.id = "one_layer_dominates";
@@ -336,10 +302,9 @@ void explain_layer(Peak& peak, Explanations& out) {
   if (is_at_line) {
     finding.evidence.push_back(bytes_text(of_line) + " of it are created at " + line + ".");
   }
-  finding.next_step = "Make " + (is_at_line ? "the tensors of " + line : path) +
-                      " smaller, or run " + (is_at_line ? path : std::string("it")) +
-                      " in chunks of the batch" +
-                      (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") + ".";
+  finding.steps = {{"Make " + (is_at_line ? "the tensors of " + line : path) + " smaller."},
+                   {"Run " + path + " in chunks of the batch" +
+                    (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") + "."}};
   out.push_back(std::move(explanation));
 }
 
@@ -356,7 +321,8 @@ std::set<std::string_view> embedding_parameters(const Peak& peak) {
     if (category == model::kParameter) sizes[name] = allocation.size_bytes;
     if (category != model::kGradient || name.empty()) return;
     const bool is_dense = sizes[name] == allocation.size_bytes;
-    if (is_dense && strings[peak.site(allocation).op].starts_with("Embedding")) names.insert(name);
+    const bool is_looked_up = peak.op(allocation).has(evidence::Operator::kLookupBackward);
+    if (is_dense && is_looked_up) names.insert(name);
   });
   return names;
 }
@@ -387,25 +353,24 @@ void advise_sparse(const Peak& peak, std::string_view name, bool has_state,
     const std::string_view state = strings[peak.tensor(allocation).name];
     return state.starts_with(name) && state.substr(name.size()) == ".exp_avg";
   });
-  finding.next_step = "If a batch uses few rows of " + std::string(name) +
-                      ", make the embedding with sparse=True: its gradient is then as small as "
-                      "these rows";
-  finding.saving_bytes = saving_of_sparse(peak, name, false);
+  const std::string sparse = "If a batch uses few rows of " + std::string(name) +
+                             ", make the embedding with sparse=True: its gradient is then as small "
+                             "as these rows";
+  const std::uint64_t without_state = saving_of_sparse(peak, name, false);
   if (!is_adam) {
-    finding.next_step += has_state ? ", and torch.optim.SGD keeps no state for it." : ".";
-    if (finding.saving_bytes > 0) {
-      finding.next_step += " The peak falls by up to " + bytes_text(finding.saving_bytes) + ".";
-    }
+    finding.steps.push_back(
+        step_up_to(sparse + (has_state ? ", and torch.optim.SGD keeps no state for it." : "."),
+                   without_state));
     return;
   }
   // SparseAdam keeps the same state as Adam.
-  const std::uint64_t with_state = saving_of_sparse(peak, name, true);
-  finding.next_step +=
-      ". Adam and AdamW raise an error for such a gradient, so give the embedding a second "
-      "optimizer: torch.optim.SparseAdam, or torch.optim.SGD, which keeps no state for it. The "
-      "peak falls by up to " +
-      bytes_text(with_state) + " with SparseAdam, and by up to " +
-      bytes_text(finding.saving_bytes) + " with SGD.";
+  finding.steps = {
+      step_up_to(sparse + ". Adam and AdamW raise an error for such a gradient, so give the "
+                          "embedding a second optimizer, torch.optim.SparseAdam.",
+                 saving_of_sparse(peak, name, true)),
+      step_up_to("Make the embedding with sparse=True, and give it torch.optim.SGD as a second "
+                 "optimizer, which keeps no state for it.",
+                 without_state)};
 }
 
 }  // namespace
@@ -422,7 +387,7 @@ void explain_parameter(Peak& peak, Explanations& out) {
     if (category == model::kOptimizerState) {
       name = name.substr(0, name.rfind('.'));
       // The vectors of L-BFGS cover all parameters but carry the name of the first.
-      if (is_of_lbfgs(peak.trace(), allocation.stack)) continue;
+      if (peak.stacks().has(allocation.stack, evidence::StackFlag::kLbfgs)) continue;
     }
     if (!name.empty()) parameters[name].add(peak, part);
   }
@@ -438,7 +403,6 @@ void explain_parameter(Peak& peak, Explanations& out) {
       if (peak.category(allocation) == model::kGradient) gradient += allocation.size_bytes;
       if (peak.category(allocation) == model::kOptimizerState) state += allocation.size_bytes;
     }
-    explanation.weight = kPartWeight;
     finding.id = "one_tensor_dominates";
     const std::string_view kind = peak.category(peak.live()[explanation.parts.front()]);
     finding.title =
@@ -447,7 +411,6 @@ void explain_parameter(Peak& peak, Explanations& out) {
         bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) +
         " with what belongs to it";
     finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
-    finding.next_step = "Make " + std::string(name) + " smaller, or shard it over your devices.";
     if (gradient > 0) {
       finding.evidence.push_back("Its dense gradient is " + bytes_text(gradient) + " of it.");
     }
@@ -456,9 +419,12 @@ void explain_parameter(Peak& peak, Explanations& out) {
     }
     if (is_embedding) {
       advise_sparse(peak, name, state > 0, finding);
-    } else if (state > 0) {
-      finding.next_step +=
-          " Its optimizer state is smaller in 8 bits (AdamW8bit of bitsandbytes or torchao).";
+    } else {
+      finding.steps = {{"Make " + std::string(name) + " smaller, or shard it over your devices."}};
+      if (state > 0) {
+        finding.steps.push_back(
+            {"Keep its optimizer state in 8 bits (AdamW8bit of bitsandbytes or torchao)."});
+      }
     }
     out.push_back(std::move(explanation));
   }

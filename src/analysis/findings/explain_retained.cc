@@ -1,31 +1,22 @@
 // model_copies, batches_kept, optimizer_scratch: memory that a program retains in addition to what
 // training needs.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "analysis/findings/peak.h"
 #include "analysis/findings/text.h"
 #include "analysis/findings/unowned.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
 
 constexpr double kRetainedShareOfPeak = 0.15;
-constexpr double kRetainedWeight = 1.6;
-// A checkpoint that stays after it was loaded is a mistake: above Adam's state, which is twice as
-// large.
-constexpr double kLoadedWeight = 2.5;
 constexpr double kShareOfLoaded = 0.5;
-// A copy that is trained on its own is a model like the first: a fact.
-constexpr double kTrainedWeight = 1.0;
 // A copy contains almost all parameters; a smaller set is not one.
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
@@ -154,13 +145,6 @@ std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t
   return 0;
 }
 
-bool is_random(std::string_view op) {
-  constexpr std::array<std::string_view, 8> kRandom = {
-      "aten::rand",   "aten::rand_like",    "aten::randn",     "aten::randn_like",
-      "aten::normal", "aten::randint_like", "aten::bernoulli", "aten::randint"};
-  return std::ranges::find(kRandom, op) != kRandom.end();
-}
-
 // Whether the tensors are a copy of the model. Sizes do not match a large model by chance; for a
 // smaller model, the tensors must have several sizes and come from a copying operator.
 bool is_copy_of(const Model& model, const std::set<std::uint64_t>& sizes, bool is_copied) {
@@ -184,10 +168,10 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
     if (category != model::kOtherCategory && category != model::kUnknownCategory) continue;
     if (peak.phase(allocation) == model::Phase::kOptimizer) continue;
     if (allocation.size_bytes < 4 * kSmallTensorBytes || !peak.has_line(allocation)) continue;
-    const std::string_view op = peak.trace().strings[peak.site(allocation).op];
-    if (is_random(op)) continue;
+    const evidence::OperatorSet op = peak.op(allocation);
+    if (op.has(evidence::Operator::kRandom)) continue;
     Snapshot& line = lines[peak.line(allocation).value];
-    line.is_copied &= op == "aten::clone" || op == "aten::to" || op == "aten::_to_copy";
+    line.is_copied &= op.has(evidence::Operator::kClone);
     line.parts.push_back(part);
     line.bytes += allocation.size_bytes;
     line.sizes.insert(allocation.size_bytes);
@@ -214,45 +198,72 @@ void add_snapshots(const Peak& peak, const std::map<std::string_view, Model>& mo
 // Of the copies, what torch.load or safetensors has read from a file.
 struct Loaded {
   std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> parts;
   std::string line;  // that loaded the most
 };
 
 Loaded loaded_of(const Peak& peak, const Explanation& explanation) {
-  constexpr std::array<std::string_view, 2> kFiles = {"torch/serialization.py",
-                                                      "safetensors/torch.py"};
   Loaded loaded;
-  std::vector<std::uint32_t> parts;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    const auto frames = peak.trace().stacks.frames(allocation.stack);
-    const bool is_read = std::ranges::any_of(frames, [&](model::FrameId id) {
-      const std::string_view file = peak.trace().strings[peak.trace().stacks.frame(id).file];
-      return std::ranges::any_of(
-          kFiles, [&](std::string_view name) { return base::ends_with_path(file, name); });
-    });
-    if (!is_read) continue;
+    if (!peak.stacks().has(allocation.stack, evidence::StackFlag::kLoaded)) continue;
     loaded.bytes += allocation.size_bytes;
-    parts.push_back(part);
+    loaded.parts.push_back(part);
   }
-  loaded.line = line_of_most(peak, parts).first;
+  loaded.line = line_of_most(peak, loaded.parts).first;
   return loaded;
 }
 
-// How much the peak falls if at most two tensors of this line and size are live: each is made only
-// after the second to last one before it has died.
+using Lifetimes = std::set<std::uint32_t>;
+
+Lifetimes rows_of(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  Lifetimes lifetimes;
+  for (const std::uint32_t part : parts) lifetimes.insert(peak.live()[part].lifetime);
+  return lifetimes;
+}
+
+// How much the peak falls if these allocations are never made.
+std::uint64_t saving_without(const Peak& peak, const Lifetimes& rows) {
+  return peak.saving([&](const PeakAllocation& allocation) {
+    return rows.contains(allocation.lifetime) ? allocation.born : allocation.died;
+  });
+}
+
+void add_steps_of_copies(const Peak& peak, const Lifetimes& copies, const Belongings& belongings,
+                         report::Finding& finding) {
+  const std::uint64_t of_all = peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_of_copy =
+        copies.contains(allocation.lifetime) || belongings.have(peak, allocation);
+    return is_of_copy ? allocation.born : allocation.died;
+  });
+  if (belongings.optimizer_state > 0) {
+    finding.steps.push_back(
+        {"If these models are trained one after the other (folds, trials), keep the score or the "
+         "weights of each in a file, and delete the model and its optimizer before the next is "
+         "made.",
+         of_all});
+  } else if (belongings.gradients > 0) {
+    const std::uint64_t of_gradients = peak.saving([&](const PeakAllocation& allocation) {
+      return belongings.have(peak, allocation) ? allocation.born : allocation.died;
+    });
+    finding.steps.push_back(
+        {"Call requires_grad_(False) on a copy that is not trained.", of_gradients});
+  }
+  finding.steps.push_back(
+      step_up_to("Keep fewer copies, or move those that a step does not use (a snapshot, an "
+                 "average of the weights) to another device or to a file.",
+                 of_all));
+  finding.steps.push_back({"Keep the copies in bfloat16."});
+}
+
+// How much the peak falls if at most two tensors of this line and size are live.
 std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
-  std::unordered_map<std::uint32_t, std::uint32_t> made;  // by lifetime: the earliest event
-  std::vector<std::uint32_t> deaths;
+  std::vector<std::uint32_t> rows;
   peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.size_bytes != size || peak.line(allocation).value != line) return;
-    if (deaths.size() >= 2) made[allocation.lifetime] = deaths[deaths.size() - 2];
-    deaths.push_back(allocation.died);
+    const bool is_one = allocation.size_bytes == size && peak.line(allocation).value == line;
+    if (is_one) rows.push_back(allocation.lifetime);
   });
-  return peak.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
-    const auto when = made.find(allocation.lifetime);
-    if (when == made.end()) return {};
-    return {allocation.born, when->second};
-  });
+  return peak.replay().at_most(2, rows);
 }
 
 bool has_forward(const model::Trace& trace) {
@@ -291,9 +302,7 @@ void explain_copies(Peak& peak, Explanations& out) {
   const Loaded loaded = loaded_of(peak, explanation);
   const bool is_loaded = is_at_least(loaded.bytes, kShareOfLoaded, explanation.bytes);
   report::Finding& finding = explanation.finding;
-  explanation.weight = is_loaded                        ? kLoadedWeight
-                       : belongings.optimizer_state > 0 ? kTrainedWeight
-                                                        : kRetainedWeight;
+  if (is_loaded) explanation.kind = Kind::kMistake;
   finding.id = "model_copies";
   finding.title = "Copies of the model are " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
@@ -309,40 +318,17 @@ void explain_copies(Peak& peak, Explanations& out) {
                                " of gradients and " + bytes_text(belongings.optimizer_state) +
                                " of optimizer state.");
   }
-  finding.next_step =
-      "Keep fewer copies, keep them in bfloat16, or move those that a step does not use (a "
-      "snapshot, an average of the weights) to another device or to a file.";
-  if (belongings.gradients > 0 && belongings.optimizer_state == 0) {
-    finding.next_step =
-        "Call requires_grad_(False) on a copy that is not trained. " + finding.next_step;
-  }
-  if (belongings.optimizer_state > 0) {
-    finding.next_step =
-        "If these models are trained one after the other (folds, trials), keep the score or the "
-        "weights of each in a file, and delete the model and its optimizer before the next is "
-        "made. Otherwise: " +
-        finding.next_step;
-  }
   if (is_loaded) {
     finding.evidence.push_back(bytes_text(loaded.bytes) + " of them were loaded from a file at " +
                                loaded.line + ", and are still live.");
-    finding.next_step =
+    // Until load_state_dict() has copied it, it has to be live.
+    finding.steps.push_back(step_up_to(
         "Free what " + loaded.line +
-        " loads when load_state_dict() has copied it: del it, or load it inside a function. Load "
-        "each file once.";
-  }
-  const std::set<std::uint32_t> rows = [&] {
-    std::set<std::uint32_t> lifetimes;
-    for (const std::uint32_t part : explanation.parts) lifetimes.insert(peak.live()[part].lifetime);
-    return lifetimes;
-  }();
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
-    const bool is_of_copy = rows.contains(allocation.lifetime) || belongings.have(peak, allocation);
-    return is_of_copy ? allocation.born : allocation.died;
-  });
-  if (finding.saving_bytes > 0) {
-    finding.next_step +=
-        " Without them the peak is " + bytes_text(finding.saving_bytes) + " lower.";
+            " loads when load_state_dict() has copied it: del it, or load it inside a function. "
+            "Load each file once.",
+        saving_without(peak, rows_of(peak, loaded.parts))));
+  } else {
+    add_steps_of_copies(peak, rows_of(peak, explanation.parts), belongings, finding);
   }
   out.push_back(std::move(explanation));
 }
@@ -387,7 +373,7 @@ void explain_batches(Peak& peak, Explanations& out) {
     const PeakAllocation& first = peak.live()[explanation.parts.front()];
     const std::string line = peak.line_label(first);
     report::Finding& finding = explanation.finding;
-    explanation.weight = kRetainedWeight;
+    explanation.kind = Kind::kMistake;
     // If the model is on another device, it is unknown when it runs.
     if (!forwards.empty() && std::ranges::none_of(explanation.parts, meets_forward)) {
       finding.id = "one_line_dominates";
@@ -397,9 +383,9 @@ void explain_batches(Peak& peak, Explanations& out) {
       finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                                  callers_text(peak, first) +
                                  ". No forward runs while they are live.");
-      finding.next_step = "Keep fewer of the tensors that " + line +
-                          " makes: use each when it is made and drop it, or keep them in a smaller "
-                          "dtype.";
+      finding.steps = {{"Keep fewer of the tensors that " + line +
+                        " makes: use each when it is made and drop it."},
+                       {"Keep them in a smaller dtype."}};
       out.push_back(std::move(explanation));
       continue;
     }
@@ -409,14 +395,11 @@ void explain_batches(Peak& peak, Explanations& out) {
                     bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
     finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                                ", created outside forward and backward and live simultaneously.");
-    finding.saving_bytes = saving_of_two(peak, key.line, key.size);
-    finding.next_step =
-        "Keep fewer of them: load batches when they are needed (a DataLoader with a smaller "
-        "prefetch_factor, a shorter queue).";
-    if (finding.saving_bytes > 0) {
-      finding.next_step += " Two instead of " + std::to_string(explanation.parts.size()) +
-                           " save " + bytes_text(finding.saving_bytes) + ".";
-    }
+    finding.steps.push_back(
+        {"Keep two of them instead of " + std::to_string(explanation.parts.size()) +
+             ": load batches when they are needed (a DataLoader with a smaller prefetch_factor, a "
+             "shorter queue).",
+         saving_of_two(peak, key.line, key.size)});
     out.push_back(std::move(explanation));
   }
 }

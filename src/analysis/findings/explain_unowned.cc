@@ -22,8 +22,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Takes precedence over gradients_kept if both explain the same gradients.
-constexpr double kUnownedWeight = 2.1;
 constexpr double kUnownedShareOfPeak = 0.05;
 constexpr std::size_t kUnownedFewestBackwards = 4;
 // A gradient must survive this share of the backwards in which other gradients are allocated.
@@ -147,7 +145,7 @@ void explain_unowned(Peak& peak, Explanations& out) {
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   if (!is_at_least(explanation.bytes, kUnownedShareOfPeak, peak.bytes())) return;
-  explanation.weight = kUnownedWeight;
+  explanation.kind = Kind::kMistake;
   const Owner owner = owner_of_most(bytes, kUnownedShareOfOwner);
   const std::string what = owner.path.empty() ? "these parameters" : owner.path;
   report::Finding& finding = explanation.finding;
@@ -173,21 +171,18 @@ void explain_unowned(Peak& peak, Explanations& out) {
                                bytes_text(explanation.bytes - of_gradients) +
                                " for backward. No trained module runs before it.");
   }
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
     if (rows.contains(allocation.lifetime)) return allocation.born;
     const auto found = kept.freed.find(allocation.lifetime);
     return found == kept.freed.end() ? allocation.died : std::min(found->second, allocation.died);
   });
-  finding.next_step =
-      "If " + what +
-      " should not be trained, call requires_grad_(False): autograd then computes no gradients "
-      "there. Otherwise pass the parameters to the optimizer, whose zero_grad() clears their "
-      "gradients.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += (kept.parts.empty() ? " Without these gradients" : " If it is frozen,") +
-                         std::string(" the peak is ") + bytes_text(finding.saving_bytes) +
-                         " lower.";
-  }
+  finding.steps = {{"If " + what +
+                        " should not be trained, call requires_grad_(False): autograd then "
+                        "computes no gradients there.",
+                    saving},
+                   {"If " + what +
+                    " should be trained, pass the parameters to the optimizer, whose zero_grad() "
+                    "clears their gradients."}};
   out.push_back(std::move(explanation));
 }
 

@@ -3,7 +3,6 @@
 // recordings made before the category `workspace`, those of cuDNN are temporaries of a line, and
 // the id is one_line_dominates.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,15 +21,9 @@ namespace {
 constexpr std::size_t kFewestKept = 4;
 constexpr std::uint64_t kLeastKeptBytes = std::uint64_t{256} << 20;
 constexpr double kShareOfKeptWorkspaces = 0.1;
-// Ranks above explanations that charge a workspace to a line (2.0 in explain_parts.cc).
-constexpr double kWeightOfWorkspaces = 2.1;
 
 // The size of each workspace with CUBLAS_WORKSPACE_CONFIG=:4096:2.
 constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
-
-constexpr std::array<std::string_view, 5> kConvolutions = {
-    "aten::cudnn_convolution", "aten::cudnn_convolution_transpose", "aten::cudnn_convolution_relu",
-    "aten::cudnn_convolution_add_relu", "aten::convolution_backward"};
 
 std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
   const model::Site& site = peak.site(allocation);
@@ -38,7 +31,7 @@ std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation)
 }
 
 bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
-  return std::ranges::find(kConvolutions, operator_of(peak, allocation)) != kConvolutions.end();
+  return evidence::classes_of(operator_of(peak, allocation)).has(evidence::Operator::kCudnn);
 }
 
 // Explains workspaces that are freed before their operator returns. Those of cuBLAS are kept until
@@ -71,11 +64,11 @@ void explain_convolution(const Peak& peak, Explanations& out) {
   finding.evidence.push_back(
       "They are scratch memory of the library, not tensors of the program, and are freed before "
       "the operator returns.");
-  finding.next_step =
-      "Set torch.backends.cudnn.benchmark = False if it is True: it tries algorithms with large "
-      "workspaces for each new input shape. If you need it, use few shapes (pad the inputs), and "
-      "run one pass with each before the memory fills.";
-  explanation.weight = kWeightOfWorkspaces;
+  finding.steps = {
+      {"Set torch.backends.cudnn.benchmark = False if it is True: it tries algorithms with large "
+       "workspaces for each new input shape."},
+      {"If you need it, use few shapes (pad the inputs), and run one pass with each before the "
+       "memory fills."}};
   out.push_back(std::move(explanation));
 }
 
@@ -108,15 +101,13 @@ void explain_kept(const Peak& peak, Explanations& out) {
   finding.evidence.push_back(
       "cuBLAS keeps one for each thread and stream that multiplies matrices, until the process "
       "ends.");
-  finding.next_step = "Multiply matrices on fewer streams and threads";
   if (saving > 0) {
-    finding.next_step +=
-        ", or set CUBLAS_WORKSPACE_CONFIG=:4096:2 before the process starts, which gives each 8.0 "
-        "MiB; some multiplications may become slower";
+    finding.steps.push_back(
+        step_up_to("Set CUBLAS_WORKSPACE_CONFIG=:4096:2 before the process starts, which gives "
+                   "each 8.0 MiB; some multiplications may become slower.",
+                   saving));
   }
-  finding.next_step += ".";
-  finding.saving_bytes = saving;
-  explanation.weight = kWeightOfWorkspaces;
+  finding.steps.push_back({"Multiply matrices on fewer streams and threads."});
   out.push_back(std::move(explanation));
 }
 

@@ -31,7 +31,7 @@ TEST(ExplainWorkspaces, of_many_streams_are_reported_with_what_a_smaller_size_sa
             "Library workspaces fill 33.3% of the peak on cuda:0: 512.0 MiB of 1.5 GiB in 16 "
             "blocks");
   EXPECT_EQ(found[0].evidence[0], "Their sizes are 16 × 32.0 MiB.");
-  EXPECT_EQ(found[0].saving_bytes, kMib * 16 * 24);
+  EXPECT_EQ(found[0].saving_bytes(), kMib * 16 * 24);
 }
 
 TEST(ExplainWorkspaces, below_the_thresholds_are_not_reported) {
@@ -70,7 +70,7 @@ TEST(ExplainWorkspaces, of_cudnn_name_the_operator_and_benchmark) {
   EXPECT_EQ(found[0].title,
             "Workspaces of cuDNN fill 90.0% of the peak on cuda:0: 900.0 MiB of 1000.0 MiB "
             "requested by aten::cudnn_convolution");
-  EXPECT_THAT(found[0].next_step, HasSubstr("torch.backends.cudnn.benchmark = False"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("torch.backends.cudnn.benchmark = False"));
 }
 
 TEST(ExplainWorkspaces, of_older_recordings_have_a_line) {

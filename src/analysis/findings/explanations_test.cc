@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -52,7 +53,7 @@ TEST(Explanations, a_forward_whose_activations_no_backward_uses_built_an_unused_
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "graph_without_backward");
   EXPECT_THAT(found[0].title, HasSubstr("80.0 MiB of 80.0 MiB"));
-  EXPECT_THAT(found[0].next_step, HasSubstr("torch.no_grad()"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("torch.no_grad()"));
   EXPECT_EQ(validation().run(what_fills_the_peak)[0].id, "graph_without_backward");
 }
 
@@ -259,10 +260,11 @@ TEST(Explanations, a_parameter_is_reported_with_its_gradient_and_state) {
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_THAT(found[0].title, HasSubstr("Net.items.weight holds 120.0 MiB of 120.0 MiB"));
     const bool is_embedding = std::string_view(op) == "EmbeddingBackward0";
-    EXPECT_THAT(found[0].next_step, HasSubstr(is_embedding ? "sparse=True" : "in 8 bits"));
+    EXPECT_THAT(steps_text(found[0]), HasSubstr(is_embedding ? "sparse=True" : "in 8 bits"));
     if (!is_embedding) continue;
     // Adam raises an error for sparse gradients.
-    EXPECT_THAT(found[0].next_step, HasSubstr("up to 40.0 MiB with SparseAdam, and by up to 80.0"));
+    EXPECT_THAT(steps_text(found[0]), HasSubstr("SparseAdam. Saves up to 40.0 MiB. | "));
+    EXPECT_THAT(steps_text(found[0]), testing::EndsWith("no state for it. Saves up to 80.0 MiB."));
   }
 }
 
@@ -289,7 +291,7 @@ TEST(Explanations, a_second_model_of_the_same_shapes_is_a_copy) {
   const auto found = c.run(explain_copies);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("They are Net#2."));
-  EXPECT_EQ(found[0].saving_bytes, 20 * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 20 * kMib);
 }
 
 TEST(Explanations, a_copy_counts_with_its_gradients_and_state) {
@@ -309,9 +311,12 @@ TEST(Explanations, a_copy_counts_with_its_gradients_and_state) {
     }
     const auto found = c.run(explain_copies);
     ASSERT_THAT(found, SizeIs(1));
-    EXPECT_EQ(found[0].saving_bytes, (is_trained ? 40 : 20) * kMib);
+    EXPECT_EQ(found[0].saving_bytes(), (is_trained ? 40 : 10) * kMib);
+    ASSERT_THAT(found[0].steps, SizeIs(3));
+    EXPECT_EQ(found[0].steps[1].saving_bytes, (is_trained ? 40 : 20) * kMib);
+    EXPECT_TRUE(found[0].steps[1].is_upper_bound);
     EXPECT_THAT(found[0].evidence, Contains(HasSubstr("With them come 10.0 MiB of gradients")));
-    EXPECT_EQ(found[0].next_step.starts_with("Call requires_grad_(False)"), !is_trained);
+    EXPECT_EQ(found[0].next_step().starts_with("Call requires_grad_(False)"), !is_trained);
   }
 }
 
@@ -328,7 +333,7 @@ TEST(Explanations, the_model_that_is_trained_is_not_the_copy) {
   const auto found = c.run(explain_copies);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("They are Net."));
-  EXPECT_EQ(found[0].saving_bytes, 10 * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 10 * kMib);
 }
 
 TEST(Explanations, a_checkpoint_that_stays_comes_before_the_state_of_the_optimizer) {
@@ -349,7 +354,8 @@ TEST(Explanations, a_checkpoint_that_stays_comes_before_the_state_of_the_optimiz
   const auto found = c.run(what_fills_the_peak);
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].id, "model_copies");
-  EXPECT_THAT(found[0].next_step, HasSubstr("Free what /u/train.py:14 (main) loads"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Free what /u/train.py:14 (main) loads"));
+  EXPECT_EQ(found[0].saving_bytes(), 30 * kMib);
   EXPECT_EQ(found[1].id, "optimizer_state_dominates");
 }
 
@@ -372,7 +378,7 @@ TEST(Explanations, many_tensors_of_one_size_outside_the_model_are_batches) {
     c.maker.alloc_reported(20, 1, {.category = "activation", .phase = Phase::kForward});
     const auto found = c.run(explain_batches);
     ASSERT_THAT(found, SizeIs(batches == 6 ? 1 : 0));
-    EXPECT_EQ(found.empty() ? 0 : found[0].saving_bytes, batches == 6 ? 40 * kMib : 0);
+    EXPECT_EQ(found.empty() ? 0 : found[0].saving_bytes(), batches == 6 ? 40 * kMib : 0);
   }
 }
 
@@ -428,8 +434,11 @@ TEST(Explanations, temporaries_of_a_foreach_optimizer_are_its_scratch) {
   const auto found = c.run(explain_optimizer);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "optimizer_scratch");
-  EXPECT_THAT(found[0].next_step, HasSubstr("foreach=False"));
-  EXPECT_EQ(found[0].saving_bytes, 15 * kMib) << "one parameter at a time needs three of its size";
+  EXPECT_THAT(found[0].next_step(), HasSubstr("foreach=False"));
+  EXPECT_EQ(found[0].saving_bytes(), 15 * kMib)
+      << "one parameter at a time needs three of its size";
+  ASSERT_THAT(found[0].steps, SizeIs(2));
+  EXPECT_EQ(found[0].steps[1].saving_bytes, 30 * kMib) << "fused=True needs none";
 }
 
 // The update of one parameter, by an optimizer of torch.optim or by the program's own.
@@ -456,9 +465,9 @@ TEST(Explanations, an_optimizer_without_foreach_gets_no_advice_to_disable_it) {
   for (const bool is_of_torch : {true, false}) {
     const auto found = update_of_one(is_of_torch).run(explain_optimizer);
     ASSERT_THAT(found, SizeIs(1));
-    EXPECT_THAT(found[0].next_step, Not(HasSubstr("foreach")));
-    EXPECT_THAT(found[0].next_step, HasSubstr(is_of_torch ? "fused=True" : "/u/damped.py:250"));
-    EXPECT_EQ(found[0].saving_bytes, 0u);
+    EXPECT_THAT(steps_text(found[0]), Not(HasSubstr("foreach")));
+    EXPECT_THAT(found[0].next_step(), HasSubstr(is_of_torch ? "fused=True" : "/u/damped.py:250"));
+    EXPECT_EQ(found[0].saving_bytes(), 0u);
     EXPECT_THAT(update_of_one(is_of_torch).run(explain_line), SizeIs(is_of_torch ? 0 : 1));
   }
 }
@@ -553,7 +562,7 @@ TEST(Explanations, a_function_that_makes_most_activations_should_be_checkpointed
     }
     const auto found = c.run(explain_activations);
     ASSERT_THAT(found, SizeIs(1));
-    const bool is_named = found[0].next_step.starts_with("Run sinkhorn through");
+    const bool is_named = found[0].next_step().starts_with("Run sinkhorn through");
     EXPECT_EQ(is_named, std::string_view(function) == "sinkhorn");
   }
 }
@@ -581,7 +590,7 @@ TEST(Explanations, the_forward_of_an_autograd_function_is_named) {
     const std::string text = testing::PrintToString(found[0].evidence);
     EXPECT_EQ(text.find("made by Swish.forward of a torch.autograd.Function") != std::string::npos,
               is_of_autograd);
-    EXPECT_EQ(found[0].next_step.find("ctx.save_for_backward") != std::string::npos,
+    EXPECT_EQ(found[0].next_step().find("ctx.save_for_backward") != std::string::npos,
               is_of_autograd);
   }
 }

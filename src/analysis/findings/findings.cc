@@ -40,46 +40,6 @@ constexpr std::array kRules{recording_incomplete,
                             churn,
                             unknown_memory};
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-struct AcceleratorNames {
-  model::DeviceType type;
-  std::string_view module;   // replaces "torch.cuda."
-  std::string_view tool;     // lists processes and devices
-  std::string_view visible;  // the environment variable that selects devices
-};
-constexpr auto kAcceleratorNames = std::to_array<AcceleratorNames>({
-    {model::DeviceType::kCuda, "torch.cuda.", "nvidia-smi", "CUDA_VISIBLE_DEVICES"},
-    {model::DeviceType::kHip, "torch.cuda.", "rocm-smi", "HIP_VISIBLE_DEVICES"},
-    {model::DeviceType::kXpu, "torch.xpu.", "xpu-smi", "ZE_AFFINITY_MASK"},
-    {model::DeviceType::kNpu, "torch.npu.", "npu-smi", "ASCEND_RT_VISIBLE_DEVICES"},
-    {model::DeviceType::kHpu, "torch.hpu.", "hl-smi", "HABANA_VISIBLE_DEVICES"},
-    {model::DeviceType::kMtia, "torch.mtia.", "the device's tools", "its environment variable"},
-    {model::DeviceType::kMps, "torch.mps.", "Activity Monitor", "its environment variable"},
-    {model::DeviceType::kOther, "torch.accelerator.", "the device's tools",
-     "its environment variable"},
-});
-
-// Replaces CUDA's names, which the rules use, by those of the device's accelerator.
-void use_names_of_accelerator(report::Finding& finding, const Facts& facts) {
-  const auto* const names =
-      std::ranges::find(kAcceleratorNames, accelerator_of(facts.trace), &AcceleratorNames::type);
-  PLIMSOLL_CHECK(names != kAcceleratorNames.end());
-  std::vector<std::string*> texts{&finding.title, &finding.next_step};
-  for (std::string& sentence : finding.evidence) texts.push_back(&sentence);
-  for (std::string* text : texts) {
-    replace_all(*text, "PYTORCH_CUDA_ALLOC_CONF", facts.conf.variable);
-    if (names->type == model::DeviceType::kCuda) continue;
-    replace_all(*text, "torch.cuda.", names->module);
-    replace_all(*text, "nvidia-smi", names->tool);
-    replace_all(*text, "CUDA_VISIBLE_DEVICES", names->visible);
-  }
-}
-
 class FindingsPass final : public Pass {
  public:
   const char* name() const override { return "findings"; }
@@ -91,21 +51,22 @@ class FindingsPass final : public Pass {
   }
   Status run(PassContext& context) const override {
     PLIMSOLL_CHECK(context.report.devices.size() == context.trace.devices.size());
+    const AllocatorConf conf = allocator_conf(context.trace);
     Facts facts{context.trace,
                 context.lines,
                 context.report,
                 context.options,
-                allocator_conf(context.trace),
-                {}};
+                conf,
+                {},
+                accelerator_names(context.trace, conf)};
     for (const model::DeviceTrace& device : context.trace.devices) {
-      facts.traffic.push_back(traffic_of(context.trace, context.lines, device));
+      facts.traffic.push_back(traffic_of(context.trace, context.lines, facts.of_trace, device));
     }
     Findings found;
     for (const auto& rule : kRules) {
       Findings more = rule(facts);
       std::ranges::move(more, std::back_inserter(found));
     }
-    for (report::Finding& finding : found) use_names_of_accelerator(finding, facts);
     std::ranges::stable_sort(found, std::ranges::greater{}, &report::Finding::severity);
     context.report.findings = std::move(found);
     context.report.near_misses = near_misses(facts);

@@ -39,8 +39,8 @@ TEST(ForwardOnly, activations_are_of_note_from_16_mib_on_and_are_not_checkpointe
   EXPECT_THAT(forward_of(7, true).run(explain_activations), IsEmpty());
   const auto found = forward_of(8, true).run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].next_step, "Use a smaller batch.");
-  EXPECT_EQ(found[0].saving_bytes, 0u);
+  EXPECT_EQ(found[0].next_step(), "Use a smaller batch.");
+  EXPECT_EQ(found[0].saving_bytes(), 0u);
 }
 
 TEST(ForwardOnly, keys_and_values_that_cat_makes_longer_are_to_be_allocated_once) {
@@ -66,16 +66,16 @@ TEST(ForwardOnly, keys_and_values_that_cat_makes_longer_are_to_be_allocated_once
   c.peak_phase = "forward";
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step,
+  EXPECT_THAT(found[0].next_step(),
               HasSubstr("Allocate each tensor that decoder.py:12 (Layer.forward) makes longer "
                         "once, in its final size"));
-  EXPECT_EQ(found[0].saving_bytes, 2 * (kTokens - 1) * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 2 * (kTokens - 1) * kMib);
 }
 
 TEST(ForwardOnly, a_recording_that_ends_before_its_first_backward_keeps_the_advice) {
   const auto found = forward_of(3, false).run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("torch.utils.checkpoint"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("torch.utils.checkpoint"));
 }
 
 TEST(ForwardOnly, a_forward_that_ran_out_of_memory_keeps_the_advice) {
@@ -84,7 +84,7 @@ TEST(ForwardOnly, a_forward_that_ran_out_of_memory_keeps_the_advice) {
   c.report.devices[0].oom_details.resize(1);
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("torch.utils.checkpoint"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("torch.utils.checkpoint"));
 }
 
 TEST(ForwardOnly, a_program_that_trains_keeps_the_advice_for_every_forward) {

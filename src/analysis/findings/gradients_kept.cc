@@ -16,8 +16,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// A mistake takes precedence over a category with the same bytes.
-constexpr double kKeptGradientsWeight = 2.0;
 constexpr double kKeptGradientsShareOfPeak = 0.05;
 // With fewer backwards, accumulating gradients over two batches looks the same.
 constexpr std::size_t kKeptGradientsFewestBackwards = 4;
@@ -70,7 +68,7 @@ void explain_gradients(Peak& peak, Explanations& out) {
   const std::uint64_t bytes = explanation.bytes;
   if (bytes < kLeastHabitBytes || !is_at_least(bytes, kKeptGradientsShareOfPeak, peak.bytes()))
     return;
-  explanation.weight = kKeptGradientsWeight;
+  explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";
   finding.title = "Gradients of the previous step stay allocated while forward runs on " +
@@ -80,23 +78,20 @@ void explain_gradients(Peak& peak, Explanations& out) {
           ? "All " + counted(begins.size(), "backward") + " except the first began with at least " +
                 bytes_text(kept) + " of gradients."
           : "They are live at the peak, in forward, after the optimizer step that used them.");
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
     if (peak.category(allocation) != model::kGradient) return allocation.died;
     if (unowned.contains(allocation.lifetime)) return allocation.died;
     return peak.death_after_step(allocation);
   });
   // Gradients that a round of several backwards accumulates are needed at the peak.
-  if (peak.has_steps() && finding.saving_bytes == 0) return;
-  // Without marked steps it is unknown how long the gradients are needed: this is an upper bound.
-  if (!peak.has_steps()) finding.saving_bytes = bytes;
-  finding.next_step =
-      "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
-      "optimizer.step() and not after the forward, unless you accumulate gradients over all these "
-      "batches.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += std::string(" The peak falls by ") + (peak.has_steps() ? "" : "up to ") +
-                         bytes_text(finding.saving_bytes) + ".";
-  }
+  if (peak.has_steps() && saving == 0) return;
+  // Without marked steps it is unknown how long the gradients are needed.
+  finding.steps = {
+      {.text = "Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
+               "optimizer.step() and not after the forward, unless you accumulate gradients over "
+               "all these batches.",
+       .saving_bytes = peak.has_steps() ? saving : bytes,
+       .is_upper_bound = !peak.has_steps()}};
   out.push_back(std::move(explanation));
 }
 

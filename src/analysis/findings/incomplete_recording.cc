@@ -15,7 +15,7 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-report::Finding incomplete(std::string title, std::string next_step) {
+report::Finding incomplete(std::string title, std::string step) {
   report::Finding finding;
   finding.id = "recording_incomplete";
   finding.severity = report::FindingSeverity::kCritical;
@@ -23,7 +23,7 @@ report::Finding incomplete(std::string title, std::string next_step) {
   finding.evidence.push_back(
       "The figures are those of the events in the file: peaks may be too low, and memory whose "
       "free is missing appears live.");
-  finding.next_step = std::move(next_step);
+  finding.steps.push_back({std::move(step)});
   return finding;
 }
 
@@ -46,7 +46,7 @@ std::vector<std::string> missing_kinds(const model::DeviceTrace& device) {
   return missing;
 }
 
-report::Finding contradictory(const DeviceFacts& device) {
+report::Finding contradictory(const Facts& facts, const DeviceFacts& device) {
   report::Finding finding;
   finding.id = "recording_incomplete";
   finding.severity = report::FindingSeverity::kWarning;
@@ -62,12 +62,12 @@ report::Finding contradictory(const DeviceFacts& device) {
   for (const std::string& kind : missing) kinds += (kinds.empty() ? "" : ", ") + kind;
   if (!missing.empty()) finding.evidence.push_back("It has no events of the kind " + kinds + ".");
   finding.evidence.push_back("What was live at the end is known from its segments.");
-  finding.next_step =
-      missing.empty()
-          ? "Record again, and write the file with torch.cuda.memory._dump_snapshot(path), which "
-            "takes events and segments at the same time."
-          : "Record again without skip_actions, or skip only one of free_requested and "
-            "free_completed: the totals need the other events.";
+  finding.steps = {
+      {missing.empty()
+           ? "Record again, and write the file with " + facts.names.module +
+                 ".memory._dump_snapshot(path), which takes events and segments at the same time."
+           : "Record again without skip_actions, or skip only one of free_requested and "
+             "free_completed: the totals need the other events."}};
   return finding;
 }
 
@@ -76,7 +76,7 @@ report::Finding contradictory(const DeviceFacts& device) {
 Findings recording_incomplete(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
-    if (device.report.has_unknown_peak()) findings.push_back(contradictory(device));
+    if (device.report.has_unknown_peak()) findings.push_back(contradictory(facts, device));
   }
   for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
     if (diagnostic.name == "sink_failed") {

@@ -1,65 +1,38 @@
 #include "analysis/findings/line_advice.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "analysis/findings/text.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
 
-bool is_any_in(std::span<const std::string_view> words, std::string_view text) {
-  return std::ranges::any_of(
-      words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
-}
-
-// The operators of an allocation: the outermost, the innermost and, in backward, the one of the
-// forward.
-std::array<std::string_view, 3> operators_of(const Peak& peak, const PeakAllocation& allocation) {
-  if (allocation.born == model::kNone) return {};
-  const auto& strings = peak.trace().strings;
-  const model::Site& site = peak.site(allocation);
-  return {strings[site.op], strings[site.inner_op], strings[site.forward_op]};
-}
-
-bool is_of_convolution(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view op = operators_of(peak, allocation).front();
-  return op.starts_with("aten::conv") || op.starts_with("Convolution");
-}
+using evidence::Operator;
 
 // Whether it is a matrix of attention scores. Where scaled_dot_product_attention itself stores
 // them, the advice to call it would be wrong.
 bool is_of_attention(const Peak& peak, const PeakAllocation& allocation) {
-  constexpr std::array<std::string_view, 5> kScores = {"::softmax", "_softmax", "bmm", "Softmax",
-                                                       "Bmm"};
-  constexpr std::array<std::string_view, 3> kOthers = {"log_softmax", "LogSoftmax",
-                                                       "scaled_dot_product"};
-  const auto operators = operators_of(peak, allocation);
-  const auto is_other = [&](std::string_view op) { return is_any_in(kOthers, op); };
-  const auto is_score = [&](std::string_view op) { return is_any_in(kScores, op); };
-  return std::ranges::none_of(operators, is_other) && std::ranges::any_of(operators, is_score);
+  const evidence::OperatorSet ops = peak.evidence().all_ops(allocation.lifetime);
+  return ops.has(Operator::kSoftmax | Operator::kBatchedProduct) &&
+         !ops.has(Operator::kLogSoftmax | Operator::kFusedAttention);
 }
 
 // Whether it is the differences of all pairs: a subtraction whose result is larger than both of its
 // operands, so no tensor of its size is live.
 bool is_of_pairs(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view op = operators_of(peak, allocation).front();
-  const bool is_difference = op == "aten::sub" || op == "aten::rsub";
-  return is_difference && live_of_size(peak, allocation.born, allocation.size_bytes) == 0;
+  return peak.op(allocation).has(Operator::kDifference) &&
+         live_of_size(peak, allocation.born, allocation.size_bytes) == 0;
 }
 
 bool is_one_hot(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view op = operators_of(peak, allocation).front();
-  return op == "aten::one_hot" || op.starts_with("aten::scatter");
+  return peak.op(allocation).has(Operator::kOneHot | Operator::kScatter);
 }
 
 // An allocation of the same layer that is live when `allocation` is made and fits.
@@ -78,14 +51,12 @@ std::optional<PeakAllocation> live_source(const Peak& peak, const PeakAllocation
 // The scores of an attention that the allocation is, or that a dropout made it from.
 std::optional<PeakAllocation> scores_of(const Peak& peak, const PeakAllocation& allocation) {
   if (is_of_attention(peak, allocation)) return allocation;
-  constexpr std::array<std::string_view, 2> kDropouts = {"dropout", "Dropout"};
-  const auto is_dropout = [&](std::string_view op) { return is_any_in(kDropouts, op); };
-  if (std::ranges::none_of(operators_of(peak, allocation), is_dropout)) return std::nullopt;
+  const evidence::OperatorSet ops = peak.evidence().all_ops(allocation.lifetime);
+  if (!ops.has(Operator::kDropout)) return std::nullopt;
   return live_source(peak, allocation, [&](const PeakAllocation& each) {
     const bool is_of_size =
         each.size_bytes == allocation.size_bytes || each.size_bytes == allocation.size_bytes * 2;
-    const bool is_softmax =
-        operators_of(peak, each).front().find("softmax") != std::string_view::npos;
+    const bool is_softmax = peak.op(each).has(Operator::kSoftmax);
     return is_of_size && is_softmax && is_of_attention(peak, each);
   });
 }
@@ -93,14 +64,9 @@ std::optional<PeakAllocation> scores_of(const Peak& peak, const PeakAllocation& 
 // The differences of all pairs that the allocation is, or whose norm it computes.
 std::optional<PeakAllocation> pairs_of(const Peak& peak, const PeakAllocation& allocation) {
   if (is_of_pairs(peak, allocation)) return allocation;
-  constexpr std::array<std::string_view, 6> kNorms = {"aten::pow",  "aten::square",
-                                                      "aten::abs",  "aten::mul",
-                                                      "aten::norm", "aten::linalg_vector_norm"};
-  const auto [op, inner, forward] = operators_of(peak, allocation);
-  const auto is_norm = [&](std::string_view each) {
-    return std::ranges::find(kNorms, each) != kNorms.end();
-  };
-  if (!is_norm(op) && !is_norm(forward)) return std::nullopt;
+  const evidence::OperatorSet forward =
+      peak.evidence().operators().of(peak.site(allocation).forward_op);
+  if (!(peak.op(allocation) | forward).has(Operator::kNorm)) return std::nullopt;
   return live_source(peak, allocation, [&](const PeakAllocation& each) {
     return each.size_bytes == allocation.size_bytes && is_of_pairs(peak, each);
   });
@@ -109,8 +75,7 @@ std::optional<PeakAllocation> pairs_of(const Peak& peak, const PeakAllocation& a
 // The one-hot tensor that the allocation is, or that its line copies to another dtype.
 std::optional<PeakAllocation> one_hot_of(const Peak& peak, const PeakAllocation& allocation) {
   if (is_one_hot(peak, allocation)) return allocation;
-  const std::string_view op = operators_of(peak, allocation).front();
-  if (op != "aten::to" && op != "aten::_to_copy") return std::nullopt;
+  if (!peak.op(allocation).has(Operator::kConversion)) return std::nullopt;
   return live_source(peak, allocation, [&](const PeakAllocation& each) {
     return peak.line(each) == peak.line(allocation) && is_one_hot(peak, each);
   });
@@ -118,13 +83,12 @@ std::optional<PeakAllocation> one_hot_of(const Peak& peak, const PeakAllocation&
 
 // Whether it is the dense gradient that the backward of a sparse product computes for its matrix.
 bool is_of_sparse_backward(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view op = operators_of(peak, allocation).front();
-  return op.starts_with("Sparse") && op.find("Backward") != std::string_view::npos;
+  return peak.op(allocation).has(Operator::kSparseBackward);
 }
 
 // What never stores the largest tensors.
 struct Substitute {
-  std::string text;                     // with a separator; empty if nothing is known to fit
+  std::string text;                     // empty if nothing is known to fit
   std::vector<PeakAllocation> sources;  // what it never stores either
 };
 
@@ -140,12 +104,11 @@ Substitute substitute_for(const Peak& peak, const std::vector<std::uint32_t>& la
     const bool has_dropout = std::ranges::any_of(
         largest, [&](std::uint32_t part) { return !is_of_attention(peak, peak.live()[part]); });
     substitute.text = "use torch.nn.functional.scaled_dot_product_attention" +
-                      std::string(has_dropout ? " (with dropout_p)" : "") +
-                      " if this is attention, ";
+                      std::string(has_dropout ? " (with dropout_p)" : "") + " if this is attention";
   } else if (is_any(pairs_of)) {
-    substitute.text = "use torch.cdist if these are the differences of all pairs, ";
+    substitute.text = "use torch.cdist if these are the differences of all pairs";
   } else if (is_any(one_hot_of)) {
-    substitute.text = "use an index in place of a one-hot tensor, ";
+    substitute.text = "use an index in place of a one-hot tensor";
   }
   return substitute;
 }
@@ -208,55 +171,70 @@ std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t si
   return count;
 }
 
-LineAdvice advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                           const std::string& line) {
+Steps steps_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                     const std::string& line) {
   const std::vector<std::uint32_t> all_largest = largest_of(peak, parts);
   const PeakAllocation& largest = peak.live()[all_largest.front()];
   if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
-    return {"Pin less at a time at " + line +
-            ": reuse one pinned buffer for all transfers, and leave memory that is not transferred "
-            "unpinned."};
+    return {{"Pin less at a time at " + line +
+             ": reuse one pinned buffer for all transfers, and leave memory that is not "
+             "transferred unpinned."}};
   }
   if (peak.trace().has_native_lines) {
-    return {"Allocate less at a time at " + line +
-            ": in chunks, or into one buffer that is reused."};
+    return {
+        {"Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused."}};
   }
-  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) return {advice};
-  if (is_of_convolution(peak, largest)) {
+  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) {
+    return {{std::move(advice)}};
+  }
+  if (peak.op(largest).has(Operator::kConvolution)) {
     const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
     const bool is_on_host = peak.device().trace.device.type == model::DeviceType::kCpu;
-    return {"Run the convolution at " + line +
-            " on fewer images or on tiles at a time, or in bfloat16." +
-            (is_scratch && !is_on_host
-                 ? " It needs this memory only while it runs. If torch.backends.cudnn.benchmark is "
-                   "True, it may have chosen an algorithm that needs more."
-                 : "")};
+    Steps steps = {
+        {"Run the convolution at " + line + " on fewer images or on tiles at a time" +
+         (is_scratch && !is_on_host ? ": it needs this memory only while it runs." : ".")},
+        {"Run it in bfloat16."}};
+    if (is_scratch && !is_on_host) {
+      steps.push_back(
+          {"Set torch.backends.cudnn.benchmark = False if it is True: it may have chosen an "
+           "algorithm that needs more."});
+    }
+    return steps;
   }
   const Substitute substitute = substitute_for(peak, all_largest);
   if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
-    return {"Make the tensor at " + line + " smaller: " + substitute.text +
-            "compute it in chunks, or use a smaller dtype. Or create it only when it is needed, "
-            "and delete it (del) afterwards."};
+    const std::string smaller = "Make the tensor at " + line + " smaller: ";
+    Steps steps = {{smaller + "compute it in chunks, or use a smaller dtype."},
+                   {"Create it only when it is needed, and delete it (del) afterwards."}};
+    if (!substitute.text.empty()) {
+      steps.front().text = "Compute it in chunks, or use a smaller dtype.";
+      steps.insert(steps.begin(), {smaller + substitute.text + "."});
+    }
+    return steps;
   }
   if (is_of_sparse_backward(peak, largest)) {
-    return {"The backward of the product at " + line +
-            " makes a dense gradient of its sparse matrix. If the matrix needs no gradient, create "
-            "it with requires_grad=False. Otherwise compute the product from the entries of the "
-            "matrix (index_select, multiply, index_add)."};
+    return {{"If the sparse matrix needs no gradient, create it with requires_grad=False: the "
+             "backward of the product at " +
+             line + " makes a dense gradient of it."},
+            {"Compute the product at " + line +
+             " from the entries of the matrix (index_select, multiply, index_add)."}};
   }
   // Temporaries of backward belong to what forward keeps for it.
   const bool is_kept = std::ranges::any_of(all_largest, [&](std::uint32_t part) {
     return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
            peak.phase(peak.live()[part]) == model::Phase::kBackward;
   });
-  LineAdvice advice;
-  advice.next_step = "Avoid the full-size tensor at " + line + ": " + substitute.text +
-                     "compute it in chunks" +
-                     (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
-                     ", or make it smaller.";
-  if (peak.is_inferred()) return advice;
-  advice.saving_bytes = worthwhile(peak, saving_of_lines(peak, parts, substitute));
-  return advice;
+  const auto saving = [&](const Substitute& of) {
+    return peak.is_inferred() ? 0 : worthwhile(peak, saving_of_lines(peak, parts, of));
+  };
+  const std::string avoid = "Avoid the full-size tensor at " + line + ": ";
+  const std::string in_chunks =
+      " it in chunks" +
+      (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
+      ", or make it smaller.";
+  if (substitute.text.empty()) return {step_up_to(avoid + "compute" + in_chunks, saving({}))};
+  return {step_up_to(avoid + substitute.text + ".", saving(substitute)),
+          step_up_to("Compute" + in_chunks, saving({}))};
 }
 
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {
@@ -270,7 +248,7 @@ void advise_one_hot(const Peak& peak, Explanation& explanation) {
   peak.for_each([&](const PeakAllocation& allocation) {
     const bool is_made = allocation.born != model::kNone && allocation.born <= peak.event();
     if (!is_made || !peak.has_line(allocation)) return;
-    if (peak.trace().strings[peak.site(allocation).op] != "aten::one_hot") return;
+    if (!peak.op(allocation).has(Operator::kOneHot)) return;
     one_hot.insert(peak.line(allocation).value);
   });
   for (const std::uint32_t part : explanation.parts) {
@@ -285,10 +263,13 @@ void advise_one_hot(const Peak& peak, Explanation& explanation) {
     if (!is_at_least(bytes, kLeastOneHot, peak.bytes())) continue;
     explanation.finding.evidence.push_back("One-hot tensors of " + line + " are another " +
                                            bytes_text(bytes) + " of the peak.");
-    explanation.finding.next_step +=
-        " Also use an index (torch.gather) in place of the one-hot "
-        "tensors of " +
-        line + ".";
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& each) {
+      const bool is_of_line = peak.has_line(each) && one_hot.contains(peak.line(each).value) &&
+                              peak.line_label(each) == line;
+      return is_of_line ? each.born : each.died;
+    });
+    explanation.finding.steps.push_back(step_up_to(
+        "Use an index (torch.gather) in place of the one-hot tensors of " + line + ".", saving));
   }
 }
 
@@ -319,23 +300,16 @@ std::uint64_t saving_of_appended(const Peak& peak, const PeakAllocation& largest
 
 std::string chunk_size_advice(const Peak& peak, const PeakAllocation& allocation,
                               const std::string& what) {
-  const model::Trace& trace = peak.trace();
-  std::string_view transform;
-  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
-    const model::Frame& frame = trace.stacks.frame(id);
-    const std::string_view file = trace.strings[frame.file];
-    const std::string_view function = trace.strings[frame.function];
-    const bool is_of_jacobian = base::ends_with_path(file, "torch/_functorch/eager_transforms.py");
-    // The only one without a chunk_size; torch.func.hessian calls it.
-    if (is_of_jacobian && function.starts_with("jacfwd.")) {
-      return "Compute the Jacobian with torch.func.jacrev(…, chunk_size=…) in place of jacfwd or "
-             "hessian, which run " +
-             what + " for all of its columns at the same time.";
-    }
-    if (is_of_jacobian && function.starts_with("jacrev.")) transform = "jacrev";
-    const bool is_of_vmap = base::ends_with_path(file, "torch/_functorch/apis.py");
-    if (is_of_vmap && function.starts_with("vmap.") && transform.empty()) transform = "vmap";
+  using evidence::StackFlag;
+  const auto is_in = [&](StackFlag flag) { return peak.stacks().has(allocation.stack, flag); };
+  if (is_in(StackFlag::kJacfwd)) {
+    return "Compute the Jacobian with torch.func.jacrev(…, chunk_size=…) in place of jacfwd or "
+           "hessian, which run " +
+           what + " for all of its columns at the same time.";
   }
+  const std::string_view transform = is_in(StackFlag::kJacrev) ? "jacrev"
+                                     : is_in(StackFlag::kVmap) ? "vmap"
+                                                               : "";
   if (transform.empty()) return {};
   return "Pass chunk_size to torch.func." + std::string(transform) + ", which runs " + what +
          " for all rows at the same time: it then runs that number of rows at a time.";

@@ -19,14 +19,9 @@ bool is_of_training(std::string_view category);
 // How many tensors of a size are live at an event.
 std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t size_bytes);
 
-struct LineAdvice {
-  std::string next_step;
-  std::uint64_t saving_bytes = 0;  // at most; 0: unknown
-};
-
-// The next step for `parts` of the peak, which one line or one function makes.
-LineAdvice advice_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                           const std::string& line);
+// The next steps for `parts` of the peak, which one line or one function makes.
+Steps steps_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                     const std::string& line);
 
 // The saving, or 0 if it is too small to be stated.
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -38,7 +39,7 @@ std::string advice_of(const Made& made) {
                           .forward_op = made.forward_op,
                           .stack = stack});
   const auto found = c.run(explain_line);
-  return found.size() == 1 ? found[0].next_step : "";
+  return found.size() == 1 ? steps_text(found[0]) : "";
 }
 
 TEST(LineAdvice, names_a_fused_operator_only_for_what_it_replaces) {
@@ -103,7 +104,7 @@ Findings of_read(const Read& read) {
 }
 
 TEST(LineAdvice, names_what_replaces_the_line_before_too) {
-  const auto advice = [](const Read& read) { return of_read(read)[0].next_step; };
+  const auto advice = [](const Read& read) { return steps_text(of_read(read)[0]); };
   EXPECT_THAT(advice({.source_op = "aten::softmax", .op = "aten::dropout"}),
               HasSubstr("scaled_dot_product_attention (with dropout_p)"));
   EXPECT_THAT(advice({.source_op = "aten::softmax", .op = "aten::dropout", .is_live = false}),
@@ -134,16 +135,16 @@ TEST(LineAdvice, names_what_replaces_the_line_before_too) {
 
 TEST(LineAdvice, of_chunks_gives_the_bytes_without_the_tensors) {
   const auto chunks = of_read({.source_op = "aten::linear", .op = "aten::add"});
-  EXPECT_EQ(chunks[0].saving_bytes, 40 * kMib);
+  EXPECT_EQ(chunks[0].saving_bytes(), 40 * kMib);
   const auto pairs = of_read({.source_op = "aten::sub", .op = "aten::pow"});
-  EXPECT_EQ(pairs[0].saving_bytes, 60 * kMib) << "cdist does not store the differences either";
+  EXPECT_EQ(pairs[0].saving_bytes(), 60 * kMib) << "cdist does not store the differences either";
 }
 
 TEST(LineAdvice, of_temporaries_of_backward_is_a_checkpoint_for_what_forward_keeps) {
   for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
     const auto found = of_read(
         {.source_op = "aten::linear", .op = "aten::add", .phase = phase, .category = "temporary"});
-    EXPECT_EQ(found[0].next_step.find("checkpoint") != std::string::npos,
+    EXPECT_EQ(steps_text(found[0]).find("checkpoint") != std::string::npos,
               phase == Phase::kBackward);
   }
 }
@@ -152,14 +153,15 @@ TEST(LineAdvice, names_the_line_of_one_hot_tensors_next_to_a_larger_one) {
   for (const std::uint32_t line : {6u, 7u}) {
     const auto found =
         of_read({.source_op = "aten::one_hot", .op = "aten::log_softmax", .source_line = line});
-    EXPECT_EQ(found[0].next_step.find("one-hot tensors of train.py:6 (loss)") != std::string::npos,
-              line == 6);
+    EXPECT_EQ(
+        steps_text(found[0]).find("one-hot tensors of train.py:6 (loss)") != std::string::npos,
+        line == 6);
   }
 }
 
 TEST(LineAdvice, of_a_sparse_product_explains_its_dense_gradient) {
   EXPECT_THAT(advice_of({.op = "SparseAddmmBackward0", .category = "temporary"}),
-              HasSubstr("dense gradient of its sparse matrix"));
+              HasSubstr("makes a dense gradient of it"));
 }
 
 // A convolution that a function of torch.func runs.
@@ -182,13 +184,13 @@ TEST(LineAdvice, of_torch_func_is_to_run_fewer_rows_at_a_time) {
   constexpr std::string_view kApis = "/venv/lib/python3.11/site-packages/torch/_functorch/apis.py";
   const auto jacobian = of_transform(kTransforms, "jacrev.<locals>.wrapper_fn");
   ASSERT_THAT(jacobian, SizeIs(1));
-  EXPECT_THAT(jacobian[0].next_step,
+  EXPECT_THAT(jacobian[0].next_step(),
               AllOf(HasSubstr("Pass chunk_size to torch.func.jacrev"), Not(HasSubstr("cudnn"))));
-  EXPECT_THAT(of_transform(kApis, "vmap.<locals>.wrapped")[0].next_step,
+  EXPECT_THAT(of_transform(kApis, "vmap.<locals>.wrapped")[0].next_step(),
               HasSubstr("Pass chunk_size to torch.func.vmap"));
-  EXPECT_THAT(of_transform(kTransforms, "jacfwd.<locals>.wrapper_fn")[0].next_step,
+  EXPECT_THAT(of_transform(kTransforms, "jacfwd.<locals>.wrapper_fn")[0].next_step(),
               HasSubstr("torch.func.jacrev(…, chunk_size=…) in place of jacfwd"));
-  EXPECT_THAT(of_transform(kTransforms, "_vjp_with_argnums")[0].next_step,
+  EXPECT_THAT(of_transform(kTransforms, "_vjp_with_argnums")[0].next_step(),
               Not(HasSubstr("chunk_size")));
 }
 

@@ -1,9 +1,9 @@
 #include "analysis/findings/logits.h"
 
 #include <algorithm>
-#include <array>
 #include <ranges>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/findings/line_advice.h"
@@ -16,27 +16,16 @@ namespace {
 constexpr double kLeastLoss = 0.05;
 constexpr double kShareOfLogits = 0.5;
 
-bool is_loss(std::string_view op) {
-  return op.find("cross_entropy") != std::string_view::npos ||
-         op.find("log_softmax") != std::string_view::npos;
+using evidence::Operator;
+
+bool is_loss(evidence::OperatorSet op) {
+  return op.has(Operator::kCrossEntropy | Operator::kLogSoftmax);
 }
 
 bool is_linear(const Peak& peak, const PeakAllocation& allocation) {
-  constexpr std::array<std::string_view, 4> kLinear = {"aten::linear", "aten::addmm", "aten::mm",
-                                                       "aten::matmul"};
-  const model::Site& site = peak.site(allocation);
-  const auto& strings = peak.trace().strings;
-  return std::ranges::find(kLinear, strings[site.op]) != kLinear.end() &&
-         strings[site.inner_op] != "aten::bmm";
-}
-
-// Operators that copy logits, or scale them, on their way to the loss.
-bool is_copy_of_logits(std::string_view op) {
-  constexpr std::array<std::string_view, 12> kCopies = {
-      "aten::to",    "aten::_to_copy", "aten::contiguous", "aten::clone",
-      "aten::float", "aten::reshape",  "aten::flatten",    "aten::index",
-      "aten::div",   "aten::mul",      "aten::tanh",       "aten::add"};
-  return std::ranges::find(kCopies, op) != kCopies.end();
+  const evidence::OperatorSet inner =
+      peak.evidence().operators().of(peak.site(allocation).inner_op);
+  return peak.op(allocation).has(Operator::kLinear) && !inner.has(Operator::kBatchedProduct);
 }
 
 // Whether a tensor of `from` bytes may be copied to one of `to` bytes: in another dtype, or without
@@ -54,14 +43,13 @@ struct OfForward {
 
 OfForward what_computes_losses(const Peak& peak) {
   OfForward forward;
-  const auto& strings = peak.trace().strings;
   peak.for_each([&](const PeakAllocation& allocation) {
     if (allocation.born > peak.event() || !peak.has_line(allocation)) return;
     const model::Site& site = peak.site(allocation);
     if (site.phase == model::Phase::kBackward || site.phase == model::Phase::kOptimizer) return;
-    const std::string_view op = strings[site.op];
-    if (op.find("nll_loss") != std::string_view::npos) forward.nll.push_back(allocation.born);
-    if (is_loss(op) || is_copy_of_logits(op) || is_linear(peak, allocation)) {
+    const evidence::OperatorSet op = peak.op(allocation);
+    if (op.has(Operator::kNegativeLogLikelihood)) forward.nll.push_back(allocation.born);
+    if (is_loss(op) || op.has(Operator::kToLoss) || is_linear(peak, allocation)) {
       forward.sources.push_back(allocation);
     }
   });
@@ -91,11 +79,11 @@ std::optional<Logits> logits_of(const Peak& peak) {
   const OfForward forward = what_computes_losses(peak);
   const PeakAllocation* loss = nullptr;
   for (const PeakAllocation& each : forward.sources) {
-    const std::string_view op = strings[peak.site(each).op];
+    const evidence::OperatorSet op = peak.op(each);
     if (!is_loss(op) || (loss != nullptr && each.size_bytes < loss->size_bytes)) continue;
     const auto next_nll = std::ranges::upper_bound(forward.nll, each.born);
-    const bool is_cross_entropy = op.find("cross_entropy") != std::string_view::npos ||
-                                  (next_nll != forward.nll.end() && *next_nll < each.died);
+    const bool is_cross_entropy =
+        op.has(Operator::kCrossEntropy) || (next_nll != forward.nll.end() && *next_nll < each.died);
     if (is_cross_entropy) loss = &each;
   }
   if (loss == nullptr || !is_at_least(loss->size_bytes, kLeastLoss, peak.bytes())) {
@@ -112,7 +100,7 @@ std::optional<Logits> logits_of(const Peak& peak) {
     logits.sizes.insert(chain[i].size_bytes);
     const bool is_wider =
         i + 1 < chain.size() && chain[i].size_bytes > chain[i + 1].size_bytes / 2 * 3;
-    if (is_wider && !is_loss(strings[peak.site(chain[i]).op])) {
+    if (is_wider && !is_loss(peak.op(chain[i]))) {
       logits.upcast = peak.line_label(chain[i]);
     }
   }
@@ -135,18 +123,19 @@ bool advise_logits(const Peak& peak, const std::optional<Logits>& logits,
   finding.evidence.push_back(bytes_text(bytes) + " of it are the logits that " + logits->maker +
                              " makes, their copies and gradients, and the loss at " + logits->loss +
                              ".");
-  finding.next_step = "Compute " + logits->maker + " and the loss at " + logits->loss +
-                      " in chunks of the positions" +
-                      (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
-                      ", or with a fused linear cross entropy: the logits of all positions are "
-                      "then never stored together.";
-  if (!logits->upcast.empty()) {
-    finding.evidence.push_back(logits->upcast + " copies all logits to a wider dtype.");
-    finding.next_step += " Upcast each chunk, not all logits as " + logits->upcast + " does.";
-  }
-  finding.saving_bytes = worthwhile(peak, peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = worthwhile(peak, peak.saving([&](const PeakAllocation& allocation) {
     return is_of_logits(allocation) ? allocation.born : allocation.died;
   }));
+  const std::string both = logits->maker + " and the loss at " + logits->loss;
+  std::string chunks = "Compute " + both + " in chunks of the positions" +
+                       (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
+                       ": the logits of all positions are then never stored together.";
+  if (!logits->upcast.empty()) {
+    finding.evidence.push_back(logits->upcast + " copies all logits to a wider dtype.");
+    chunks += " Upcast each chunk, not all logits as " + logits->upcast + " does.";
+  }
+  finding.steps = {step_up_to(std::move(chunks), saving),
+                   step_up_to("Compute " + both + " with a fused linear cross entropy.", saving)};
   return true;
 }
 

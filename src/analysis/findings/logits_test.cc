@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -58,23 +59,23 @@ TEST(Logits, of_a_loss_inside_forward_are_to_be_computed_in_chunks) {
   EXPECT_THAT(found[0].evidence,
               Contains(HasSubstr("are the logits that Net.head makes, their copies and "
                                  "gradients, and the loss at model.py:6 (Net.forward)")));
-  EXPECT_THAT(found[0].next_step,
+  EXPECT_THAT(steps_text(found[0]),
               AllOf(HasSubstr("Compute Net.head and the loss at model.py:6 (Net.forward) in chunks "
                               "of the positions, each through torch.utils.checkpoint"),
                     HasSubstr("fused linear cross entropy"),
                     HasSubstr("not all logits as model.py:4 (Net.forward) does")));
-  EXPECT_EQ(found[0].saving_bytes, 96 * kMib - 8192) << "parameters and gradients remain";
+  EXPECT_EQ(found[0].saving_bytes(), 96 * kMib - 8192) << "parameters and gradients remain";
 }
 
 TEST(Logits, without_a_wider_copy_no_upcast_is_named) {
   const auto found = of_language_model({.is_upcast = false});
-  EXPECT_THAT(found[0].next_step,
+  EXPECT_THAT(steps_text(found[0]),
               AllOf(HasSubstr("fused linear cross entropy"), Not(HasSubstr("Upcast"))));
 }
 
 TEST(Logits, need_a_linear_operator_and_a_cross_entropy) {
   const auto is_named = [](const Made& made) {
-    return of_language_model(made)[0].next_step.find("cross entropy") != std::string::npos;
+    return steps_text(of_language_model(made)[0]).find("cross entropy") != std::string::npos;
   };
   EXPECT_TRUE(is_named({.loss = "aten::log_softmax", .after = "aten::nll_loss_nd"}));
   EXPECT_TRUE(is_named({.maker = "aten::addmm"}));

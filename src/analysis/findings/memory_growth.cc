@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/backward_ends.h"
+#include "analysis/evidence/backwards.h"
 #include "analysis/findings/never_used_again.h"
 #include "analysis/findings/packages.h"
 #include "analysis/findings/retained.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
-#include "base/path_text.h"
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -125,6 +124,8 @@ std::string holder_text(const report::GrowthRow& row) {
   return place_text(row) + (row.caller.empty() ? "" : ",");
 }
 
+using Texts = std::vector<std::string>;
+
 std::string append_text(const report::GrowthRow& row) {
   return "Bound the tensor that " + place_text(row) + " makes longer " +
          (is_every_step(row) ? "at every step" : "again and again") +
@@ -145,12 +146,8 @@ std::optional<model::StackId> stack_of_line(const Facts& facts, const std::strin
 
 // Whether a line is in a torch.autograd.Function.
 bool is_in_autograd_function(const Facts& facts, const std::string& line) {
-  const model::Trace& trace = facts.trace;
   const std::optional<model::StackId> stack = stack_of_line(facts, line);
-  return stack && std::ranges::any_of(trace.stacks.frames(*stack), [&](model::FrameId frame) {
-           return base::ends_with_path(trace.strings[trace.stacks.frame(frame).file],
-                                       "torch/autograd/function.py");
-         });
+  return stack && facts.of_trace.stacks.has(*stack, evidence::StackFlag::kAutogradFunction);
 }
 
 // Whether the text of a line shows that it calls backward(create_graph=True).
@@ -175,7 +172,6 @@ struct LeftByBackward {
 LeftByBackward left_by_backward(const Facts& facts, const DeviceFacts& device) {
   const model::Trace& trace = facts.trace;
   LeftByBackward left;
-  CheckpointStacks checkpoints(trace);
   const auto last = static_cast<std::int64_t>(device.trace.events.size()) - 1;
   for (const std::uint32_t row :
        model::live_set(device.trace, model::default_liveness(device.trace), last)) {
@@ -184,7 +180,9 @@ LeftByBackward left_by_backward(const Facts& facts, const DeviceFacts& device) {
     const std::uint64_t size = trace.lifetime_bytes(device.trace, row);
     left.bytes += size;
     const bool is_own = site.forward_op == model::StringId{};
-    if (is_own && checkpoints.contains(site.stack)) left.recomputed_bytes += size;
+    const bool is_recomputed =
+        facts.of_trace.stacks.has(site.stack, evidence::StackFlag::kCheckpoint);
+    if (is_own && is_recomputed) left.recomputed_bytes += size;
   }
   return left;
 }
@@ -207,11 +205,12 @@ OfBackward of_backward(const Facts& facts, const DeviceFacts& device) {
   return {.graph_rate = is_graph ? backward : 0};
 }
 
-std::string create_graph_text(const report::GrowthRow& first) {
-  return "Pass create_graph=True only if you differentiate through the gradient. A .grad with a "
-         "graph is never freed with its parameter: set it to None after use (zero_grad(), also for "
-         "copies of the model), or call torch.autograd.grad instead of backward. Store " +
-         std::string("only .detach() of what ") + first.key + " collects.";
+Texts create_graph_texts(const report::GrowthRow& first) {
+  return {"Pass create_graph=True only if you differentiate through the gradient.",
+          "Set .grad to None after use (zero_grad(), also for copies of the model), or call "
+          "torch.autograd.grad instead of backward: a .grad with a graph is never freed with its "
+          "parameter.",
+          "Store only .detach() of what " + first.key + " collects."};
 }
 
 std::string recomputed_text(const report::GrowthRow& first) {
@@ -248,15 +247,16 @@ bool is_one_a_step(const Facts& facts, const DeviceFacts& device, const GrowthRo
   return activations > 0 && activations <= rows.front().steps;
 }
 
-std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows,
-                          const OfBackward& left) {
+// What to do about what certain lines retain.
+Texts retained_texts(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows,
+                     const OfBackward& left) {
   const report::GrowthRow& first = rows.front();
   const auto steepest = std::span(rows).first(std::min(kGrowthLinesNamed, rows.size()));
   for (const report::GrowthRow& row : steepest) {
     if (!is_backward_with_graph(facts, row.line)) continue;
-    return "Call torch.autograd.grad(…, create_graph=True) instead of backward at " + row.key +
-           ": a .grad with a graph refers to its parameter, so neither is ever freed. Or set .grad "
-           "to None after use, also of each copy of the model.";
+    return {"Call torch.autograd.grad(…, create_graph=True) instead of backward at " + row.key +
+                ": a .grad with a graph refers to its parameter, so neither is ever freed.",
+            "Set .grad to None after use, also of each copy of the model."};
   }
   Retained retained = retained_by(facts, device, rows);
   if (retained == Retained::kGraphs && is_one_a_step(facts, device, rows)) {
@@ -265,20 +265,21 @@ std::string retained_text(const Facts& facts, const DeviceFacts& device, const G
   std::string text = free_advice(holder_text(first), device.report.device, retained, &first);
   for (const report::GrowthRow& row : steepest) {
     if (retained != Retained::kGraphs || !is_in_autograd_function(facts, row.line)) continue;
-    return "If " + row.key +
-           " stores tensors as attributes of ctx, pass them to ctx.save_for_backward: an output "
-           "that is an attribute refers to itself through its graph, and is never freed. "
-           "Otherwise: " +
-           text;
+    return {"If " + row.key +
+                " stores tensors as attributes of ctx, pass them to ctx.save_for_backward: an "
+                "output that is an attribute refers to itself through its graph, and is never "
+                "freed.",
+            text};
   }
   if (rows.size() > 1 && is_of_gradients_of_leaves(facts, device)) {
-    return "If backward(create_graph=True) makes the .grad of these tensors, call "
-           "torch.autograd.grad(…, create_graph=True) instead: a .grad with a graph refers to its "
-           "tensor, so neither is ever freed, unless the program sets .grad to None. Otherwise: " +
-           text;
+    return {
+        "If backward(create_graph=True) makes the .grad of these tensors, call "
+        "torch.autograd.grad(…, create_graph=True) instead: a .grad with a graph refers to its "
+        "tensor, so neither is ever freed, unless the program sets .grad to None.",
+        text};
   }
-  if (left.is_recomputed) return recomputed_text(first);
-  return left.graph_rate > 0 ? create_graph_text(first) : text;
+  if (left.is_recomputed) return {recomputed_text(first)};
+  return left.graph_rate > 0 ? create_graph_texts(first) : Texts{text};
 }
 
 // For each line of the recording, the position in `rows` of the row it has; rows.size() for others.
@@ -293,7 +294,7 @@ std::vector<std::size_t> row_of_each_line(const Facts& facts, const GrowthRows& 
   return row_of_line;
 }
 
-// What the program saves at the peak if no line keeps more than one step's share, in bytes.
+// At most what the program saves at the peak if no line keeps more than one step's share, in bytes.
 //
 // A tensor that gets longer: while torch.cat runs, its result and the previous tensor are both
 // live, and with a bound each of them is as large as what one step appends. Any other line retains
@@ -306,7 +307,7 @@ std::uint64_t saving_at_peak(const Facts& facts, const DeviceFacts& device,
     if (!rows[i].is_appended) saved[i] = -rows[i].bytes_per_step;
   }
   const auto liveness = model::default_liveness(device.trace);
-  const auto steps = marks_of(facts.trace, device.trace, model::MarkKind::kStep);
+  const auto steps = evidence::marks_of(facts.trace, device.trace, model::MarkKind::kStep);
   const auto is_retained = [&](std::uint32_t lifetime) {
     const std::uint32_t born = device.trace.lifetimes.alloc[lifetime];
     if (born == model::kNone) return false;
@@ -337,6 +338,38 @@ std::uint64_t saving_at_peak(const Facts& facts, const DeviceFacts& device,
   return sum;
 }
 
+void add_steps(const Facts& facts, const DeviceFacts& device, const GrowthRows& rows,
+               const OfBackward& left, report::Finding& finding) {
+  const report::GrowthRow& first = rows.front();
+  if (!first.is_certain && !first.is_of_lbfgs) {
+    finding.steps = {
+        {"Record at least 12 steps: these are too few to distinguish growth from a cache that "
+         "fills."}};
+    return;
+  }
+  const std::uint64_t saving = saving_at_peak(facts, device, rows);
+  if (first.is_of_lbfgs) {
+    finding.evidence.emplace_back(
+        "L-BFGS keeps its last history_size updates (100 if it is not set): memory grows for that "
+        "number of iterations and then stays.");
+    finding.steps = {step_up_to("If that is too much, pass a smaller history_size.", saving)};
+    return;
+  }
+  if (first.is_of_calls) {
+    finding.evidence.emplace_back("If the program collects results on purpose, nothing is wrong.");
+    if (retained_by(facts, device, rows) == Retained::kGraphs) {
+      finding.steps.push_back(step_up_to(
+          "No backward runs, so call the model under torch.no_grad() or torch.inference_mode(): "
+          "without them, each result retains the graph that made it (a key-value cache retains "
+          "those of all earlier steps).",
+          saving));
+    }
+  }
+  const Texts texts =
+      first.is_appended ? Texts{append_text(first)} : retained_texts(facts, device, rows, left);
+  for (const std::string& text : texts) finding.steps.push_back(step_up_to(text, saving));
+}
+
 // `rows` are lines or, if each line alone grows too little to report, categories.
 report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
                              const GrowthRows& rows) {
@@ -347,7 +380,6 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
     per_step += row.bytes_per_step;
     grown += static_cast<std::uint64_t>(row.grown_bytes);
   }
-  finding.saving_bytes = saving_at_peak(facts, device, rows);
   const report::GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.live_totals().end_bytes, 0));
@@ -379,28 +411,8 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device,
         facts, device, [&](model::LineId line) { return row_of_line[line.index()] < rows.size(); });
     if (!unused.empty()) finding.evidence.push_back(unused);
   }
-  finding.next_step =
-      first.is_certain
-          ? first.is_appended ? append_text(first) : retained_text(facts, device, rows, left)
-          : "Record at least 12 steps: these are too few to distinguish growth from a "
-            "cache that fills.";
-  if (first.is_of_lbfgs) {
-    finding.severity = report::FindingSeverity::kInfo;
-    finding.next_step =
-        "L-BFGS keeps its last history_size updates (100 if it is not set): memory grows for that "
-        "number of iterations and then stays. If that is too much, pass a smaller history_size.";
-  }
-  if (first.is_certain && first.is_of_calls) {
-    const bool is_of_graphs = retained_by(facts, device, rows) == Retained::kGraphs;
-    finding.next_step =
-        "If the program collects results on purpose, nothing is wrong. Otherwise: " +
-        std::string(is_of_graphs ? "No backward runs, so call the model under torch.no_grad() or "
-                                   "torch.inference_mode(): without them, each result retains the "
-                                   "graph that made it (a key-value cache retains those of all "
-                                   "earlier steps). "
-                                 : "") +
-        finding.next_step;
-  }
+  if (first.is_of_lbfgs) finding.severity = report::FindingSeverity::kInfo;
+  add_steps(facts, device, rows, left, finding);
   return finding;
 }
 
@@ -429,9 +441,10 @@ report::Finding model_in_stages(const DeviceFacts& device, const GrowthRows& row
       "These are parameters and buffers, with their gradients and optimizer state. " +
       base::format_count(first.grown_steps) + " of " + compared_text(first) +
       " that are compared add to them." + boundary_text(first.boundary));
-  finding.next_step =
+  finding.evidence.emplace_back(
       "If the model gets new parts on purpose (a head for each task, a block for each stage), "
-      "nothing is wrong. Otherwise make the model and its optimizer once, before the loop.";
+      "nothing is wrong.");
+  finding.steps = {{"Make the model and its optimizer once, before the loop."}};
   return finding;
 }
 

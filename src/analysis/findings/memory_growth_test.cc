@@ -50,8 +50,9 @@ Findings with_last_evaluation(bool is_freed) {
 TEST(MemoryGrowth, promises_what_its_line_holds_at_the_peak_except_for_one_step) {
   const auto found = with_last_evaluation(false);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].saving_bytes, 21 * kMib);
-  EXPECT_EQ(with_last_evaluation(true)[0].saving_bytes, 9 * kMib) << "the last ones may be needed";
+  EXPECT_EQ(found[0].saving_bytes(), 21 * kMib);
+  EXPECT_EQ(with_last_evaluation(true)[0].saving_bytes(), 9 * kMib)
+      << "the last ones may be needed";
 }
 
 // A line leaves 1 MiB behind in each of ten steps. In the ninth it also makes a tensor of 5 MiB,
@@ -74,8 +75,8 @@ Findings with_larger_tensor(bool is_replaced) {
 }
 
 TEST(MemoryGrowth, what_lives_through_one_end_of_a_step_is_not_retained) {
-  EXPECT_EQ(with_larger_tensor(true)[0].saving_bytes, 9 * kMib);
-  EXPECT_EQ(with_larger_tensor(false)[0].saving_bytes, 14 * kMib);
+  EXPECT_EQ(with_larger_tensor(true)[0].saving_bytes(), 9 * kMib);
+  EXPECT_EQ(with_larger_tensor(false)[0].saving_bytes(), 14 * kMib);
 }
 
 // Backward leaves tensors behind: those of create_graph=True, or those that a checkpoint recomputes
@@ -108,11 +109,11 @@ Findings left_by_backward_of(bool is_recomputed) {
 TEST(MemoryGrowth, what_a_checkpoint_recomputes_is_no_graph_of_a_backward) {
   const auto of_graph = left_by_backward_of(false);
   ASSERT_THAT(of_graph, SizeIs(1));
-  EXPECT_THAT(of_graph[0].next_step, HasSubstr("create_graph=True"));
+  EXPECT_THAT(of_graph[0].next_step(), HasSubstr("create_graph=True"));
   EXPECT_THAT(of_graph[0].evidence, Contains(HasSubstr("create_graph=True")));
   const auto recomputed = left_by_backward_of(true);
   ASSERT_THAT(recomputed, SizeIs(1));
-  EXPECT_THAT(recomputed[0].next_step,
+  EXPECT_THAT(recomputed[0].next_step(),
               AllOf(HasSubstr("saved_tensors_hooks"), Not(HasSubstr("create_graph"))));
   EXPECT_THAT(recomputed[0].evidence, Not(Contains(HasSubstr("create_graph"))));
 }
@@ -129,8 +130,8 @@ report::Finding of_results(std::uint64_t activations_a_step) {
 }
 
 TEST(MemoryGrowth, one_activation_a_step_is_a_result_without_its_graph) {
-  EXPECT_THAT(of_results(1).next_step, Not(HasSubstr("and the graphs")));
-  EXPECT_THAT(of_results(3).next_step, HasSubstr("and the graphs"));
+  EXPECT_THAT(of_results(1).next_step(), Not(HasSubstr("and the graphs")));
+  EXPECT_THAT(of_results(3).next_step(), HasSubstr("and the graphs"));
 }
 
 report::Finding of_graphs(std::uint64_t grown_steps) {
@@ -143,8 +144,8 @@ report::Finding of_graphs(std::uint64_t grown_steps) {
 }
 
 TEST(MemoryGrowth, exceptions_may_hold_graphs_that_only_some_steps_leave) {
-  EXPECT_THAT(of_graphs(8).next_step, Not(HasSubstr("exception")));
-  EXPECT_THAT(of_graphs(4).next_step, HasSubstr("store str(exception)"));
+  EXPECT_THAT(of_graphs(8).next_step(), Not(HasSubstr("exception")));
+  EXPECT_THAT(of_graphs(4).next_step(), HasSubstr("store str(exception)"));
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ Findings memory_outside_tensors(const Facts& facts) {
         "The rest is outside tensors: Python objects, NumPy arrays, imported modules, compiled "
         "code "
         "(torch.compile), caches of oneDNN (for each new input shape), or memory of extensions.");
-    finding.next_step =
-        "Profile native and Python memory with memray or heaptrack. If input shapes keep changing, "
-        "pad them to a few, or set ONEDNN_PRIMITIVE_CACHE_CAPACITY to a small number.";
+    finding.steps = {{"Profile native and Python memory with memray or heaptrack."},
+                     {"If input shapes keep changing, pad them to a few, or set "
+                      "ONEDNN_PRIMITIVE_CACHE_CAPACITY to a small number."}};
     findings.push_back(std::move(finding));
   }
   return findings;

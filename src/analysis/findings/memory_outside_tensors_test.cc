@@ -30,7 +30,7 @@ TEST(MemoryOutsideTensors, that_explains_most_of_the_process_growth_is_reported)
   ASSERT_THAT(all, SizeIs(1));
   EXPECT_EQ(all[0].title,
             "The process grew by 658.0 MiB; its tensors explain at most 39.0 MiB of it");
-  EXPECT_THAT(all[0].next_step, HasSubstr("memray or heaptrack"));
+  EXPECT_THAT(all[0].next_step(), HasSubstr("memray or heaptrack"));
   EXPECT_EQ(all[0].severity, report::FindingSeverity::kInfo);
 }
 

@@ -3,7 +3,6 @@
 #include "analysis/findings/never_used_again.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -26,15 +25,7 @@ using report::UnusedRow;
 constexpr double kKeptShareOfPeak = 0.15;
 constexpr double kSavingShareOfPeak = 0.2;
 constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
-// It ranks below every explanation of the same bytes: those say what the bytes are, and state as
-// evidence that no operator uses them again.
-constexpr double kNeverUsedWeight = 0.9;
 constexpr std::size_t kRowsNamed = 3;
-
-// Explanations that name what keeps memory. They say more than that no operator uses it again.
-constexpr auto kCauses =
-    std::to_array<std::string_view>({"graph_without_backward", "gradients_kept", "model_copies",
-                                     "batches_kept", "garbage_in_cycles", "optimizer_scratch"});
 
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
 
@@ -75,7 +66,7 @@ std::string row_text(const Peak& peak, const UnusedRow& row) {
   return text;
 }
 
-std::string step_text(const UnusedRow& row) {
+std::string step_for(const UnusedRow& row) {
   switch (row.kind) {
     case UnusedKind::kKept:
       return "Find the list, attribute, closure or cache that retains what " + row.line +
@@ -149,17 +140,10 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     const auto again = uses.used_again(allocation.lifetime, peak.event());
     if (again == model::UsedAgain::kNo) explanation.add(peak, part);
   }
-  const std::set<std::uint32_t> parts(explanation.parts.begin(), explanation.parts.end());
-  for (const Explanation& other : out) {
-    if (std::ranges::find(kCauses, other.finding.id) == kCauses.end()) continue;
-    std::uint64_t shared = 0;
-    for (const std::uint32_t part : other.parts) {
-      if (parts.contains(part)) shared += peak.live()[part].size_bytes;
-    }
-    if (is_most(shared, explanation.bytes)) return;
-  }
+  if (explanation.bytes < kLeastPeakBytes) return;
   std::set<std::uint32_t> lines;
-  for (const std::uint32_t part : parts) lines.insert(peak.line(peak.live()[part]).value);
+  for (const std::uint32_t part : explanation.parts)
+    lines.insert(peak.line(peak.live()[part]).value);
   std::vector<std::string> labels;
   for (const std::uint32_t id : lines)
     labels.push_back(peak.facts().lines.label(model::LineId{id}));
@@ -167,17 +151,17 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     return std::ranges::find(labels, row->line) == labels.end();
   });
   report::Finding& finding = explanation.finding;
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
     return lines.contains(peak.line(allocation).value) ? uses.freeable(allocation.lifetime)
                                                        : allocation.died;
   });
   std::uint64_t kept = 0;
   for (const UnusedRow* row : rows) kept += row->kind == UnusedKind::kKept ? row->bytes : 0;
   if (!is_at_least(kept, kKeptShareOfPeak, peak.bytes()) &&
-      !is_at_least(finding.saving_bytes, kSavingShareOfPeak, peak.bytes())) {
+      !is_at_least(saving, kSavingShareOfPeak, peak.bytes())) {
     return;
   }
-  explanation.weight = kNeverUsedWeight;
+  explanation.kind = Kind::kUnused;
   finding.id = "never_used_again";
   finding.title = "No operator uses " + bytes_text(explanation.bytes) + " of the " +
                   bytes_text(peak.bytes()) + " at the peak on " + peak.device().name + " again";
@@ -186,7 +170,7 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
     finding.evidence.push_back(row_text(peak, *row));
   }
   std::uint64_t at_end = 0;
-  for (const std::uint32_t part : parts) {
+  for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.died == model::kNone) at_end += allocation.size_bytes;
   }
@@ -198,10 +182,10 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
-  finding.next_step = step_text(*rows.front());
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {
+      {step_for(*rows.front()) +
+           (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
+       saving}};
   out.push_back(std::move(explanation));
 }
 

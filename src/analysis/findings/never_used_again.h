@@ -14,7 +14,6 @@ std::string unused_text(const Peak& peak, const Explanation& explanation);
 std::string unused_text(const Facts& facts, const DeviceFacts& device,
                         const std::function<bool(model::LineId)>& is_of_lines);
 
-// Adds an explanation unless one of `out` names what keeps most of the same bytes.
 void explain_never_used_again(Peak& peak, Explanations& out);
 
 }  // namespace plimsoll::analysis::findings

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/own_case.h"
+#include "tests/support/steps_text.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -15,28 +16,28 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// 8 tensors of 10 MiB at a.py:1 that no operator uses again, and 20 MiB that a later one uses.
+// 8 tensors of 10 units at a.py:1 that no operator uses again, and 20 units that a later one uses.
 class Kept {
  public:
-  Kept() {
+  explicit Kept(std::uint64_t unit = kMib) {
     c.maker.builder().uses_known();
     for (std::uint32_t i = 0; i < 8; ++i) {
-      c.maker.alloc_reported(i + 1, 10 * kMib,
+      c.maker.alloc_reported(i + 1, 10 * unit,
                              {.category = "other",
                               .stack = c.maker.stack({{"a.py", 1, "f"}}),
                               .use = {.unused_from = i + 1, .silence = 100}});
     }
-    c.maker.alloc_reported(9, 20 * kMib,
+    c.maker.alloc_reported(9, 20 * unit,
                            {.category = "activation",
                             .phase = Phase::kForward,
                             .stack = c.maker.stack({{"b.py", 2, "g"}}),
                             .use = {.unused_from = 9}});
     c.report.devices.resize(1);
     c.report.devices[0].last_use = {
-        .live_bytes = 100 * kMib, .unused_bytes = 80 * kMib, .rows = {row()}};
+        .live_bytes = 100 * unit, .unused_bytes = 80 * unit, .rows = {row(unit)}};
   }
-  static report::UnusedRow row() {
-    return {.line = "a.py:1 (f)", .bytes = 80 * kMib, .count = 8, .certain_bytes = 80 * kMib};
+  static report::UnusedRow row(std::uint64_t unit) {
+    return {.line = "a.py:1 (f)", .bytes = 80 * unit, .count = 8, .certain_bytes = 80 * unit};
   }
   report::LastUse& found() { return *c.report.devices[0].last_use; }
   Findings run() { return c.run(explain_never_used_again); }
@@ -56,8 +57,8 @@ TEST(NeverUsedAgain, lines_whose_memory_is_certainly_not_used_again_are_reported
               ElementsAre("a.py:1 (f): 80.0 MiB in 8 allocations, last used earlier in the step.",
                           "80.0 MiB of it was still live when the recording ended: what the "
                           "program read later is unknown."));
-  EXPECT_EQ(findings[0].saving_bytes, 80 * kMib);  // then 20 MiB of b.py are the peak
-  EXPECT_THAT(findings[0].next_step, HasSubstr("The peak falls by 80.0 MiB."));
+  EXPECT_EQ(findings[0].saving_bytes(), 80 * kMib);  // then 20 MiB of b.py are the peak
+  EXPECT_THAT(steps_text(findings[0]), HasSubstr("Saves 80.0 MiB."));
 }
 
 TEST(NeverUsedAgain, what_is_kept_for_two_steps_is_reported_without_certainty) {
@@ -85,7 +86,7 @@ TEST(NeverUsedAgain, each_kind_has_its_next_step) {
     Kept kept;
     kept.found().certain_saving_bytes = 70 * kMib;
     kept.found().rows[0].kind = kind;
-    return kept.run().at(0).next_step;
+    return kept.run().at(0).next_step();
   };
   EXPECT_THAT(step_of(UnusedKind::kGradients),
               HasSubstr("zero_grad(set_to_none=True) right after"));
@@ -94,21 +95,25 @@ TEST(NeverUsedAgain, each_kind_has_its_next_step) {
   EXPECT_THAT(step_of(UnusedKind::kLocal), HasSubstr("(`del`) after its last use"));
 }
 
-TEST(NeverUsedAgain, an_explanation_that_names_the_cause_gets_the_fact_as_evidence) {
+TEST(NeverUsedAgain, is_evidence_of_another_explanation_of_the_same_bytes) {
   Kept kept;
   kept.found().certain_saving_bytes = 70 * kMib;
-  const auto findings = kept.c.run(+[](const Facts& facts) {
+  kept.c.run(+[](const Facts& facts) {
     const auto devices = devices_of(facts);
-    auto peak = Peak::of(facts, devices.at(0));
-    Explanations explanations(1);
-    explanations[0].finding.id = "batches_kept";
-    for (std::uint32_t part = 0; part < 8; ++part) explanations[0].add(*peak, part);
-    explain_never_used_again(*peak, explanations);
-    EXPECT_THAT(explanations, SizeIs(1));
-    EXPECT_EQ(unused_text(*peak, explanations[0]), "No operator uses 80.0 MiB of it again.");
+    const auto peak = Peak::of(facts, devices.at(0));
+    Explanation explanation;
+    for (std::uint32_t part = 0; part < 8; ++part) explanation.add(*peak, part);
+    EXPECT_EQ(unused_text(*peak, explanation), "No operator uses 80.0 MiB of it again.");
     return Findings();
   });
-  EXPECT_THAT(findings, IsEmpty());
+}
+
+TEST(NeverUsedAgain, needs_as_many_bytes_as_every_explanation) {
+  for (const std::uint64_t unit : {kMib / 16, kMib / 25}) {  // 5.0 MiB, 3.2 MiB
+    Kept kept(unit);
+    kept.found().certain_saving_bytes = 70 * unit;
+    EXPECT_THAT(kept.run(), SizeIs(80 * unit < kLeastPeakBytes ? 0 : 1));
+  }
 }
 
 TEST(NeverUsedAgain, sampled_answers_say_so) {

@@ -114,7 +114,7 @@ constexpr const char* kWhatItIs =
     "This is the driver's figure for this process, minus what PyTorch's allocator has reserved and "
     "what CUDA took when it started. PyTorch did not allocate this memory, so no line is known.";
 constexpr const char* kHowToSee =
-    "To see which library allocates it, record with plimsoll run --cuda-driver -- PROGRAM.";
+    "Record with plimsoll run --cuda-driver -- PROGRAM to see which library allocates it.";
 
 report::Finding growth(const DeviceFacts& device, const std::vector<Outside>& readings) {
   const std::int64_t grown = readings.back().bytes - readings.front().bytes;
@@ -126,15 +126,16 @@ report::Finding growth(const DeviceFacts& device, const std::vector<Outside>& re
                   bytes_text(readings.back().bytes);
   finding.evidence.push_back("It was " + after_steps(readings) + " (3 of " +
                              counted(readings.size(), "reading") + " after the warm-up).");
-  finding.next_step =
-      "Free what other libraries keep on the GPU from step to step: arrays of CuPy, Numba, JAX or "
-      "an extension in a list, dict or attribute. " +
-      std::string(kHowToSee);
-  finding.saving_bytes = static_cast<std::uint64_t>(grown);
+  finding.steps = {
+      step_up_to("Free what other libraries keep on the GPU from step to step: arrays of CuPy, "
+                 "Numba, JAX or an extension in a list, dict or attribute.",
+                 static_cast<std::uint64_t>(grown)),
+      {kHowToSee}};
   return finding;
 }
 
-report::Finding level(const DeviceFacts& device, const Outside& most, bool has_nccl) {
+report::Finding level(const DeviceFacts& device, const Outside& most, bool has_nccl,
+                      const AcceleratorNames& names) {
   report::Finding finding;
   finding.title = bytes_text(most.bytes) + " of the " + bytes_text(most.own_bytes) +
                   " that this process uses on " + device.name + " are outside PyTorch";
@@ -142,11 +143,11 @@ report::Finding level(const DeviceFacts& device, const Outside& most, bool has_n
     finding.evidence.emplace_back(
         "The process uses NCCL, whose communicators take a few hundred MiB each.");
   }
-  finding.next_step =
-      "If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an extension), limit what it "
-      "keeps. Its memory pool is not PyTorch's, and torch.cuda.empty_cache() does not release "
-      "it. " +
-      std::string(kHowToSee);
+  finding.steps = {
+      {"If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an extension), limit what it "
+       "keeps: its memory pool is not PyTorch's, and " +
+       names.module + ".empty_cache() does not release it."},
+      {kHowToSee}};
   return finding;
 }
 
@@ -167,7 +168,8 @@ Findings non_pytorch_memory(const Facts& facts) {
     const bool has_nccl = std::ranges::any_of(facts.trace.readings, [&](const auto& reading) {
       return reading.device == device.trace.device && reading.figures.has_nccl;
     });
-    report::Finding finding = later.empty() ? level(device, most, has_nccl) : growth(device, later);
+    report::Finding finding =
+        later.empty() ? level(device, most, has_nccl, facts.names) : growth(device, later);
     finding.id = "non_pytorch_memory";
     finding.evidence.emplace_back(kWhatItIs);
     findings.push_back(std::move(finding));

@@ -51,7 +51,7 @@ TEST(NonPytorchMemory, that_grows_at_every_step_is_a_warning_without_a_line) {
   EXPECT_THAT(found[0].evidence,
               Contains("It was 1.5 GiB after step 5, 2.2 GiB after step 8, 3.0 GiB after step 11 "
                        "(3 of 3 readings after the warm-up)."));
-  EXPECT_EQ(found[0].saving_bytes, 1536 * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), 1536 * kMib);
 }
 
 TEST(NonPytorchMemory, of_libraries_that_load_their_kernels_is_not_reported) {

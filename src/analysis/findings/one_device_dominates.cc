@@ -9,7 +9,6 @@
 
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
-#include "base/path_text.h"
 #include "base/units.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -175,34 +174,13 @@ std::string line_of_larger_tensors(const Facts& facts, const std::vector<Used>& 
   return {};
 }
 
-// The stacks show how the program uses several devices.
-struct Parallelism {
-  bool is_data_parallel = false;
-  bool is_device_map = false;
-};
-
-Parallelism parallelism_of(const model::Trace& trace) {
-  Parallelism found;
-  for (std::uint32_t row = 0; row < trace.stacks.frame_count(); ++row) {
-    const std::string_view file = trace.strings[trace.stacks.frame(model::FrameId{row}).file];
-    for (const char* part :
-         {"torch/nn/parallel/data_parallel.py", "torch/nn/parallel/scatter_gather.py",
-          "torch/nn/parallel/parallel_apply.py"}) {
-      found.is_data_parallel |= base::ends_with_path(file, part);
-    }
-    found.is_device_map |= base::ends_with_path(file, "accelerate/hooks.py");
-  }
-  return found;
-}
-
-std::string next_step(const Facts& facts, const std::vector<Used>& used,
-                      const std::vector<Extra>& extras, const std::string& line) {
+Steps steps_for(const Facts& facts, const std::vector<Used>& used, const std::vector<Extra>& extras,
+                const std::string& line) {
   const std::string& name = used.front().device->name;
-  const Parallelism parallelism = parallelism_of(facts.trace);
-  if (parallelism.is_data_parallel) {
-    return "Replace torch.nn.DataParallel, which gathers outputs and gradients on one device, by "
-           "one process per device with torch.nn.parallel.DistributedDataParallel. Or let the "
-           "module compute its loss, so that only the losses are gathered.";
+  if (facts.of_trace.stacks.has_any(evidence::StackFlag::kDataParallel)) {
+    return {{"Replace torch.nn.DataParallel, which gathers outputs and gradients on one device, by "
+             "one process per device with torch.nn.parallel.DistributedDataParallel."},
+            {"Let the module compute its loss, so that only the losses are gathered."}};
   }
   std::uint64_t of_model = 0, all = 0;
   for (const Extra& extra : extras) {
@@ -212,22 +190,24 @@ std::string next_step(const Facts& facts, const std::vector<Used>& used,
     all += extra.bytes;
     if (is_model) of_model += extra.bytes;
   }
-  if (parallelism.is_device_map) {
-    return "Spread the layers evenly: device_map=\"balanced\", or max_memory with a lower limit "
-           "for " +
-           name + ".";
+  if (facts.of_trace.stacks.has_any(evidence::StackFlag::kDeviceMap)) {
+    return {
+        {"Spread the layers evenly: device_map=\"balanced\", or max_memory with a lower limit "
+         "for " +
+         name + "."}};
   }
   if (all > 0 && of_model * 2 > all) {
-    return "Move layers of the model from " + name +
-           " to the other devices, or shard parameters and optimizer state (FSDP).";
+    return {{"Move layers of the model from " + name + " to the other devices."},
+            {"Shard parameters and optimizer state (FSDP)."}};
   }
   const std::string where = !line.empty() ? line
                             : extras.empty() || !is_line(facts, extras.front().place.first)
                                 ? std::string()
                                 : facts.lines.label(model::LineId{extras.front().place.first});
-  if (where.empty()) return "Give each device the same share of the batch and of the model.";
-  return "Give each device the same share of what " + where +
-         " works on: split its input over the devices, and do not gather outputs on " + name + ".";
+  if (where.empty()) return {{"Give each device the same share of the batch and of the model."}};
+  return {{"Give each device the same share of what " + where +
+           " works on: split its input over the devices, and do not gather outputs on " + name +
+           "."}};
 }
 
 std::string others_text(const std::vector<Used>& used) {
@@ -269,7 +249,7 @@ Findings one_device_dominates(const Facts& facts) {
   add_extras(facts, used, extras, finding);
   const std::string line = line_of_larger_tensors(facts, used, extras, finding);
   add_idle(devices, used, finding);
-  finding.next_step = next_step(facts, used, extras, line);
+  finding.steps = steps_for(facts, used, extras, line);
   return {std::move(finding)};
 }
 

@@ -48,7 +48,8 @@ class OneDevice : public testing::Test {
     const model::UserLines lines(trace);
     const Options options;
     Facts facts{trace, lines, report_, options, allocator_conf(trace), {}};
-    for (const auto& each : trace.devices) facts.traffic.push_back(traffic_of(trace, lines, each));
+    for (const auto& each : trace.devices)
+      facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, each));
     return one_device_dominates(facts);
   }
 
@@ -76,7 +77,7 @@ TEST_F(OneDevice, with_most_memory_is_named_with_the_line_of_its_larger_tensors)
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("is 64.0 GiB on cuda:1 and 2.0 GiB on cuda:2: "
                                                     "32 times as large")));
   EXPECT_THAT(found[0].evidence, Contains("cuda:3 holds 0 B at most."));
-  EXPECT_THAT(found[0].next_step, HasSubstr("what /u/model.py:88 (forward) works on"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("what /u/model.py:88 (forward) works on"));
 }
 
 TEST_F(OneDevice, of_data_parallel_is_named_with_the_replacement) {
@@ -91,7 +92,7 @@ TEST_F(OneDevice, of_data_parallel_is_named_with_the_replacement) {
   device(1, {{6, layer_}, {1, scattered}});
   const Findings found = run();
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("DistributedDataParallel"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("DistributedDataParallel"));
 }
 
 TEST_F(OneDevice, with_more_of_the_model_should_move_parts_of_it) {
@@ -102,7 +103,7 @@ TEST_F(OneDevice, with_more_of_the_model_should_move_parts_of_it) {
   device(1, {{6, layer_}});
   const Findings found = run();
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("Move layers of the model from cuda:0"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Move layers of the model from cuda:0"));
 }
 
 TEST_F(OneDevice, stages_of_a_pipeline_may_differ) {

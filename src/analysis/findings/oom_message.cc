@@ -79,38 +79,42 @@ std::string others_text(const OomMessage& message, const MessageFigures& derived
   return text + ".";
 }
 
-// What would show what fills the memory, as far as Plimsoll and PyTorch support the platform.
-std::string how_to_record(const OomMessage& message) {
+// Adds how to see what fills the memory, as far as Plimsoll and PyTorch support the platform.
+void add_recording(const OomMessage& message, const AcceleratorNames& names,
+                   report::Finding& finding) {
   const std::string unknown = "The message does not say what fills the memory";
   const bool is_cpu = message.device.type == model::DeviceType::kCpu;
   const bool is_cuda = message.device.type == model::DeviceType::kCuda;
-  if (is_mps(message)) return unknown + ", and Plimsoll does not record MPS.";
-  if (is_cpu && message.is_from_windows) {
-    return unknown + ", and Plimsoll does not record on Windows.";
+  if (is_mps(message)) {
+    finding.evidence.push_back(unknown + ", and Plimsoll does not record MPS.");
+  } else if (is_cpu && message.is_from_windows) {
+    finding.evidence.push_back(unknown + ", and Plimsoll does not record on Windows.");
+  } else if (is_cpu || (is_cuda && !message.is_from_windows)) {
+    finding.evidence.push_back(unknown + ".");
+    finding.steps.push_back({"Record what fills the memory: plimsoll run SCRIPT."});
+  } else {
+    finding.evidence.push_back(unknown + ".");
+    finding.steps.push_back(
+        {"Take a snapshot of PyTorch, which plimsoll report explains: call " + names.module +
+         ".memory._record_memory_history() before the model is created, and " + names.module +
+         ".memory._dump_snapshot(PATH) when the error is raised."});
   }
-  if (is_cpu || (is_cuda && !message.is_from_windows)) {
-    return unknown + ": plimsoll run SCRIPT records it.";
-  }
-  return unknown +
-         ": a snapshot of PyTorch does. Call torch.cuda.memory._record_memory_history() before the "
-         "model is created, and torch.cuda.memory._dump_snapshot(PATH) when the error is raised: "
-         "plimsoll report PATH explains it.";
 }
 
 }  // namespace
 
-report::Finding explain_message(OomMessage message, const std::string& line, std::uint64_t count) {
+report::Finding explain_message(OomMessage message, const std::string& line, std::uint64_t count,
+                                const AcceleratorNames& names) {
   std::vector<std::string> notes =
       message.process_bytes ? std::vector<std::string>() : find_own_process(message);
   std::ranges::move(remove_impossible(message), std::back_inserter(notes));
   const MessageFigures derived = figures_of(message);
-  MessageVerdict verdict = verdict_of(message, derived, !line.empty());
+  MessageVerdict verdict = verdict_of(message, derived, !line.empty(), names);
   report::Finding finding;
   finding.id = "out_of_memory";
   finding.severity = report::FindingSeverity::kCritical;
   finding.title = model::to_string(message.device) + " ran out of memory: " + verdict.title;
-  finding.next_step = std::move(verdict.next_step) + " " + how_to_record(message);
-  finding.saving_bytes = verdict.saving_bytes;
+  finding.steps = std::move(verdict.steps);
   const auto say = [&](std::string sentence) { finding.evidence.push_back(std::move(sentence)); };
   say("Failed request: " + bytes_text(message.requested_bytes) +
       (line.empty() ? ", the size of one tensor after rounding." : ", by " + line + "."));
@@ -159,6 +163,7 @@ report::Finding explain_message(OomMessage message, const std::string& line, std
   if (count > 1) {
     say("The text has " + counted(count, "message") + " about this device; this is the last.");
   }
+  add_recording(message, names, finding);
   return finding;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "analysis/findings/allocator_conf.h"
 #include "model/oom_message.h"
 #include "report/finding.h"
 
@@ -12,6 +13,6 @@ namespace plimsoll::analysis::findings {
 // `line` requested the memory; empty if the text has no traceback. `count`: messages about the
 // device, of which this is the last.
 report::Finding explain_message(model::OomMessage message, const std::string& line,
-                                std::uint64_t count);
+                                std::uint64_t count, const AcceleratorNames& names = {});
 
 }  // namespace plimsoll::analysis::findings

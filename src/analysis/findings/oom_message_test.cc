@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/steps_text.h"
 #include "tests/support/units.h"
 
 namespace plimsoll::analysis::findings {
@@ -42,7 +43,7 @@ TEST(OomMessageFinding, a_limit_bounds_what_is_reserved_where_the_message_does_n
   const report::Finding finding = explain_message(message, "", 1);
   EXPECT_THAT(finding.title,
               HasSubstr("at least 30.0 GiB of the 80.0 GiB were used outside of PyTorch"));
-  EXPECT_THAT(finding.next_step, AllOf(HasSubstr("nvidia-smi"), Not(HasSubstr("batch"))));
+  EXPECT_THAT(steps_text(finding), AllOf(HasSubstr("nvidia-smi"), Not(HasSubstr("batch"))));
   EXPECT_THAT(finding.evidence, Contains(AllOf(StartsWith("Limit"), HasSubstr("at least 30.0"))));
 
   message.processes = {{.pid = 7, .used_bytes = kGib}};
@@ -61,23 +62,20 @@ TEST(OomMessageFinding, contiguous_memory_helps_at_a_limit_if_enough_is_unused) 
   model::OomMessage message = on_cuda();
   message.free_bytes = 60 * kGib;
   message.limit_bytes = 17 * kGib;
-  EXPECT_THAT(
-      explain_message(message, "", 1),
-      AllOf(testing::Field(&report::Finding::title,
-                           HasSubstr("may hold 17.0 GiB, of which 7.0 GiB were reserved and "
-                                     "unused, and requested 4.0 GiB more")),
-            testing::Field(&report::Finding::next_step,
-                           AllOf(StartsWith("Set PYTORCH_CUDA_ALLOC_CONF"),
-                                 HasSubstr("Or raise the limit that the program sets")))));
+  const report::Finding finding = explain_message(message, "", 1);
+  EXPECT_THAT(finding.title, HasSubstr("may hold 17.0 GiB, of which 7.0 GiB were reserved and "
+                                       "unused, and requested 4.0 GiB more"));
+  EXPECT_THAT(steps_text(finding), AllOf(StartsWith("Set PYTORCH_CUDA_ALLOC_CONF"),
+                                         HasSubstr(" | Raise the limit that the program sets")));
   message.allocated_bytes = 11 * kGib;
-  EXPECT_THAT(explain_message(message, "", 1).next_step, StartsWith("Raise the limit"));
+  EXPECT_THAT(steps_text(explain_message(message, "", 1)), StartsWith("Raise the limit"));
 }
 
 TEST(OomMessageFinding, only_a_named_line_is_called_that_line) {
   for (model::OomMessage message : {on_cuda(), message_of(DeviceType::kCpu)}) {
     message.requested_bytes = 90 * kGib;
-    EXPECT_THAT(explain_message(message, "a.py:1 (f)", 1).next_step, HasSubstr("ake that line"));
-    EXPECT_THAT(explain_message(message, "", 1).next_step,
+    EXPECT_THAT(steps_text(explain_message(message, "a.py:1 (f)", 1)), HasSubstr("ake that line"));
+    EXPECT_THAT(steps_text(explain_message(message, "", 1)),
                 AllOf(HasSubstr("equest less at a time"), Not(HasSubstr("line"))));
   }
 }
@@ -86,7 +84,8 @@ TEST(OomMessageFinding, recording_is_advised_only_where_it_is_supported) {
   const auto step = [](DeviceType type, bool is_from_windows) {
     model::OomMessage message = message_of(type);
     message.is_from_windows = is_from_windows;
-    return explain_message(message, "", 1).next_step;
+    const report::Finding finding = explain_message(message, "", 1);
+    return steps_text(finding) + finding.evidence.back();
   };
   for (const DeviceType type : {DeviceType::kCuda, DeviceType::kCpu}) {
     EXPECT_THAT(step(type, false), HasSubstr("plimsoll run SCRIPT"));
@@ -104,10 +103,10 @@ TEST(OomMessageFinding, expandable_segments_may_be_missing_on_windows) {
   model::OomMessage message = on_cuda();
   message.total_bytes = 14 * kGib;
   const auto of_windows = HasSubstr("on Windows");
-  EXPECT_THAT(explain_message(message, "", 1).next_step,
+  EXPECT_THAT(steps_text(explain_message(message, "", 1)),
               AllOf(HasSubstr("expandable_segments:True"), Not(of_windows)));
   message.is_from_windows = true;
-  EXPECT_THAT(explain_message(message, "", 1).next_step, of_windows);
+  EXPECT_THAT(steps_text(explain_message(message, "", 1)), of_windows);
 }
 
 }  // namespace

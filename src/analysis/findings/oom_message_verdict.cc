@@ -93,9 +93,9 @@ std::size_t similar_processes(const OomMessage& message) {
 MessageVerdict request_too_large(const OomMessage& message, bool names_line) {
   MessageVerdict verdict{
       "one tensor of " + bytes_text(message.requested_bytes) + " was requested",
-      std::string(names_line ? "Make that line request" : "Request") +
-          " less at a time: a smaller batch or chunk, or a fused operator that never stores the "
-          "whole tensor."};
+      {{std::string(names_line ? "Make that line request" : "Request") +
+        " less at a time: a smaller batch or chunk, or a fused operator that never stores the "
+        "whole tensor."}}};
   if (message.total_bytes && message.requested_bytes > *message.total_bytes) {
     verdict.title += ", more than the whole device has (" + bytes_text(*message.total_bytes) + ")";
   } else if (message.limit_bytes && message.requested_bytes > *message.limit_bytes) {
@@ -104,22 +104,22 @@ MessageVerdict request_too_large(const OomMessage& message, bool names_line) {
   return verdict;
 }
 
-// Advice for free pieces that are large enough only together.
-std::string join_pieces(const OomMessage& message) {
-  std::string advice =
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts: free "
-      "pieces can then be used together. ";
+// Steps for free pieces that are large enough only together.
+std::vector<report::FindingStep> join_pieces(const OomMessage& message,
+                                             const AcceleratorNames& names) {
+  std::string together = names.set_expandable_segments() +
+                         " before the process starts: free pieces can then be used together.";
   if (message.is_from_windows) {
-    advice +=
-        "Most versions of PyTorch ignore it on Windows, with a warning: there, try "
-        "max_split_size_mb. ";
+    together +=
+        " Most versions of PyTorch ignore it on Windows, with a warning: there, try "
+        "max_split_size_mb.";
   }
-  return advice +
-         "If the unused memory is in private pools (CUDA graphs), capture fewer graphs. Whether "
-         "the rest of the step fits then is unknown.";
+  return {{together + " Whether the rest of the step fits then is unknown."},
+          {"If the unused memory is in private pools (CUDA graphs), capture fewer graphs."}};
 }
 
-MessageVerdict at_limit(const OomMessage& message, const MessageFigures& derived) {
+MessageVerdict at_limit(const OomMessage& message, const MessageFigures& derived,
+                        const AcceleratorNames& names) {
   const bool in_pieces = is_enough_in_pieces(message, derived);
   MessageVerdict verdict;
   verdict.title = "this process may hold " + bytes_text(*message.limit_bytes);
@@ -129,86 +129,93 @@ MessageVerdict at_limit(const OomMessage& message, const MessageFigures& derived
   }
   verdict.title += ", and requested " + bytes_text(message.requested_bytes) + " more";
   if (is_mps(message)) {
-    verdict.next_step =
-        "Use less memory. PYTORCH_MPS_HIGH_WATERMARK_RATIO raises the limit, at the risk that the "
-        "system runs out of memory.";
+    verdict.steps = {{"Use less memory."},
+                     {"Raise the limit with PYTORCH_MPS_HIGH_WATERMARK_RATIO, at the risk that the "
+                      "system runs out of memory."}};
     return verdict;
   }
-  verdict.next_step = in_pieces ? join_pieces(message) + " Or raise" : "Raise";
-  verdict.next_step +=
-      " the limit that the program sets (torch.cuda.set_per_process_memory_fraction), or use less "
-      "memory.";
+  if (in_pieces) verdict.steps = join_pieces(message, names);
+  verdict.steps.push_back({"Raise the limit that the program sets (" + names.module +
+                           ".set_per_process_memory_fraction), or use less memory."});
   return verdict;
 }
 
-MessageVerdict refused_while_free(const OomMessage& message) {
-  return {
-      bytes_text(message.requested_bytes) + " were requested while " +
-          bytes_text(*message.free_bytes) + " were free",
-      "This is not fragmentation. Look for a limit: set_per_process_memory_fraction, ulimit -v, "
-      "the container, a partition of the device (MIG), or a service that shares it (CUDA MPS). "
-      "Or the free memory changed: another process may have used it when the request failed. "
-      "Compare with nvidia-smi."};
+MessageVerdict refused_while_free(const OomMessage& message, const AcceleratorNames& names) {
+  return {bytes_text(message.requested_bytes) + " were requested while " +
+              bytes_text(*message.free_bytes) + " were free",
+          {{"This is not fragmentation: look for a limit, such as set_per_process_memory_fraction, "
+            "ulimit -v, the container, a partition of the device (MIG), or a service that shares "
+            "it (CUDA MPS)."},
+           {"Compare with " + names.tool +
+            ": another process may have used the free memory when the request failed."}}};
 }
 
 // The CPU's messages have no number but the request.
 MessageVerdict refused_by_system(const OomMessage& message, bool names_line) {
-  std::string next_step =
+  const char* const compare =
       message.is_from_windows
           ? "Compare it with the committed memory that Task Manager shows: Windows refuses a "
             "request that exceeds what is left of memory and page file."
           : "Compare it with free -h and with ulimit -v: Linux refuses a request that alone "
             "exceeds memory and swap, or a limit.";
-  next_step += " If one tensor is too large, ";
-  next_step += names_line ? "make that line request" : "request";
-  next_step += " less at a time.";
   return {"the system refused one tensor of " + bytes_text(message.requested_bytes),
-          std::move(next_step)};
+          {{compare},
+           {std::string("If one tensor is too large, ") +
+            (names_line ? "make that line request" : "request") + " less at a time."}}};
 }
 
-MessageVerdict others_use(const OomMessage& message, const MessageFigures& derived) {
+MessageVerdict others_use(const OomMessage& message, const MessageFigures& derived,
+                          const AcceleratorNames& names) {
   const std::size_t similar = similar_processes(message);
   MessageVerdict verdict;
   if (similar > 1) verdict.title = base::format_count(message.processes.size()) + " ";
   verdict.title +=
       "other processes use " + bytes_text(*derived.other_process_bytes) + of_the_device(message);
+  const std::uint64_t bytes = *derived.other_process_bytes;
   if (similar > 1) {
-    verdict.next_step =
-        "Processes of about the same size are often the ranks of one job that all use this device: "
-        "call torch.cuda.set_device(local_rank), or set CUDA_VISIBLE_DEVICES, before the first "
-        "CUDA call of each. If they are not: stop them, or choose another device.";
+    verdict.steps = {
+        step_up_to("Processes of about the same size are often the ranks of one job that all use "
+                   "this device: call " +
+                       names.module + ".set_device(local_rank), or set " + names.visible_devices +
+                       ", before the first CUDA call of each.",
+                   bytes),
+        step_up_to("If they are not ranks of one job, stop them, or choose another device.",
+                   bytes)};
   } else {
-    verdict.next_step =
-        "Stop them, or choose another device: nvidia-smi lists processes and devices, and "
-        "CUDA_VISIBLE_DEVICES selects one.";
+    verdict.steps = {step_up_to("Stop them, or choose another device: " + names.tool +
+                                    " lists processes and devices, and " + names.visible_devices +
+                                    " selects one.",
+                                bytes)};
   }
-  verdict.saving_bytes = *derived.other_process_bytes;
   return verdict;
 }
 
 MessageVerdict used_outside(const OomMessage& message, const MessageFigures& derived) {
   return {
       bytes_text(*derived.outside_bytes) + " of this process are outside of PyTorch's allocator",
-      is_mps(message)
-          ? "Metal allocated them for compiled graphs (one for each shape of the inputs) or for "
-            "another library, such as MLX: use fewer shapes, or limit the library."
-          : "Look for other libraries that allocate on the device (CuPy, NCCL, RAPIDS, "
-            "TensorRT), and limit their pools."};
+      {{is_mps(message)
+            ? "Metal allocated them for compiled graphs (one for each shape of the inputs) or for "
+              "another library, such as MLX: use fewer shapes, or limit the library."
+            : "Look for other libraries that allocate on the device (CuPy, NCCL, RAPIDS, "
+              "TensorRT), and limit their pools."}}};
 }
 
-MessageVerdict used_by_whom(const OomMessage& message, const MessageFigures& derived) {
+MessageVerdict used_by_whom(const OomMessage& message, const MessageFigures& derived,
+                            const AcceleratorNames& names) {
   return {(derived.is_least_unshared ? "at least " : "") + bytes_text(*derived.unshared_bytes) +
               of_the_device(message) + " were used outside of PyTorch's allocator",
-          "nvidia-smi lists the processes of the device: stop others, or choose another device "
-          "(CUDA_VISIBLE_DEVICES). If it is this process, look for other libraries that allocate "
-          "on the device (CuPy, NCCL, RAPIDS, TensorRT)."};
+          {{"Stop other processes, or choose another device (" + names.visible_devices +
+            "): " + names.tool + " lists the processes of the device."},
+           {"If it is this process, look for other libraries that allocate on the device (CuPy, "
+            "NCCL, RAPIDS, TensorRT)."}}};
 }
 
-MessageVerdict in_pieces(const OomMessage& message, const MessageFigures& derived) {
+MessageVerdict in_pieces(const OomMessage& message, const MessageFigures& derived,
+                         const AcceleratorNames& names) {
   return {bytes_text(*derived.cached_bytes) +
               " were reserved and unused, but no piece could serve " +
               bytes_text(message.requested_bytes),
-          join_pieces(message)};
+          join_pieces(message, names)};
 }
 
 // The message does not state what the driver had free, but PyTorch used little of the device.
@@ -219,19 +226,20 @@ bool is_refused_early(const OomMessage& message) {
              kLargeRequestShare, *message.total_bytes);
 }
 
-MessageVerdict refused_early(const OomMessage& message) {
+MessageVerdict refused_early(const OomMessage& message, const AcceleratorNames& names) {
   return {"the driver refused " + bytes_text(message.requested_bytes) +
               ", although PyTorch held only " + bytes_text(*message.reserved_bytes) +
               of_the_device(message),
-          "Compare with nvidia-smi. If other processes use the rest, stop them, or choose another "
-          "device. If it is free, the driver limits the process or the size of one allocation."};
+          {{"Compare with " + names.tool +
+            ". If other processes use the rest, stop them, or choose another device. If it is "
+            "free, the driver limits the process or the size of one allocation."}}};
 }
 
 MessageVerdict too_much(const OomMessage& message) {
   MessageVerdict verdict{
       bytes_text(message.requested_bytes) + " were requested",
-      "If the first step fails, use a smaller batch or activation checkpointing. If "
-      "later steps fail, something grows."};
+      {{"If the first step fails, use a smaller batch or activation checkpointing."},
+       {"If later steps fail, look for what grows."}}};
   if (message.free_bytes) verdict.title += ", " + bytes_text(*message.free_bytes) + " were free";
   if (message.allocated_bytes) {
     verdict.title += ", and tensors held " + bytes_text(*message.allocated_bytes);
@@ -286,8 +294,8 @@ MessageFigures figures_of(const OomMessage& message) {
   return derived;
 }
 
-MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& derived,
-                          bool names_line) {
+MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& derived, bool names_line,
+                          const AcceleratorNames& names) {
   const std::uint64_t most =
       std::min(message.total_bytes.value_or(UINT64_MAX), message.limit_bytes.value_or(UINT64_MAX));
   if (message.requested_bytes > most) return request_too_large(message, names_line);
@@ -295,24 +303,24 @@ MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& deriv
   const Reason reason = largest_reason(message, derived);
   if (is_at_limit(message)) {
     return is_mps(message) && reason == Reason::kOutside ? used_outside(message, derived)
-                                                         : at_limit(message, derived);
+                                                         : at_limit(message, derived, names);
   }
-  if (message.free_bytes && derived.missing_bytes == 0) return refused_while_free(message);
+  if (message.free_bytes && derived.missing_bytes == 0) return refused_while_free(message, names);
   switch (reason) {
     case Reason::kOthers:
-      return others_use(message, derived);
+      return others_use(message, derived, names);
     case Reason::kOutside:
       return used_outside(message, derived);
     case Reason::kUnshared:
-      return used_by_whom(message, derived);
+      return used_by_whom(message, derived, names);
     case Reason::kCached:
-      return in_pieces(message, derived);
+      return in_pieces(message, derived, names);
     case Reason::kRequest:
       return request_too_large(message, names_line);
     case Reason::kNone:
       break;
   }
-  return is_refused_early(message) ? refused_early(message) : too_much(message);
+  return is_refused_early(message) ? refused_early(message, names) : too_much(message);
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "analysis/findings/allocator_conf.h"
 #include "model/oom_message.h"
+#include "report/finding.h"
 
 namespace plimsoll::analysis::findings {
 
@@ -26,13 +29,12 @@ MessageFigures figures_of(const model::OomMessage& message);
 
 struct MessageVerdict {
   std::string title;
-  std::string next_step;
-  std::uint64_t saving_bytes = 0;
+  std::vector<report::FindingStep> steps = {};
 };
 
 // `names_line`: the text has the line that requested the memory.
 MessageVerdict verdict_of(const model::OomMessage& message, const MessageFigures& derived,
-                          bool names_line);
+                          bool names_line, const AcceleratorNames& names);
 
 // MPS always has a limit, whether the program sets one or not. It covers all memory of the process;
 // other limits cover only what PyTorch reserves.

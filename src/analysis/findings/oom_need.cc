@@ -73,7 +73,7 @@ bool was_enough_in_sum(const report::OomDetails& oom) {
   return bytes_in_pieces(oom) + left >= oom.requested_bytes;
 }
 
-std::string contiguous_text(const report::OomDetails& oom) {
+std::string contiguous_text(const report::OomDetails& oom, bool is_expandable) {
   const OomChange* change = find(oom.need, "contiguous_memory");
   if (change == nullptr || change->is_enough || !was_enough_in_sum(oom)) return {};
   const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
@@ -82,27 +82,29 @@ std::string contiguous_text(const report::OomDetails& oom) {
            " were free in pieces. Contiguous memory (expandable_segments) alone would not have "
            "been enough.";
   }
+  if (is_expandable) return {};
   return "Contiguous memory (expandable_segments) alone would have been just enough: " +
          bytes_text(available - needed) + " would have been left.";
 }
 
+// "Use a batch of at most 15 instead of 16"
 std::string batch_text(const OomNeed& need, const OomChange& change) {
   if (change.batch_size) {
-    return "use a batch of at most " + base::format_count(*change.batch_size) + " instead of " +
+    return "Use a batch of at most " + base::format_count(*change.batch_size) + " instead of " +
            base::format_count(need.batch_size.value_or(0));
   }
   const auto percent = static_cast<std::uint64_t>(change.batch_share.value_or(0) * 100);
-  return "use at most " + std::to_string(percent) + "% of this batch";
+  return "Use at most " + std::to_string(percent) + "% of this batch";
 }
 
 std::string change_text(const OomNeed& need, const OomChange& change) {
   if (change.change == "smaller_batch") return batch_text(need, change);
   const std::string needed = ", which needs about " + bytes_text(change.needed_bytes.value_or(0));
   if (change.change == "checkpoint") {
-    return "run " + change.layers +
+    return "Run " + change.layers +
            " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)" + needed;
   }
-  return "keep the optimizer's state in 8 bits (AdamW8bit of bitsandbytes or torchao)" + needed;
+  return "Keep the optimizer's state in 8 bits (AdamW8bit of bitsandbytes or torchao)" + needed;
 }
 
 std::string not_enough_text(const OomNeed& need) {
@@ -152,27 +154,25 @@ std::string need_text(const report::OomDetails& oom) {
          (has_limit ? ", and the process may use " + all : ", and " + all + " are available");
 }
 
-std::vector<std::string> need_sentences(const report::OomDetails& oom) {
+std::vector<std::string> need_sentences(const report::OomDetails& oom, bool is_expandable) {
   const OomNeed& need = oom.need;
   if (need.basis.empty()) return {};
   if (!is_known(need)) return {"What the whole step needs is unknown: " + need.why_unknown + "."};
   std::vector<std::string> sentences{"The whole step needs " + need_text(oom) + ". " +
                                      basis_text(oom)};
-  for (std::string sentence : {contiguous_text(oom), not_enough_text(need)}) {
+  for (std::string sentence : {contiguous_text(oom, is_expandable), not_enough_text(need)}) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   }
   return sentences;
 }
 
-std::string enough_text(const report::OomDetails& oom) {
-  std::string text;
+std::vector<std::string> enough_texts(const report::OomDetails& oom) {
+  std::vector<std::string> texts;
   for (const OomChange& change : oom.need.changes) {
     if (!change.is_enough || change.change == "contiguous_memory") continue;
-    std::string advice = change_text(oom.need, change);
-    if (text.empty()) advice.front() = static_cast<char>(std::toupper(advice.front()));
-    text += (text.empty() ? "" : "; or ") + advice;
+    texts.push_back(change_text(oom.need, change) + ".");
   }
-  return text.empty() ? text : text + ".";
+  return texts;
 }
 
 bool is_batch_enough(const report::OomNeed& need) {
@@ -180,13 +180,11 @@ bool is_batch_enough(const report::OomNeed& need) {
   return change == nullptr || change->is_enough;
 }
 
-std::string close_text(const report::OomDetails& oom) {
+std::optional<std::uint64_t> left_if_contiguous(const report::OomDetails& oom) {
   const OomChange* contiguous = find(oom.need, "contiguous_memory");
   if (contiguous == nullptr || contiguous->is_enough || !is_known(oom.need)) return {};
   if (*oom.need.bytes > *oom.need.available_bytes || !was_enough_in_sum(oom)) return {};
-  return "Or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is just enough: it "
-         "leaves " +
-         bytes_text(*oom.need.available_bytes - *oom.need.bytes) + ".";
+  return *oom.need.available_bytes - *oom.need.bytes;
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,14 @@ std::uint64_t bytes_in_pieces(const report::OomDetails& oom);
 std::string need_text(const report::OomDetails& oom);
 
 // The estimate with its source, what has grown since the earlier step, and the changes that would
-// not have been enough.
-std::vector<std::string> need_sentences(const report::OomDetails& oom);
+// not have been enough. `is_expandable`: memory is contiguous already.
+std::vector<std::string> need_sentences(const report::OomDetails& oom, bool is_expandable);
 
-// The changes that would have been enough, as advice; empty if there are none.
-std::string enough_text(const report::OomDetails& oom);
+// The changes that would have been enough, each as a next step.
+std::vector<std::string> enough_texts(const report::OomDetails& oom);
 // Whether a smaller batch may be enough; true if that is unknown.
 bool is_batch_enough(const report::OomNeed& need);
-// Contiguous memory as advice, if it would have been just enough; else empty.
-std::string close_text(const report::OomDetails& oom);
+// What contiguous memory would have left, if it would have been just enough.
+std::optional<std::uint64_t> left_if_contiguous(const report::OomDetails& oom);
 
 }  // namespace plimsoll::analysis::findings

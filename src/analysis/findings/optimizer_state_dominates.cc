@@ -13,7 +13,6 @@
 #include "analysis/findings/peak.h"
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
-#include "analysis/lbfgs.h"
 #include "base/units.h"
 #include "model/categories.h"
 
@@ -26,12 +25,10 @@ constexpr double kShareOfStale = 0.5;
 constexpr double kShareOfEmbeddings = 0.5;
 constexpr double kShareOfHistory = 0.5;
 constexpr double kShareOfScratch = 0.15;
-// State that no optimizer uses any more is a mistake. The parameter that has most of it is not.
-constexpr double kStaleWeight = 2.0;
-// An option avoids the scratch, so this finding ranks above Adam's state, which is twice as large.
-constexpr double kScratchWeight = 2.1;
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
+
+constexpr const char* kIn8Bits = "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao).";
 
 struct State {
   std::uint64_t float32_bytes = 0;
@@ -71,8 +68,7 @@ std::set<std::string_view> embedding_layers(const Peak& peak) {
   std::set<std::string_view> layers;
   const model::StringTable& strings = peak.trace().strings;
   peak.for_each([&](const PeakAllocation& allocation) {
-    const std::string_view op = strings[peak.site(allocation).op];
-    if (op != "aten::embedding" && op != "aten::embedding_bag") return;
+    if (!peak.op(allocation).has(evidence::Operator::kLookup)) return;
     layers.insert(strings[peak.site(allocation).layer]);
   });
   return layers;
@@ -95,10 +91,10 @@ History history_of(const Peak& peak, const Explanation& explanation) {
   History history;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (!is_of_lbfgs(peak.trace(), allocation.stack)) continue;
+    if (!peak.stacks().has(allocation.stack, evidence::StackFlag::kLbfgs)) continue;
     history.bytes += allocation.size_bytes;
     if (allocation.born == model::kNone) continue;
-    if (peak.trace().strings[peak.site(allocation).op] != "aten::sub") continue;
+    if (!peak.op(allocation).has(evidence::Operator::kDifference)) continue;
     ++history.updates;
     history.vector_bytes = std::max(history.vector_bytes, allocation.size_bytes);
   }
@@ -111,11 +107,10 @@ void advise_history(const History& history, report::Finding& finding) {
                              bytes_text(update) + " each: two vectors as long as all parameters, " +
                              bytes_text(history.updates * update) + " in all.");
   const std::size_t half = (history.updates + 1) / 2;
-  finding.saving_bytes = (history.updates - half) * update;
-  finding.next_step =
-      "Pass a smaller history_size to torch.optim.LBFGS: " + base::format_count(half) +
-      " instead of " + base::format_count(history.updates) + " saves " +
-      bytes_text(finding.saving_bytes) + ".";
+  finding.steps = {step_up_to("Pass a smaller history_size to torch.optim.LBFGS, such as " +
+                                  base::format_count(half) + " instead of " +
+                                  base::format_count(history.updates) + ".",
+                              (history.updates - half) * update)};
 }
 
 // Gives more specific advice than a smaller dtype, if possible.
@@ -125,13 +120,13 @@ void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::F
         bytes_text(state.stale_bytes) + " of it are older state of parameters that have newer " +
         "state of the same kind, up to " + counted(state.most_of_one, "tensor") +
         " each. The program retains optimizers that it has replaced.");
-    finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+    const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
       return state.stale.contains(allocation.lifetime) ? allocation.born : allocation.died;
     });
-    finding.next_step =
-        "Drop each optimizer when its part of the training is over (a list or attribute retains "
-        "them), or keep using one. Without the older state the peak is " +
-        bytes_text(finding.saving_bytes) + " lower.";
+    finding.steps = {
+        {"Drop each optimizer when its part of the training is over (a list or "
+         "attribute retains them), or keep using one.",
+         saving}};
     return;
   }
   if (peak.is_inferred()) return;
@@ -143,19 +138,31 @@ void advise(const Peak& peak, const State& state, std::uint64_t bytes, report::F
   if (!is_at_least(of_embeddings, kShareOfEmbeddings, bytes)) return;
   finding.evidence.push_back(bytes_text(of_embeddings) +
                              " of it belong to embeddings: to all rows, used or not.");
-  finding.saving_bytes = peak.saving([&](const PeakAllocation& allocation) {
+  const auto is_of_embeddings = [&](const PeakAllocation& allocation, std::string_view category,
+                                    std::string_view parameter) {
+    return peak.category(allocation) == category && is_of_layer(embeddings, parameter);
+  };
+  const std::uint64_t of_state = peak.saving([&](const PeakAllocation& allocation) {
     const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
-    const bool is_state = peak.category(allocation) == model::kOptimizerState;
-    const bool is_dropped = is_state && is_of_layer(embeddings, name.substr(0, name.rfind('.')));
+    const std::string_view parameter = name.substr(0, name.rfind('.'));
+    const bool is_dropped = is_of_embeddings(allocation, model::kOptimizerState, parameter);
     return is_dropped ? allocation.born : allocation.died;
   });
-  finding.next_step =
-      "Give the embeddings an optimizer without state: nn.Embedding(sparse=True) with "
-      "torch.optim.SGD has none, and makes no dense gradients. Without the state alone the peak "
-      "is " +
-      bytes_text(finding.saving_bytes) +
-      " lower. torch.optim.SparseAdam saves only the dense gradients. Or keep the state in 8 bits "
-      "(AdamW8bit of bitsandbytes or torchao).";
+  const std::uint64_t of_gradients = peak.saving([&](const PeakAllocation& allocation) {
+    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
+    const bool is_dropped = is_of_embeddings(allocation, model::kGradient, name);
+    return is_dropped ? allocation.born : allocation.died;
+  });
+  report::FindingStep in_8_bits{kIn8Bits};
+  if (state.float32_bytes > 0) in_8_bits = finding.steps.front();  // with its saving
+  finding.steps = {{"Give the embeddings an optimizer without state: nn.Embedding(sparse=True) "
+                    "with torch.optim.SGD has none, and makes no dense gradients.",
+                    of_state},
+                   step_up_to("Make no dense gradients of the embeddings: "
+                              "nn.Embedding(sparse=True) with torch.optim.SparseAdam, which keeps "
+                              "the state.",
+                              of_gradients),
+                   in_8_bits};
 }
 
 State state_at(const Peak& peak, Explanation& explanation) {
@@ -207,11 +214,9 @@ void explain_state(const Peak& peak, Explanations& out) {
                                counted(owner.tensors, "parameter") + " of " + owner.path + ".");
   }
   // The dtype is unknown in a snapshot.
-  finding.next_step =
-      std::string(peak.is_inferred()
-                      ? "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao), shard"
-                      : "Shard") +
-      " it over your devices (FSDP, ZeRO), or use an optimizer with less state (Adafactor, SGD).";
+  if (peak.is_inferred()) finding.steps.push_back({kIn8Bits});
+  finding.steps.push_back({"Shard it over your devices (FSDP, ZeRO)."});
+  finding.steps.push_back({"Use an optimizer with less state (Adafactor, SGD)."});
   if (state.float32_bytes > 0) {
     finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
     // Where the peak is without any state limits the saving.
@@ -219,10 +224,8 @@ void explain_state(const Peak& peak, Explanations& out) {
       const bool is_state = peak.category(allocation) == model::kOptimizerState;
       return is_state ? allocation.born : allocation.died;
     });
-    finding.saving_bytes = std::min(state.float32_bytes / 4 * 3, most);
-    finding.next_step = "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao): that saves " +
-                        bytes_text(finding.saving_bytes) +
-                        ". Or shard it over your devices (FSDP, ZeRO).";
+    finding.steps = {step_up_to(kIn8Bits, std::min(state.float32_bytes / 4 * 3, most)),
+                     {"Shard it over your devices (FSDP, ZeRO)."}};
   }
   const History history = history_of(peak, explanation);
   if (history.updates > 1 && is_at_least(history.bytes, kShareOfHistory, bytes)) {
@@ -230,7 +233,7 @@ void explain_state(const Peak& peak, Explanations& out) {
   } else {
     advise(peak, state, bytes, finding);
   }
-  if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) explanation.weight = kStaleWeight;
+  if (is_at_least(state.stale_bytes, kShareOfStale, bytes)) explanation.kind = Kind::kMistake;
   out.push_back(std::move(explanation));
 }
 
@@ -240,16 +243,13 @@ bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
                               category == model::kOtherCategory ||
                               category == model::kTemporaryCategory;
   return is_short_lived && peak.is_of_optimizer(allocation) &&
-         !is_of_lbfgs(peak.trace(), allocation.stack);  // it has no foreach implementation
+         !peak.stacks().has(allocation.stack,
+                            evidence::StackFlag::kLbfgs);  // it has no foreach implementation
 }
 
 bool is_of_foreach(const Peak& peak, const PeakAllocation& allocation) {
-  const auto& strings = peak.trace().strings;
-  if (strings[peak.site(allocation).op].starts_with("aten::_foreach_")) return true;
-  const auto frames = peak.trace().stacks.frames(allocation.stack);
-  return std::ranges::any_of(frames, [&](model::FrameId id) {
-    return strings[peak.trace().stacks.frame(id).function].starts_with("_multi_tensor_");
-  });
+  return peak.op(allocation).has(evidence::Operator::kForeach) ||
+         peak.stacks().has(allocation.stack, evidence::StackFlag::kForeach);
 }
 
 // For an optimizer that updates one parameter after the other, or is the program's own.
@@ -260,15 +260,15 @@ void advise_update(const Peak& peak, const Explanation& explanation, report::Fin
                              ".");
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   if (peak.is_of_torch_optimizer(first) || !is_named(line)) {
-    finding.next_step =
-        "The update of one parameter needs them: pass fused=True to the optimizer if there is a "
-        "fused kernel, or split the largest parameter.";
+    finding.evidence.emplace_back("The update of one parameter needs them.");
+    finding.steps = {{"Pass fused=True to the optimizer if there is a fused kernel."},
+                     {"Split the largest parameter."}};
     return;
   }
   finding.evidence.push_back(bytes_text(of_line) + " of them are made at " + line + ".");
-  finding.next_step = "Compute the update at " + line +
-                      " in place (mul_, add_, out=), one parameter at a time, and delete each "
-                      "temporary (del) after its last use.";
+  finding.steps = {{"Compute the update at " + line +
+                    " in place (mul_, add_, out=), one parameter at a time, and delete each "
+                    "temporary (del) after its last use."}};
 }
 
 void explain_scratch(const Peak& peak, Explanations& out) {
@@ -283,7 +283,7 @@ void explain_scratch(const Peak& peak, Explanations& out) {
   const std::uint64_t bytes = explanation.bytes;
   if (bytes < kLeastHabitBytes || !is_at_least(bytes, kShareOfScratch, peak.bytes())) return;
   if (explanation.parts.size() < kFewestScratch) return;
-  explanation.weight = kScratchWeight;
+  explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "optimizer_scratch";
   finding.title = "What the optimizer allocates within its step is " + share_text(peak, bytes) +
@@ -303,13 +303,10 @@ void explain_scratch(const Peak& peak, Explanations& out) {
     return is_scratch(peak, allocation) ? allocation.born : allocation.died;
   });
   // Processing one parameter at a time needs only a few tensors of its size.
-  finding.saving_bytes = all - std::min(all, kScratchOfOne * largest);
-  finding.next_step =
-      "Pass foreach=False to the optimizer, which then updates one parameter after the other, or "
-      "fused=True if there is a fused kernel.";
-  if (finding.saving_bytes > 0) {
-    finding.next_step += " The peak falls by " + bytes_text(finding.saving_bytes) + ".";
-  }
+  finding.steps = {{"Pass foreach=False to the optimizer, which then updates one parameter after "
+                    "the other.",
+                    all - std::min(all, kScratchOfOne * largest)},
+                   {"Pass fused=True to the optimizer if there is a fused kernel.", all}};
   out.push_back(std::move(explanation));
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "analysis/findings/live_by_kind.h"
 #include "analysis/findings/oom_message.h"
@@ -69,11 +70,6 @@ std::uint64_t missing_bytes(const OomDetails& oom) {
   return oom.requested_bytes > left ? oom.requested_bytes - left : 0;
 }
 
-std::string lower_first(std::string text) {
-  if (!text.empty()) text.front() = static_cast<char>(std::tolower(text.front()));
-  return text;
-}
-
 std::string top_line(const OomDetails& oom) {
   return oom.top_lines.empty() ? std::string("the largest holder") : oom.top_lines.front().key;
 }
@@ -89,16 +85,16 @@ void report_fragmentation(const Facts& facts, const DeviceFacts& device, const O
   for (auto& sentence : pinning_sentences(oom.pinning_lines)) {
     finding.evidence.push_back(std::move(sentence));
   }
-  const std::string pin = what_is_kept(oom.pinning_lines);
-  const std::string move =
-      "llocate " + pin + " before the large temporaries, or copy it to the CPU";
-  finding.next_step =
-      facts.conf.expandable_segments
-          ? "expandable_segments is on already. A" + move + "."
-          : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the process starts. If "
-            "that is not possible, a" +
-                move + ".";
-  finding.saving_bytes = bytes_in_pieces(oom);
+  if (facts.conf.expandable_segments) {
+    finding.evidence.emplace_back("expandable_segments is on already.");
+  } else {
+    finding.steps.push_back(
+        step_up_to(facts.names.set_expandable_segments() + " before the process starts.",
+                   bytes_in_pieces(oom)));
+  }
+  finding.steps.push_back(step_up_to("Allocate " + what_is_kept(oom.pinning_lines) +
+                                         " before the large temporaries, or copy it to the CPU.",
+                                     bytes_in_pieces(oom)));
 }
 
 void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -118,9 +114,9 @@ void report_growth(const Facts& facts, const DeviceFacts& device, const OomDetai
     if (finding.evidence.size() == kMostReported + 1) break;
   }
   const Retained retained = retained_by(facts, device, first == nullptr ? Rows() : Rows(first, 1));
-  finding.next_step = free_advice(first == nullptr ? top_line(oom) : first->line,
-                                  device.report.device, retained, first);
-  finding.saving_bytes = oom.grown_bytes;
+  finding.steps = {step_up_to(free_advice(first == nullptr ? top_line(oom) : first->line,
+                                          device.report.device, retained, first),
+                              oom.grown_bytes)};
 }
 
 bool has_limit(const OomDetails& oom) {
@@ -147,12 +143,11 @@ void report_cpu_limit(const DeviceFacts& device, const OomDetails& oom, report::
                   " requested " + bytes_text(oom.requested_bytes) + ", and " +
                   bytes_text(oom.device_free_bytes.value_or(0)) +
                   " of the machine's memory were free";
-  finding.next_step = has_limit(oom) ? "Raise the limit of the address space (ulimit -v, " +
-                                           bytes_text(*oom.limit_bytes) + " now)"
-                                     : std::string(
-                                           "Look for what limits the address space (ulimit -v, "
-                                           "vm.overcommit_memory)");
-  finding.next_step += ", or make " + oom.line + " request less at a time.";
+  finding.steps = {{has_limit(oom) ? "Raise the limit of the address space (ulimit -v, " +
+                                         bytes_text(*oom.limit_bytes) + " now)."
+                                   : "Look for what limits the address space (ulimit -v, "
+                                     "vm.overcommit_memory)."},
+                   {"Make " + oom.line + " request less at a time."}};
 }
 
 constexpr std::string_view kFused =
@@ -164,38 +159,37 @@ void report_large_request(const DeviceFacts& device, const OomDetails& oom,
   finding.title = device.name + " ran out of memory on one large request: " + oom.line +
                   " requested " + bytes_text(oom.requested_bytes) + " in one allocation, with " +
                   bytes_text(oom.requested_active_bytes.value_or(0)) + " live";
-  finding.next_step =
-      "Make " + oom.line + " request less at a time: " +
-      (is_batch_enough(oom.need) ? "a smaller batch or chunk, or " : "a chunk, or ");
-  finding.next_step += kFused;
-  finding.next_step += ".";
-  const std::string enough = enough_text(oom);
-  if (!enough.empty()) finding.next_step += " Enough on its own: " + lower_first(enough);
+  finding.steps = {{"Make " + oom.line + " request less at a time: " +
+                    (is_batch_enough(oom.need) ? "a smaller batch or chunk, or " : "a chunk, or ") +
+                    std::string(kFused) + "."}};
+  for (std::string& enough : enough_texts(oom)) finding.steps.push_back({std::move(enough)});
   // At a limit of the process, idle reserved memory might have served the request.
   if (oom.is_limited || is_known(oom.need)) return;
-  finding.next_step += " It must request " + bytes_text(missing_bytes(oom)) + " less to fit.";
-  finding.saving_bytes = missing_bytes(oom);
+  finding.evidence.push_back("The line must request " + bytes_text(missing_bytes(oom)) +
+                             " less to fit.");
 }
 
-// The next step for the largest kind, if half of the live memory is of known kinds.
-std::string step_of_kind(const LiveByKind& live) {
+// The next steps for the largest kind, if half of the live memory is of known kinds.
+Steps steps_of_kind(const LiveByKind& live) {
   const std::uint64_t model = live.parameters + live.gradients + live.optimizer_state;
   const std::uint64_t activations = live.activations + live.activation_gradients;
   if (!is_at_least(activations + model, kKnownShare, live.all)) return {};
   if (activations >= model) {
-    return "Activations are the largest part: use a smaller batch, or run the layers through "
-           "torch.utils.checkpoint.checkpoint(…, use_reentrant=False).";
+    return {{"Activations are the largest part: use a smaller batch."},
+            {"Run the layers through torch.utils.checkpoint.checkpoint(…, use_reentrant=False)."}};
   }
   if (live.optimizer_state >= live.parameters) {
-    return "The optimizer's state is the largest part: keep it in 8 bits (AdamW8bit of "
-           "bitsandbytes or torchao), or shard it with parameters and gradients over your devices "
-           "(FSDP, ZeRO).";
+    return {{"The optimizer's state is the largest part: keep it in 8 bits (AdamW8bit of "
+             "bitsandbytes or torchao)."},
+            {"Shard it with parameters and gradients over your devices (FSDP, ZeRO)."}};
   }
-  return live.gradients > 0
-             ? "Parameters and their gradients are the largest part: shard them over your devices "
-               "(FSDP), or train fewer of them (LoRA)."
-             : "Parameters are the largest part: load them in bfloat16 or quantized, or spread the "
-               "layers over your devices.";
+  if (live.gradients > 0) {
+    return {{"Parameters and their gradients are the largest part: shard them over your devices "
+             "(FSDP)."},
+            {"Train fewer of them (LoRA)."}};
+  }
+  return {{"Parameters are the largest part: load them in bfloat16 or quantized."},
+          {"Spread the layers over your devices."}};
 }
 
 // Reports a forward from a line that no earlier step had called, such as the first validation. If
@@ -213,12 +207,14 @@ bool report_new_caller(const Facts& facts, const DeviceFacts& device, const OomD
                   need.new_caller + ": it " +
                   (is_known(need) ? "needs " + need_text(oom)
                                   : "holds " + bytes_text(need.caller_bytes) + " of activations");
-  const std::string enough = enough_text(oom).empty() ? "Use a smaller batch." : enough_text(oom);
-  const bool is_off = facts.trace.site(device.trace, oom.event).autograd == model::Autograd::kOff;
-  finding.next_step = is_off ? enough
-                             : "If no backward follows, as in validation, run it under "
-                               "torch.no_grad(), which keeps no activations. Otherwise: " +
-                                   lower_first(enough);
+  if (facts.trace.site(device.trace, oom.event).autograd != model::Autograd::kOff) {
+    finding.steps.push_back(
+        {"If no backward follows, as in validation, run it under "
+         "torch.no_grad(), which keeps no activations."});
+  }
+  std::vector<std::string> enough = enough_texts(oom);
+  if (enough.empty()) enough.emplace_back("Use a smaller batch.");
+  for (std::string& text : enough) finding.steps.push_back({std::move(text)});
   return true;
 }
 
@@ -237,27 +233,29 @@ void report_needed(const DeviceFacts& device, const OomDetails& oom, const LiveB
   } else {
     finding.title = device.name + " ran out of memory: the step needs " + need_text(oom);
   }
-  finding.next_step = enough_text(oom);
-  if (finding.next_step.empty() && need.basis == "optimizer_state") {
+  for (std::string& enough : enough_texts(oom)) finding.steps.push_back({std::move(enough)});
+  if (finding.steps.empty() && need.basis == "optimizer_state") {
     // Without dtypes it is unknown whether 8 bits would have been enough.
     const bool is_judged = std::ranges::any_of(
         need.changes, [](const auto& change) { return change.change == "optimizer_8bit"; });
-    finding.next_step = is_judged ? "Shard"
-                                  : "Keep the state in 8 bits (AdamW8bit of bitsandbytes "
-                                    "or torchao), shard";
-    finding.next_step +=
-        " parameters, gradients and state over your devices (FSDP, ZeRO), use an optimizer with "
-        "less state (Adafactor, SGD), or train fewer parameters (LoRA).";
+    if (!is_judged) {
+      finding.steps.push_back({"Keep the state in 8 bits (AdamW8bit of bitsandbytes or torchao)."});
+    }
+    finding.steps.push_back(
+        {"Shard parameters, gradients and state over your devices (FSDP, ZeRO)."});
+    finding.steps.push_back(
+        {"Use an optimizer with less state (Adafactor, SGD), or train fewer parameters (LoRA)."});
   }
-  if (finding.next_step.empty()) finding.next_step = step_of_kind(live);
-  if (finding.next_step.empty())
-    finding.next_step = "Begin with " + top_line(oom) + ", which uses the most.";
+  if (finding.steps.empty()) finding.steps = steps_of_kind(live);
+  if (finding.steps.empty()) {
+    finding.steps.push_back({"Begin with " + top_line(oom) + ", which uses the most."});
+  }
 }
 
 void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                     report::Finding& finding) {
   const LiveByKind live = live_by_kind(facts, device, static_cast<std::int64_t>(oom.event));
-  const bool has_kinds = !step_of_kind(live).empty();
+  const bool has_kinds = !steps_of_kind(live).empty();
   if (has_kinds) {
     finding.evidence.push_back("Live then were " + kinds_text(live) +
                                (facts.trace.has_inferred_roles ? " (inferred)." : "."));
@@ -265,20 +263,24 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
   if (report_new_caller(facts, device, oom, finding)) return;
   if (is_known(oom.need)) {
     report_needed(device, oom, live, finding);
-    const std::string more = facts.conf.expandable_segments ? "" : close_text(oom);
-    if (!more.empty()) finding.next_step += " " + more;
+    if (const auto left = left_if_contiguous(oom); left && !facts.conf.expandable_segments) {
+      finding.steps.push_back({facts.names.set_expandable_segments() +
+                               ", which is just enough: it leaves " + bytes_text(*left) + "."});
+    }
     return;
   }
   finding.title =
       device.name + " ran out of memory: " + bytes_text(oom.requested_active_bytes.value_or(0)) +
       " were live, and " + oom.line + " requested " + bytes_text(oom.requested_bytes) + " more";
   if (const std::uint64_t missing = missing_bytes(oom); missing > 0 && !oom.is_limited) {
-    finding.next_step = "It needs at least " + bytes_text(missing) + " more. ";
+    finding.evidence.push_back("It needs at least " + bytes_text(missing) + " more.");
   }
-  finding.next_step +=
-      has_kinds ? step_of_kind(live)
-                : "Begin with " + top_line(oom) +
-                      ", which uses the most. Its purpose is unknown; plimsoll run records it.";
+  if (has_kinds) {
+    finding.steps = steps_of_kind(live);
+  } else {
+    finding.steps = {{"Begin with " + top_line(oom) +
+                      ", which uses the most. Its purpose is unknown; plimsoll run records it."}};
+  }
 }
 
 void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
@@ -311,7 +313,7 @@ bool report_other_users(const DeviceFacts& device, const Burst& burst, report::F
   return true;
 }
 
-void report_others(const OomDetails& oom, report::Finding& finding) {
+void report_others(const OomDetails& oom, const AcceleratorNames& names, report::Finding& finding) {
   const std::uint64_t reserved =
       static_cast<std::uint64_t>(std::max<std::int64_t>(oom.reserved_bytes.value_or(0), 0));
   const std::uint64_t all = reserved + oom.device_free_bytes.value_or(0);
@@ -320,26 +322,26 @@ void report_others(const OomDetails& oom, report::Finding& finding) {
     if (outside < *oom.device_total_bytes / kMuchOfDevice) return;
     finding.evidence.push_back(bytes_text(outside) + " of the device's " +
                                bytes_text(*oom.device_total_bytes) +
-                               " were used outside of this allocator: by other processes (see "
-                               "nvidia-smi), the CUDA context and libraries.");
+                               " were used outside of this allocator: by other processes (see " +
+                               names.tool + "), the CUDA context and libraries.");
     return;
   }
   if (reserved == 0 || all >= kSmallestDeviceBytes) return;
-  finding.evidence.push_back(
-      "Reserved and free memory add up to only " + bytes_text(all) +
-      ". If the device is larger, other processes use the rest: see nvidia-smi.");
+  finding.evidence.push_back("Reserved and free memory add up to only " + bytes_text(all) +
+                             ". If the device is larger, other processes use the rest: see " +
+                             names.tool + ".");
 }
 
 void report_surroundings(const Facts& facts, const DeviceFacts& device, const Burst& burst,
                          report::Finding& finding) {
   const OomDetails& oom = *burst.last;
-  if (!is_cpu(device) && !report_other_users(device, burst, finding)) report_others(oom, finding);
+  if (!is_cpu(device) && !report_other_users(device, burst, finding)) {
+    report_others(oom, facts.names, finding);
+  }
   if (!oom.top_lines.empty()) {
     finding.evidence.push_back("Most was used by " + holders_text(oom.top_lines) + ".");
   }
-  for (std::string& sentence : need_sentences(oom)) {
-    const bool is_on = facts.conf.expandable_segments;
-    if (is_on && sentence.starts_with("Contiguous memory (expandable_segments)")) continue;
+  for (std::string& sentence : need_sentences(oom, facts.conf.expandable_segments)) {
     finding.evidence.push_back(std::move(sentence));
   }
   if (oom.is_limited && !has_limit(oom) && !is_cpu(device)) {
@@ -404,7 +406,7 @@ Findings out_of_memory(const Facts& facts) {
     if (!messages.empty()) {
       const std::string& line = device.report.oom_details.back().line;
       findings.push_back(explain_message(*messages.back(), is_named(line) ? line : std::string{},
-                                         messages.size()));
+                                         messages.size(), facts.names));
       continue;
     }
     const std::vector<Burst> bursts = bursts_of(device.report.oom_details);

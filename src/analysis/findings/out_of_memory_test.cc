@@ -4,6 +4,7 @@
 
 #include "analysis/findings/rules.h"
 #include "tests/support/facts_case.h"
+#include "tests/support/steps_text.h"
 #include "tests/support/units.h"
 
 namespace plimsoll::analysis::findings {
@@ -56,8 +57,8 @@ TEST(OutOfMemory, states_what_the_step_needed_and_what_would_have_been_enough) {
                        "would not have been enough."));
   EXPECT_THAT(found[0].evidence,
               Contains("Not enough on its own: optimizer state in 8 bits (needs 92.0 GiB)."));
-  EXPECT_EQ(found[0].next_step,
-            "Use a batch of at most 12 instead of 16; or run model.layers.0…21 through "
+  EXPECT_EQ(steps_text(found[0]),
+            "Use a batch of at most 12 instead of 16. | Run model.layers.0…21 through "
             "torch.utils.checkpoint.checkpoint(…, use_reentrant=False), which needs about 30.0 "
             "GiB.");
 }
@@ -85,7 +86,7 @@ TEST(OutOfMemory, pieces_of_other_private_pools_are_not_saved_by_contiguous_memo
   FactsCase c;
   c.device().oom_details = {oom("fragmentation")};
   c.device().oom_details[0].private_idle_bytes = 4 * kGib;
-  EXPECT_EQ(c.run(out_of_memory)[0].saving_bytes, 5 * kGib);
+  EXPECT_EQ(c.run(out_of_memory)[0].saving_bytes(), 5 * kGib);
 }
 
 TEST(OutOfMemory, contiguous_memory_that_leaves_little_is_nothing_to_rely_on) {
@@ -113,8 +114,8 @@ TEST(OutOfMemory, the_first_step_of_an_optimizer_is_named) {
               Contains(HasSubstr("20.0 GiB of it is optimizer state of parameters")));
   EXPECT_THAT(found[0].evidence,
               Contains(HasSubstr("10.0 GiB are temporaries, which fused=True avoids")));
-  EXPECT_THAT(found[0].next_step,
-              HasSubstr("8 bits (AdamW8bit of bitsandbytes or torchao), shard parameters"));
+  EXPECT_THAT(steps_text(found[0]),
+              HasSubstr("8 bits (AdamW8bit of bitsandbytes or torchao). | Shard parameters"));
 }
 
 TEST(OutOfMemory, a_forward_that_training_does_not_make_is_named) {
@@ -134,8 +135,9 @@ TEST(OutOfMemory, a_forward_that_training_does_not_make_is_named) {
     const Findings found = c.run(out_of_memory);
     EXPECT_THAT(found[0].title, HasSubstr("val.py:9 (validate): it holds 60.0 GiB of activations"));
     const bool is_off = autograd == model::Autograd::kOff;
-    EXPECT_THAT(found[0].next_step, HasSubstr(is_off ? "Use a smaller batch" : "torch.no_grad()"));
-    EXPECT_EQ(found[0].next_step.find("no_grad") == std::string::npos, is_off);
+    EXPECT_THAT(found[0].next_step(),
+                HasSubstr(is_off ? "Use a smaller batch" : "torch.no_grad()"));
+    EXPECT_EQ(steps_text(found[0]).find("no_grad") == std::string::npos, is_off);
     EXPECT_THAT(found[0].evidence,
                 Contains("What the whole step needs is unknown: nothing is alike."));
   }

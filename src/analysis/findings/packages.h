@@ -15,27 +15,10 @@
 
 namespace plimsoll::analysis::findings {
 
-// Whether a stack runs inside torch.utils.checkpoint, or DeepSpeed's version of it.
-class CheckpointStacks {
- public:
-  explicit CheckpointStacks(const model::Trace& trace) : trace_(trace) {}
-  bool contains(model::StackId stack);
-
- private:
-  const model::Trace& trace_;
-  std::unordered_map<std::uint32_t, bool> known_;
-};
-
-// How a package checkpoints its layers.
-struct CheckpointCall {
-  std::string_view package;  // "transformers"
-  std::string_view advice;   // "Call model.gradient_checkpointing_enable() before training"
-};
-
-// Returns the call for the package whose layers allocate half of the parts or more; empty if there
+// Returns the call for the package whose layers allocate half of the parts or more; null if there
 // is none.
-std::optional<CheckpointCall> checkpoint_call(const Peak& peak,
-                                              const std::vector<std::uint32_t>& parts);
+const evidence::CheckpointCall* checkpoint_call(const Peak& peak,
+                                                const std::vector<std::uint32_t>& parts);
 
 // Of the parts at `line`, returns the line inside the packages that allocates the most, with its
 // bytes. Empty unless a module of a package runs there: naming a helper, such as einops, would add

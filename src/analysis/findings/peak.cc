@@ -4,15 +4,15 @@
 #include <cmath>
 #include <iterator>
 #include <set>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
 #include "analysis/backwards.h"
-#include "analysis/findings/backward_ends.h"
+#include "analysis/evidence/backwards.h"
 #include "analysis/findings/live.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
@@ -66,7 +66,7 @@ bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
 // optimizer in between: gradients are clipped, projected or copied.
 bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
                                   std::uint32_t event, const std::vector<std::uint32_t>& begins,
-                                  const std::vector<std::uint32_t>& step_ends) {
+                                  std::span<const std::uint32_t> step_ends) {
   const auto next = std::ranges::upper_bound(begins, event);
   const auto end = std::ranges::upper_bound(step_ends, event);
   if (next == begins.begin() || end == step_ends.end()) return false;
@@ -159,17 +159,18 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
     : facts_(&facts),
       device_(&device),
       point_(&point),
+      evidence_(&facts.evidence(device.trace)),
       event_(static_cast<std::uint32_t>(*point.event)),
-      begins_(marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
-      ends_(findings::backward_ends(facts.trace, device.trace)),
-      steps_(marks_of(facts.trace, device.trace, model::MarkKind::kStep)),
+      begins_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
+      ends_(evidence::backward_ends(facts.trace, device.trace)),
       may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
   const auto liveness = model::default_liveness(device.trace);
-  is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
-                    is_in_used_forward(facts, device, point, begins_) ||
-                    is_between_backward_and_step(facts, device, event_, begins_, steps_);
+  is_in_training_ =
+      point.phase == "backward" || point.phase == "optimizer" ||
+      is_in_used_forward(facts, device, point, begins_) ||
+      is_between_backward_and_step(facts, device, event_, begins_, evidence().spans().steps());
   for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
     const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
     if (is_from_before && !is_inferred()) continue;
@@ -185,22 +186,12 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
 
 bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
   if (!is_inferred()) return phase(allocation) == model::Phase::kOptimizer;
-  return std::ranges::any_of(trace().stacks.frames(allocation.stack), [&](model::FrameId id) {
-    const model::Frame& frame = trace().stacks.frame(id);
-    return base::ends_with_path(trace().strings[frame.file], "torch/optim/optimizer.py");
-  });
+  return stacks().has(allocation.stack, evidence::StackFlag::kOptimizer);
 }
 
 bool Peak::is_of_torch_optimizer(const PeakAllocation& allocation) const {
-  if (!is_of_optimizer(allocation) || !has_line(allocation)) return false;
-  const model::FrameId line = facts_->lines.frame(allocation.stack);
-  for (const model::FrameId id : trace().stacks.frames(allocation.stack)) {
-    if (id == line) return false;
-    const std::string_view file = trace().strings[trace().stacks.frame(id).file];
-    const bool is_base = base::ends_with_path(file, "torch/optim/optimizer.py");
-    if (!is_base && file.find("torch/optim/") != std::string_view::npos) return true;
-  }
-  return false;
+  return is_of_optimizer(allocation) &&
+         stacks().has(allocation.stack, evidence::StackFlag::kTorchOptimizer);
 }
 
 bool Peak::meets_backward(const PeakAllocation& allocation) const {
@@ -217,12 +208,7 @@ bool Peak::awaits_backward(const PeakAllocation& allocation) const {
 }
 
 std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
-  const auto end = std::ranges::upper_bound(steps_, allocation.born);
-  return end == steps_.end() ? allocation.died : std::min(allocation.died, *end);
-}
-
-std::size_t Peak::step(std::uint32_t event) const {
-  return static_cast<std::size_t>(std::ranges::upper_bound(steps_, event) - steps_.begin());
+  return std::min(allocation.died, evidence().spans().end_of_step(allocation.born));
 }
 
 void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) const {
@@ -239,35 +225,10 @@ std::uint64_t Peak::saving(const Death& death) const {
 }
 
 std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
-  std::vector<std::uint64_t> saved(device_->trace.events.size() + 1);  // sums wrap
-  for_each([&](const PeakAllocation& allocation) {
-    const auto [from, to] = absent(allocation);
-    const std::uint32_t gone = std::max(from, allocation.born);
-    const std::uint32_t back = std::min(to, allocation.died);
-    if (gone >= back || gone >= saved.size()) return;
-    saved[gone] += allocation.size_bytes;
-    if (back < saved.size()) saved[back] -= allocation.size_bytes;
+  const std::uint64_t most = replay().peak_if([&](std::uint32_t row) {
+    const auto [from, to] = absent(allocation_of(*facts_, *device_, row));
+    return whatif::Absence{from, to};
   });
-  const model::Lifetimes& lifetimes = device_->trace.lifetimes;
-  std::vector<std::uint64_t> change(device_->trace.events.size() + 1);
-  std::uint64_t live = 0;
-  for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-    const std::uint64_t size = trace().lifetime_bytes(device_->trace, row);
-    const std::uint32_t died =
-        model::death(lifetimes, row, model::default_liveness(device_->trace));
-    if (died == model::kBeforeRecording) continue;
-    if (row < lifetimes.baseline_count) {
-      live += size;
-    } else {
-      change[lifetimes.alloc[row]] += size;
-    }
-    if (died < change.size()) change[died] -= size;
-  }
-  std::uint64_t most = 0;
-  for (std::size_t event = 0; event < device_->trace.events.size(); ++event) {
-    live += change[event] - saved[event];
-    if (live < std::uint64_t{1} << 63) most = std::max(most, live);
-  }
   return bytes() - std::min(bytes(), most);
 }
 

@@ -40,6 +40,9 @@ class Peak {
   std::uint32_t event() const { return event_; }
   std::uint64_t bytes() const { return point_->live_bytes; }
   bool is_inferred() const { return trace().has_inferred_roles; }
+  const evidence::Evidence& evidence() const { return evidence_->evidence; }
+  const evidence::StackFacts& stacks() const { return evidence().stacks(); }
+  const whatif::Replay& replay() const { return evidence_->replay; }
 
   // By birth, without memory that grows from step to step, which memory_growth reports.
   const std::vector<PeakAllocation>& live() const { return live_; }
@@ -56,6 +59,10 @@ class Peak {
   }
   // Only native recordings have phases, tensors, layers, and everything about backward and steps.
   model::Phase phase(const PeakAllocation& allocation) const { return site(allocation).phase; }
+  // The classes of the operator that made it; none for memory from before the recording.
+  evidence::OperatorSet op(const PeakAllocation& allocation) const {
+    return evidence().op(allocation.lifetime);
+  }
   const model::Tensor& tensor(const PeakAllocation& allocation) const {
     return trace().tensors[device_->trace.lifetimes.tensor[allocation.lifetime].index()];
   }
@@ -90,10 +97,10 @@ class Peak {
 
   // The event at which the allocation would die if it were freed at the end of the step that made
   // it; its own death if that is earlier. Requires has_steps().
-  bool has_steps() const { return !steps_.empty(); }
+  bool has_steps() const { return !evidence().spans().steps().empty(); }
   std::uint32_t death_after_step(const PeakAllocation& allocation) const;
   // The number of the step that contains an event of the device, from 0; kNone: the last.
-  std::size_t step(std::uint32_t event) const;
+  std::size_t step(std::uint32_t event) const { return evidence().spans().step(event); }
 
   // Computes how much the peak falls if each allocation is absent between two events, which are
   // equal if it is never absent.
@@ -119,12 +126,20 @@ class Peak {
   const Facts* facts_;
   const DeviceFacts* device_;
   const report::PointInTime* point_;
+  const DeviceEvidence* evidence_;
   std::uint32_t event_ = 0;
   std::vector<PeakAllocation> live_;
-  std::vector<std::uint32_t> begins_, ends_, steps_;
+  std::vector<std::uint32_t> begins_, ends_;
   bool may_train_ = true;
   bool is_in_training_ = false;
   model::Layers layers_;
+};
+
+// In order of precedence.
+enum class Kind : std::uint8_t {
+  kMistake,  // the program can have the same result without it
+  kUnused,   // no operator uses it again; why it is live is unknown
+  kFact
 };
 
 // One candidate explanation of what fills the peak.
@@ -132,9 +147,7 @@ struct Explanation {
   report::Finding finding;
   std::vector<std::uint32_t> parts;  // rows of Peak::live() that it explains
   std::uint64_t bytes = 0;           // their total size
-  // Precedence over others that explain the same number of bytes: a specific cause ranks above the
-  // category that it belongs to, and a mistake ranks above a fact.
-  double weight = 1.0;
+  Kind kind = Kind::kFact;
 
   void add(const Peak& peak, std::uint32_t part) {
     parts.push_back(part);

@@ -37,13 +37,14 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
 }
 
 // The operator that allocated it: the outermost one or, in a hook or an autograd.Function of the
-// program, the operator called inside. The nodes of such functions have no number ("GateBackward").
+// program, the operator called inside.
 std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
   if (allocation.born == model::kNone) return {};
   const model::Site& site = peak.site(allocation);
   const std::string_view outer = peak.trace().strings[site.op];
   const std::string_view inner = peak.trace().strings[site.inner_op];
-  return outer.ends_with("Backward") && !inner.empty() ? inner : outer;
+  const bool is_own = peak.op(allocation).has(evidence::Operator::kOwnNode);
+  return is_own && !inner.empty() ? inner : outer;
 }
 
 }  // namespace

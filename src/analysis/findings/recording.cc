@@ -33,19 +33,20 @@ std::uint64_t blocks_with_stack(const model::Trace& trace) {
   return count;
 }
 
-std::string record_call(std::uint64_t entries) {
-  return "torch.cuda.memory._record_memory_history(max_entries=" + std::to_string(entries) + ")";
+std::string record_call(const AcceleratorNames& names, std::uint64_t entries) {
+  return names.module + ".memory._record_memory_history(max_entries=" + std::to_string(entries) +
+         ")";
 }
 
 // How to record again, with the tool that wrote this file.
-std::string record_again(const report::Source& source) {
-  if (source.format == "plimsoll") {
+std::string record_again(const Facts& facts) {
+  if (facts.report.source.format == "plimsoll") {
     return "Record while the program allocates: start before the model is built (plimsoll run does "
            "so, or plimsoll.record()), run a few steps, and stop after them.";
   }
-  return "Call " + record_call(100'000) +
-         " before the model is built, run a few steps, and call "
-         "torch.cuda.memory._dump_snapshot(path) while recording is still on.";
+  return "Call " + record_call(facts.names, 100'000) +
+         " before the model is built, run a few steps, and call " + facts.names.module +
+         ".memory._dump_snapshot(path) while recording is still on.";
 }
 
 // With max_events, a native recording keeps only the newest events and the memory live before them.
@@ -70,7 +71,7 @@ report::Finding limited(const Facts& facts, const DeviceFacts& device) {
       until +
       "Peaks, steps, growth and allocation counts before that are unknown. What was live at that "
       "point is known, with its stacks, and later figures are exact.");
-  finding.next_step = "Record without max_events, or with a larger number, to see all of it.";
+  finding.steps = {{"Record without max_events, or with a larger number, to see all of it."}};
   return finding;
 }
 
@@ -108,7 +109,7 @@ Findings recording_was_empty(const Facts& facts) {
     finding.evidence.push_back("No block has a stack, so live memory is known only by size.");
   }
   finding.evidence.push_back("Peaks, growth and the times of requests are unknown.");
-  finding.next_step = record_again(facts.report.source);
+  finding.steps = {{record_again(facts)}};
   return {finding};
 }
 
@@ -120,8 +121,8 @@ Findings no_memory_events(const Facts& facts) {
     finding.severity = report::FindingSeverity::kWarning;
     finding.title = "The trace has no memory events, so there is nothing to report";
     finding.evidence.push_back("torch.profiler writes them only when asked to.");
-    finding.next_step =
-        "Profile again with torch.profiler.profile(profile_memory=True, with_stack=True).";
+    finding.steps = {
+        {"Profile again with torch.profiler.profile(profile_memory=True, with_stack=True)."}};
     return {finding};
   }
   return {};
@@ -151,8 +152,8 @@ Findings history_truncated(const Facts& facts) {
                                  (device.report.frees_without_alloc == 1 ? "was" : "were") +
                                  " made before it; where they were made is unknown.");
     }
-    finding.next_step = "Record with " + record_call(events * kRingFactor) +
-                        ", or for fewer steps: start recording later and dump sooner.";
+    finding.steps = {{"Record with " + record_call(facts.names, events * kRingFactor) +
+                      ", or for fewer steps: start recording later and dump sooner."}};
     findings.push_back(std::move(finding));
   }
   return findings;

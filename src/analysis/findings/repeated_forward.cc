@@ -251,9 +251,8 @@ class Search {
     name(forward, candidate, found);
     const std::vector<Made> made = made_by(forward);
     found.saving_bytes = saving(made, calls_of(made));
-    CheckpointStacks checkpoints(peak_.trace());
     found.runs_in_checkpoint = std::ranges::any_of(candidate.parts, [&](std::uint32_t part) {
-      return checkpoints.contains(peak_.live()[part].stack);
+      return peak_.stacks().has(peak_.live()[part].stack, evidence::StackFlag::kCheckpoint);
     });
   }
 
@@ -290,31 +289,28 @@ class Search {
   std::uint64_t saving(const std::vector<Made>& made,
                        const std::vector<std::pair<std::size_t, std::size_t>>& calls) const {
     const std::vector<std::uint32_t>& begins = backward_births();
-    std::unordered_map<std::uint32_t, Peak::Absence> absent;  // by lifetime
-    std::vector<const Made*> largest;  // of the calls that no backward follows
+    std::vector<whatif::Run> runs;
+    std::size_t largest = calls.size();  // of the runs that no backward follows
     std::uint64_t largest_bytes = 0;
     for (const auto& [begin, end] : calls) {
-      const std::uint32_t last = made[end - 1].born;
-      const auto next = std::ranges::upper_bound(begins, last);
+      whatif::Run run;
+      run.done = made[end - 1].born;
+      const auto next = std::ranges::upper_bound(begins, run.done);
       const std::uint32_t backward = next == begins.end() ? model::kNone : *next;
-      std::vector<const Made*> kept;
-      std::uint32_t back = model::kNone;
       std::uint64_t bytes = 0;
       for (std::size_t at = begin; at < end; ++at) {
         if (!made[at].is_activation || made[at].died < backward) continue;
-        kept.push_back(&made[at]);
-        back = std::min(back, made[at].died);
+        run.rows.push_back(made[at].lifetime);
+        run.again = std::min(run.again, made[at].died);
         bytes += made[at].size_bytes;
       }
-      if (!kept.empty()) kept.pop_back();  // the input of the next call
-      for (const Made* each : kept) absent[each->lifetime] = {last, std::min(back, each->died)};
-      if (backward == model::kNone && bytes >= largest_bytes) largest_bytes = bytes, largest = kept;
+      if (backward == model::kNone && bytes >= largest_bytes) {
+        largest_bytes = bytes, largest = runs.size();
+      }
+      runs.push_back(std::move(run));
     }
-    for (const Made* each : largest) absent.erase(each->lifetime);
-    return peak_.saving_of_absence([&](const PeakAllocation& allocation) -> Peak::Absence {
-      const auto found = absent.find(allocation.lifetime);
-      return found == absent.end() ? Peak::Absence{} : found->second;
-    });
+    if (largest < runs.size()) runs[largest].rows.clear();
+    return peak_.replay().recomputed(runs);
   }
 
   // Events at which autograd allocates, ascending.

@@ -78,10 +78,10 @@ TEST(RepeatedForward, the_layers_of_a_package_are_counted_and_its_call_is_advise
       Contains("22 calls of forward at transformers/models/llama/modeling_llama.py:306 to "
                "322, from transformers/models/llama/modeling_llama.py:403 (forward), create "
                "220.0 MiB of it: 22 × 10.0 MiB."));
-  EXPECT_THAT(found[0].next_step, HasSubstr("model.gradient_checkpointing_enable()"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("model.gradient_checkpointing_enable()"));
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("calls no layer"))));
   // 21 outputs remain, and one layer is recomputed at a time.
-  EXPECT_EQ(found[0].saving_bytes, (220 - 21 * 2 - 10) * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), (220 - 21 * 2 - 10) * kMib);
 }
 
 TEST(RepeatedForward, calls_that_backward_has_freed_count_and_come_back_in_their_backward) {
@@ -97,7 +97,7 @@ TEST(RepeatedForward, calls_that_backward_has_freed_count_and_come_back_in_their
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("4 calls of forward")));
   // 40 + 4 MiB are reduced to four outputs of 2 MiB, and the gradient. When backward frees the last
   // output, the other 8 MiB of its layer are allocated again.
-  EXPECT_EQ(found[0].saving_bytes, (44 - 3 * 2 - 8 - 4) * kMib);
+  EXPECT_EQ(found[0].saving_bytes(), (44 - 3 * 2 - 8 - 4) * kMib);
 }
 
 TEST(RepeatedForward, what_an_earlier_step_has_left_adds_no_calls) {
@@ -117,8 +117,8 @@ TEST(RepeatedForward, layers_that_run_through_checkpoint_are_not_advised_again) 
   llama_forward(c, 1, 22, {{"/x/site-packages/torch/utils/checkpoint.py", 488, "checkpoint"}});
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].next_step, "Use a smaller batch.");
-  EXPECT_EQ(found[0].saving_bytes, 0u);
+  EXPECT_EQ(found[0].next_step(), "Use a smaller batch.");
+  EXPECT_EQ(found[0].saving_bytes(), 0u);
 }
 
 TEST(RepeatedForward, frames_of_the_interpreter_do_not_hide_the_caller) {

@@ -100,9 +100,9 @@ Findings repeated_large_allocation(const Facts& facts) {
         finding.evidence.push_back(counted(population.from_driver, "allocation") +
                                    " had to wait for the driver (cudaMalloc).");
       }
-      finding.next_step =
-          "Allocate the buffer once and write into it (out=, copy_, in-place "
-          "operators), or use a fused operator that needs none.";
+      finding.steps = {
+          {"Allocate the buffer once and write into it (out=, copy_, in-place operators)."},
+          {"Use a fused operator that needs none."}};
       findings.push_back(std::move(finding));
     }
   }

@@ -4,18 +4,31 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/evidence/evidence.h"
 #include "analysis/findings/allocator_conf.h"
 #include "analysis/findings/traffic.h"
 #include "analysis/pass.h"
+#include "analysis/whatif/whatif.h"
 #include "model/trace.h"
 #include "report/finding.h"
 #include "report/report.h"
 
 namespace plimsoll::analysis::findings {
+
+// What rules ask about the allocations of a device.
+struct DeviceEvidence {
+  DeviceEvidence(const model::Trace& trace, const evidence::TraceFacts& of_trace,
+                 const model::DeviceTrace& device)
+      : evidence(trace, of_trace, device), replay(trace, device) {}
+
+  evidence::Evidence evidence;
+  whatif::Replay replay;
+};
 
 struct Facts {
   const model::Trace& trace;
@@ -24,6 +37,14 @@ struct Facts {
   const Options& options;
   AllocatorConf conf;
   std::vector<Traffic> traffic;  // same order as Trace::devices
+  AcceleratorNames names = {};
+  evidence::TraceFacts of_trace = {trace, lines};
+  mutable std::map<const model::DeviceTrace*, DeviceEvidence> of_devices = {};
+
+  // Built when a rule first asks for it.
+  const DeviceEvidence& evidence(const model::DeviceTrace& device) const {
+    return of_devices.try_emplace(&device, trace, of_trace, device).first->second;
+  }
 };
 
 // One of the devices that the user requested.
@@ -39,6 +60,7 @@ std::vector<DeviceFacts> devices_of(const Facts& facts);
 bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
 
 using Findings = std::vector<report::Finding>;
+using Steps = std::vector<report::FindingStep>;
 
 Findings out_of_memory(const Facts& facts);
 Findings stranded_memory(const Facts& facts);

@@ -28,24 +28,28 @@ Headroom headroom_of(const report::DeviceReport& device) {
                                                                    : Headroom::kFree;
 }
 
-std::string advice(const Traffic& traffic, Headroom room, bool is_expandable) {
+Steps steps_for(const Facts& facts, const Traffic& traffic, Headroom room) {
+  const AcceleratorNames& names = facts.names;
   if (traffic.by_empty_cache) {
-    return "Remove torch.cuda.empty_cache() there, or call it once between phases.";
+    return {{"Remove " + names.module + ".empty_cache() there, or call it once between phases."}};
   }
   if (room == Headroom::kFree && traffic.by_convolution) {
-    return "torch.backends.cudnn.benchmark frees and requests segments while it tries algorithms "
-           "for each new shape. If shapes keep changing, set it to False, or pad the "
-           "inputs to a few shapes. If this ends after the first steps, nothing is wrong.";
+    return {{"If shapes keep changing, set torch.backends.cudnn.benchmark to False: it frees and "
+             "requests segments while it tries algorithms for each new shape."},
+            {"Pad the inputs to a few shapes."}};
   }
   if (room == Headroom::kFree) {
-    return "Find what returns the memory there: torch.cuda.empty_cache() in a library, "
-           "garbage_collection_threshold in PYTORCH_CUDA_ALLOC_CONF, or a limit of the process "
-           "(torch.cuda.set_per_process_memory_fraction) that is nearly reached.";
+    return {{"Find what returns the memory there: " + names.module +
+             ".empty_cache() in a library, garbage_collection_threshold in " + names.alloc_conf +
+             ", or a limit of the process (" + names.module +
+             ".set_per_process_memory_fraction) that is nearly reached."}};
   }
-  return std::string(room == Headroom::kFull ? "The device is nearly full, and"
-                                             : "If the device is nearly full,") +
-         " the allocator empties its cache before it tries again. Lower the peak" +
-         (is_expandable ? "." : ", or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.");
+  Steps steps = {
+      {std::string(room == Headroom::kFull ? "Lower the peak: the device is nearly full, and"
+                                           : "If the device is nearly full, lower the peak:") +
+       " the allocator empties its cache before it tries again."}};
+  if (!facts.conf.expandable_segments) steps.push_back({names.set_expandable_segments() + "."});
+  return steps;
 }
 
 }  // namespace
@@ -62,8 +66,9 @@ Findings segment_churn(const Facts& facts) {
     finding.title = device.name + " returned memory to the driver and requested it again " +
                     counted(traffic.waves, "time") + ": " + bytes_text(traffic.given_bytes) +
                     " in " + counted(traffic.segments_given, "segment");
-    finding.evidence.push_back("Most often it was " + traffic.line +
-                               (traffic.by_empty_cache ? ", by torch.cuda.empty_cache()." : "."));
+    finding.evidence.push_back(
+        "Most often it was " + traffic.line +
+        (traffic.by_empty_cache ? ", by " + facts.names.module + ".empty_cache()." : "."));
     finding.evidence.push_back(
         "Each cudaMalloc and cudaFree stops the device; cached memory would have been reused.");
     const Headroom room = headroom_of(device.report);
@@ -75,9 +80,11 @@ Findings segment_churn(const Facts& facts) {
     // Trying algorithms costs time at each new shape, but the user may have chosen that.
     if (room == Headroom::kFree && traffic.by_convolution && !traffic.by_empty_cache) {
       finding.severity = report::FindingSeverity::kInfo;
-      finding.evidence.emplace_back("Most of it happens inside convolutions.");
+      finding.evidence.emplace_back(
+          "Most of it happens inside convolutions. If it ends after the first steps, nothing is "
+          "wrong.");
     }
-    finding.next_step = advice(traffic, room, facts.conf.expandable_segments);
+    finding.steps = steps_for(facts, traffic, room);
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -59,7 +59,7 @@ TEST(SnapshotPeak, activations_are_named_with_their_calling_functions) {
                "dit.py:20 (forward) \u2192 dit.py:30 (forward) \u2192 mlp.py:7 (forward)."));
   EXPECT_THAT(found[0].evidence, Contains("The peak of 100.0 MiB contains activations 100.0 MiB."));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("Inferred from stacks and lifetimes: a")));
-  EXPECT_THAT(found[0].next_step, HasSubstr("checkpoint"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("checkpoint"));
 }
 
 TEST(SnapshotPeak, gradients_in_backward_have_the_line_of_the_tensors_of_their_size) {
@@ -75,7 +75,7 @@ TEST(SnapshotPeak, gradients_in_backward_have_the_line_of_the_tensors_of_their_s
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].evidence, Contains("5 gradients of 20.0 MiB have the size of what "
                                           "/u/attention.py:7 (custom_softmax) creates."));
-  EXPECT_THAT(found[0].next_step, HasSubstr("attention.py:7 (custom_softmax)"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("attention.py:7 (custom_softmax)"));
 }
 
 TEST(SnapshotPeak, optimizer_state_from_before_the_history_counts) {
@@ -152,7 +152,7 @@ TEST(SnapshotPeak, a_forward_that_keeps_its_graph_without_a_backward_is_named) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "graph_without_backward");
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("20 activations of 20 activations")));
-  EXPECT_THAT(found[0].next_step, HasSubstr("torch.no_grad()"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("torch.no_grad()"));
   EXPECT_EQ(measured_forward(true, true).run(what_fills_the_peak)[0].id, "activations_dominate");
   EXPECT_THAT(measured_forward(false, false).run(what_fills_the_peak), IsEmpty());
 }

@@ -78,14 +78,14 @@ Findings stranded_memory(const Facts& facts) {
     for (auto& sentence : pinning_sentences(peak.pinning_lines)) {
       finding.evidence.push_back(std::move(sentence));
     }
-    const std::string pin = what_is_kept(peak.pinning_lines);
-    finding.next_step = facts.conf.expandable_segments
-                            ? "expandable_segments is on already. Allocate " + pin +
-                                  " before the large temporaries."
-                            : "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the "
-                              "process starts, or allocate " +
-                                  pin + " before the large temporaries.";
-    finding.saving_bytes = cost;
+    if (facts.conf.expandable_segments) {
+      finding.evidence.emplace_back("expandable_segments is on already.");
+    } else {
+      finding.steps.push_back(
+          step_up_to(facts.names.set_expandable_segments() + " before the process starts.", cost));
+    }
+    finding.steps.push_back(step_up_to(
+        "Allocate " + what_is_kept(peak.pinning_lines) + " before the large temporaries.", cost));
     findings.push_back(std::move(finding));
   }
   return findings;

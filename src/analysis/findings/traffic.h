@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "analysis/evidence/evidence.h"
 #include "model/trace.h"
 #include "model/user_line.h"
 
@@ -24,6 +25,6 @@ struct Traffic {
 };
 
 Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
-                   const model::DeviceTrace& device);
+                   const evidence::TraceFacts& of_trace, const model::DeviceTrace& device);
 
 }  // namespace plimsoll::analysis::findings

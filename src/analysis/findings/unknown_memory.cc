@@ -35,9 +35,10 @@ void add_unknown_of_snapshot(const Peak& peak, Findings& findings) {
   finding.evidence.push_back(counted(count, "block") + "; " + bytes_text(kept) +
                              " of them stay until the end of the history, as parameters and "
                              "optimizer state do.");
-  finding.next_step =
-      "Call torch.cuda.memory._record_memory_history(max_entries=100000) before the model is "
-      "built, and record a whole training step: its gradients show which blocks are parameters.";
+  finding.steps = {
+      {"Call " + peak.facts().names.module +
+       ".memory._record_memory_history(max_entries=100000) before the model is built, and record a "
+       "whole training step: its gradients show which blocks are parameters."}};
   findings.push_back(std::move(finding));
 }
 
@@ -68,9 +69,9 @@ Findings unknown_memory(const Facts& facts) {
         bytes_text(bytes) + " of the peak on " + device.name + " have an unknown category (" +
         base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak->live_bytes)) +
         ")";
-    finding.next_step =
-        "Start recording before the model and its data are created: plimsoll run SCRIPT, "
-        "PLIMSOLL=1, or plimsoll.record() around all of it.";
+    finding.steps = {
+        {"Start recording before the model and its data are created: plimsoll run SCRIPT, "
+         "PLIMSOLL=1, or plimsoll.record() around all of it."}};
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -19,22 +19,57 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-constexpr std::array kExplanations{
-    explain_garbage,         explain_graph,       explain_unowned,    explain_gradients,
-    explain_copies,          explain_epoch,       explain_batches,    explain_many,
-    explain_outside,         explain_line,        explain_layer,      explain_parameter,
-    explain_optimizer,       explain_activations, explain_workspaces, explain_earlier,
-    explain_never_used_again};  // it compares itself with those before it
+// Of equal explanations, the first is reported.
+constexpr std::array kExplanations{explain_garbage,         explain_graph,     explain_unowned,
+                                   explain_gradients,       explain_copies,    explain_epoch,
+                                   explain_batches,         explain_many,      explain_outside,
+                                   explain_workspaces,      explain_line,      explain_layer,
+                                   explain_parameter,       explain_optimizer, explain_activations,
+                                   explain_earlier,  // it compares itself with those before it
+                                   explain_never_used_again};
 // The explanations for snapshots. The others need layers, phases, names or the beginning of each
 // backward.
-constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_line,
-                                              explain_optimizer, explain_activations,
-                                              explain_workspaces};
-// The minimum share of the peak that a later explanation must add to the earlier ones.
+constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_workspaces,
+                                              explain_line, explain_optimizer, explain_activations};
+// The minimum share of the peak that a later explanation must add to the earlier ones, and that a
+// mistake must cost to come before facts.
 constexpr double kLeastShareLeft = 0.15;
 
-double worth(const Explanation& explanation) {
-  return static_cast<double>(explanation.bytes) * explanation.weight;
+// How much the peak falls by the first step; for a mistake whose step has no known saving, without
+// the parts.
+std::uint64_t saving_of(const Peak& peak, const Explanation& explanation) {
+  const std::uint64_t stated = explanation.finding.saving_bytes();
+  if (stated > 0 || explanation.kind == Kind::kFact) return stated;
+  std::vector<std::uint32_t> rows;
+  for (const std::uint32_t part : explanation.parts) rows.push_back(peak.live()[part].lifetime);
+  return peak.replay().never_made(rows);
+}
+
+// A mistake before a fact, then the larger saving; of about equal savings, the smaller set. A
+// mistake that costs little does not come before what fills the peak.
+void order(const Peak& peak, Explanations& explanations) {
+  constexpr double kAboutEqual = 0.98;
+  std::vector<std::pair<std::uint64_t, Explanation>> left;
+  for (Explanation& each : explanations) {
+    const std::uint64_t saving = saving_of(peak, each);
+    if (!is_at_least(saving, kLeastShareLeft, peak.bytes())) each.kind = Kind::kFact;
+    left.emplace_back(saving, std::move(each));
+  }
+  std::ranges::stable_sort(left, [](const auto& a, const auto& b) {
+    if (a.second.kind != b.second.kind) return a.second.kind < b.second.kind;
+    return a.first > b.first;
+  });
+  explanations.clear();
+  while (!left.empty()) {
+    auto best = left.begin();
+    for (auto each = left.begin(); each != left.end(); ++each) {
+      const bool is_close = each->second.kind == left.front().second.kind &&
+                            is_at_least(each->first, kAboutEqual, left.front().first);
+      if (is_close && each->second.bytes < best->second.bytes) best = each;
+    }
+    explanations.push_back(std::move(best->second));
+    left.erase(best);
+  }
 }
 
 // States how reliable the categories are.
@@ -61,7 +96,7 @@ void append_best(Peak& peak, Findings& findings) {
   std::span<void (*const)(Peak&, Explanations&)> explains = kExplanations;
   if (peak.is_inferred()) explains = kExplanationsOfSnapshots;
   for (const auto& explain : explains) explain(peak, explanations);
-  std::ranges::stable_sort(explanations, std::ranges::greater{}, worth);
+  order(peak, explanations);
   std::vector<bool> is_explained(peak.live().size());
   bool is_first = true;
   for (Explanation& explanation : explanations) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "analysis/findings/backward_use.h"
-#include "analysis/findings/passes.h"
 
 namespace plimsoll::analysis::findings {
 
@@ -18,14 +17,14 @@ std::unordered_map<std::uint32_t, std::uint32_t> frees_without_graph(
     std::size_t pass = 0;
   };
   std::map<std::string_view, Latest> latest;  // by root
-  const Passes passes(peak);
   std::unordered_map<std::uint32_t, std::uint32_t> freed;
   peak.for_each([&](const PeakAllocation& allocation) {
     if (!is_chosen(allocation)) return;
     auto& [before_last, last, pass] =
         latest[root_of(peak.trace().strings[peak.site(allocation).layer])];
     if (before_last != model::kNone) freed.emplace(before_last, allocation.born);
-    const bool is_next_pass = std::exchange(pass, passes.of(allocation)) != pass;
+    const bool is_next_pass =
+        std::exchange(pass, peak.evidence().pass(allocation.lifetime)) != pass;
     before_last = is_next_pass ? model::kNone : last;
     last = allocation.lifetime;
   });

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analysis/joining.h"
+#include "analysis/evidence/operators.h"
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::growth {
@@ -30,14 +30,15 @@ bool replaces(const model::DeviceTrace& device, const Survivor& after, const Sur
 
 std::vector<Link> links_of(const model::Trace& trace, const model::DeviceTrace& device,
                            const model::UserLines& lines, const std::vector<Survivor>& survivor) {
+  const evidence::Operators operators(trace);
   std::vector<Link> links;
   // By line and outermost operator: the tensors that nothing has been appended to yet, oldest
   // first. A line that appends to several tensors in turn, one per layer, appends to the oldest
   // first. Tensors that another operator of the same line resizes internally are kept apart.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::size_t>> tails_of;
   for (std::size_t row = 0; row < survivor.size(); ++row) {
-    if (!joins(trace, device, survivor[row].lifetime)) continue;
     const model::Site& site = trace.birth(device, survivor[row].lifetime);
+    if (!operators.called_at(site).has(evidence::Operator::kJoining)) continue;
     std::deque<std::size_t>& tails = tails_of[{lines.line(site.stack).value, site.op.value}];
     const Survivor& after = survivor[row];
     while (!tails.empty() && survivor[tails.front()].beyond < after.first) tails.pop_front();

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/evidence/stack_facts.h"
 #include "analysis/growth/boundaries.h"
 #include "analysis/growth/queue.h"
 #include "analysis/growth/survivors.h"
-#include "analysis/lbfgs.h"
 #include "base/growth_rule.h"
 #include "base/natural_order.h"
 #include "model/categories.h"
@@ -229,6 +229,7 @@ std::string caller_of(const PassContext& context, const Steps& steps,
 }
 
 void append_lines(PassContext& context, Steps& steps) {
+  std::optional<evidence::StackFacts> stacks;  // found for the first line that grows
   auto rows = growing(
       steps,
       [&](std::uint32_t row) {
@@ -239,7 +240,8 @@ void append_lines(PassContext& context, Steps& steps) {
         row.line = row.key;
         row.caller = caller_of(context, steps, line);
         const model::Site& site = context.trace.birth(steps.device, line.back().newest);
-        row.is_of_lbfgs = is_of_lbfgs(context.trace, site.stack);
+        if (!stacks) stacks.emplace(context.trace, context.lines);
+        row.is_of_lbfgs = stacks->has(site.stack, evidence::StackFlag::kLbfgs);
       });
   std::ranges::move(rows, std::back_inserter(context.report.tables.growth));
 }

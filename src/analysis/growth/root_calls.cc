@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/evidence/passes.h"
 #include "analysis/growth/optimizer_rhythm.h"
 
 namespace plimsoll::analysis::growth {
@@ -21,8 +22,6 @@ struct Begins {
   std::uint32_t last = 0;               // last allocation in the current call
 };
 
-std::string_view root_of(std::string_view layer) { return layer.substr(0, layer.find('.')); }
-
 }  // namespace
 
 RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& device) {
@@ -36,7 +35,7 @@ RootCalls find_root_calls(const model::Trace& trace, const model::DeviceTrace& d
     const Phase phase = site.phase;
     if (phase == Phase::kBackward || phase == Phase::kOptimizer) return {};
     const StringId layer = phase == Phase::kForward ? site.layer : StringId{};
-    const std::string_view root = root_of(trace.strings[layer]);
+    const std::string_view root = evidence::root_of(trace.strings[layer]);
     const bool is_entered = !root.empty() && root != running;
     if (is_entered) roots[root].entered.push_back(event);
     if (is_entered || (!root.empty() && layer == first_layer && layer != last_layer)) {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "analysis/evidence/operators.h"
 #include "analysis/growth/appended.h"
-#include "analysis/joining.h"
 #include "base/growth_rule.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -21,6 +21,7 @@ std::vector<Survivor> all_survivors(const model::Trace& trace, const model::Devi
                                     const std::vector<std::uint32_t>& ends) {
   std::vector<Survivor> all;
   const model::Lifetimes& lifetimes = device.lifetimes;
+  const evidence::Operators operators(trace);
   std::uint32_t step = 0;  // of the birth; births only move forward
   for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
     const std::uint32_t born = lifetimes.alloc[row];
@@ -29,7 +30,9 @@ std::vector<Survivor> all_survivors(const model::Trace& trace, const model::Devi
     const std::uint32_t died = model::death(lifetimes, row, model::Liveness::kAllocated);
     const bool is_within = died < ends[step];  // kNone is larger than any event
     const auto lifetime = static_cast<std::uint32_t>(row);
-    if (is_within && !joins(trace, device, lifetime)) continue;
+    const bool is_joined =
+        operators.called_at(trace.birth(device, row)).has(evidence::Operator::kJoining);
+    if (is_within && !is_joined) continue;
     const auto beyond = std::ranges::upper_bound(ends, died) - ends.begin();
     all.push_back({lifetime, 0, step, is_within ? step : static_cast<std::uint32_t>(beyond),
                    static_cast<std::int64_t>(trace.lifetime_bytes(device, row)), false, false,

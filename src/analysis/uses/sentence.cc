@@ -31,8 +31,9 @@ std::string part_text(std::uint64_t part, std::uint64_t whole) {
 }
 
 std::string unobserved_text(const report::LastUse& found) {
-  return "it is unknown whether operators use " + part_text(found.unknown_bytes, found.live_bytes) +
-         " again";
+  const char* const why = found.is_sampled ? "uses were observed only in some steps, and " : "";
+  return why + std::string("it is unknown whether operators use ") +
+         part_text(found.unknown_bytes, found.live_bytes) + " again";
 }
 
 // " Largest: 9.0 GiB of a.py:1 (f), 1.0 GiB of gradients."
@@ -59,7 +60,7 @@ std::string largest_text(const report::LastUse& found) {
   return text.empty() ? text : text + ".";
 }
 
-std::string plain_sentence(const report::LastUse& found) {
+std::string plain_sentence(const report::LastUse& found, std::uint64_t at_end_bytes) {
   const bool has_unknown = matters(found.unknown_bytes, found);
   if (!matters(found.unused_bytes, found)) {
     if (!has_unknown) return "every byte at the peak is used again.";
@@ -67,6 +68,9 @@ std::string plain_sentence(const report::LastUse& found) {
   }
   std::string text =
       "at the peak, no operator uses " + part_text(found.unused_bytes, found.live_bytes) + " again";
+  // What a program reads after its recording is unknown.
+  const bool is_most_at_end = at_end_bytes >= found.unused_bytes / 2 && at_end_bytes > 0;
+  if (is_most_at_end) text += " before the recording ends";
   const std::string reachable = base::bytes_text(found.reachable_peak_bytes);
   text += reachable == base::bytes_text(found.live_bytes)
               ? ", but freeing all memory when it was last used would not lower the peak"
@@ -76,8 +80,8 @@ std::string plain_sentence(const report::LastUse& found) {
 
 }  // namespace
 
-std::string sentence(const report::LastUse& found) {
-  std::string text = (found.is_sampled ? "in the observed steps, " : "") + plain_sentence(found);
+std::string sentence(const report::LastUse& found, std::uint64_t at_end_bytes) {
+  std::string text = plain_sentence(found, at_end_bytes);
   text.front() = static_cast<char>(text.front() - 'a' + 'A');
   return text;
 }

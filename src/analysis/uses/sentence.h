@@ -1,6 +1,7 @@
 // The answer about last uses as a sentence, which reports show below their verdict.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "report/last_use.h"
@@ -8,7 +9,8 @@
 namespace plimsoll::analysis::uses {
 
 // "No operator uses 4.1 of 30.7 GiB again; freeing it when it was last used would lower the peak to
-// 27.2 GiB."
-std::string sentence(const report::LastUse& found);
+// 27.2 GiB." `at_end_bytes`: part of found.unused_bytes that is live when the recording ends; the
+// program may read it later.
+std::string sentence(const report::LastUse& found, std::uint64_t at_end_bytes = 0);
 
 }  // namespace plimsoll::analysis::uses

@@ -24,8 +24,6 @@ TEST(Sentence, states_what_is_not_used_again_and_the_peak_without_it) {
   EXPECT_EQ(sentence(found),
             "At the peak, no operator uses 4.0 of 30.0 GiB again; freeing all memory when it was "
             "last used would lower the peak to 27.0 GiB.");
-  found.is_sampled = true;
-  EXPECT_THAT(sentence(found), StartsWith("In the observed steps, at the peak, no operator uses"));
   found.unused_bytes = 5 * kMib;
   EXPECT_THAT(sentence(found), HasSubstr("no operator uses 5.0 MiB of 30.0 GiB again"));
 }
@@ -72,6 +70,27 @@ TEST(Sentence, unknown_memory_is_never_called_used) {
             "At the peak, no operator uses 4.0 of 30.0 GiB again; freeing all memory when it was "
             "last used would lower the peak to 27.0 GiB; it is unknown whether operators use 2.0 "
             "of 30.0 GiB again.");
+}
+
+TEST(Sentence, what_unobserved_steps_may_use_is_unknown) {
+  LastUse found = kFound;
+  found.is_sampled = true;
+  EXPECT_THAT(sentence(found), StartsWith("At the peak, no operator uses 4.0 of 30.0 GiB again;"));
+  found.unknown_bytes = 2 * kGib;
+  EXPECT_THAT(sentence(found),
+              EndsWith("; uses were observed only in some steps, and it is unknown whether "
+                       "operators use 2.0 of 30.0 GiB again."));
+  found.unused_bytes = 0;
+  EXPECT_EQ(sentence(found),
+            "Uses were observed only in some steps, and it is unknown whether operators use 2.0 of "
+            "30.0 GiB again; they use all the rest again.");
+}
+
+TEST(Sentence, memory_that_is_live_at_the_end_is_unused_only_until_then) {
+  EXPECT_THAT(sentence(kFound, 2 * kGib - 1), HasSubstr("4.0 of 30.0 GiB again; freeing"));
+  EXPECT_EQ(sentence(kFound, 2 * kGib),
+            "At the peak, no operator uses 4.0 of 30.0 GiB again before the recording ends; "
+            "freeing all memory when it was last used would lower the peak to 27.0 GiB.");
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/evidence/backwards.h"
 #include "analysis/uses/buffers.h"
 #include "analysis/uses/sentence.h"
+#include "analysis/whatif/whatif.h"
 #include "base/hash.h"
 #include "model/categories.h"
 #include "model/group_names.h"
@@ -72,62 +74,6 @@ class Places {
   std::size_t count_ = 0;
 };
 
-// Replays the device's events with some lifetimes freed at their last use.
-class Replay {
- public:
-  Replay(const model::Trace& trace, const model::DeviceTrace& device, const Places& places,
-         const model::LastUses& uses, base::Progress& progress)
-      : change_(device.events.size() + 1) {
-    const model::Lifetimes& lifetimes = device.lifetimes;
-    const model::Liveness liveness = model::default_liveness(device);
-    for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-      if (!continues(progress, row, lifetimes.size())) return;
-      const std::uint32_t died = death(lifetimes, row, liveness);
-      if (died == model::kBeforeRecording) continue;
-      const std::uint64_t size = trace.lifetime_bytes(device, row);
-      const std::uint32_t born = lifetimes.alloc[row];
-      if (born == kNone) {
-        before_ += size;
-      } else {
-        change_[born] += size;
-      }
-      if (died < change_.size()) change_[died] -= size;
-      const std::uint32_t freeable = uses.freeable(row);
-      if (freeable >= died || freeable >= device.events.size()) continue;
-      shortened_.push_back({freeable, died, places.of(device, row), size});
-    }
-  }
-
-  // The peak if the lifetimes of the places for which is_freed(place) is true end at their last
-  // use.
-  template <typename IsFreed>
-  std::uint64_t peak_if(IsFreed&& is_freed) const {
-    std::vector<std::uint64_t> change = change_;  // sums wrap
-    for (const Shortened& each : shortened_) {
-      if (!is_freed(each.place)) continue;
-      change[each.from] -= each.size_bytes;
-      if (each.died < change.size()) change[each.died] += each.size_bytes;
-    }
-    std::uint64_t live = before_, most = before_;
-    for (const std::uint64_t by : change) {
-      live += by;
-      if (live < std::uint64_t{1} << 63u) most = std::max(most, live);
-    }
-    return most;
-  }
-
- private:
-  struct Shortened {
-    std::uint32_t from = 0;
-    std::uint32_t died = 0;
-    std::uint32_t place = 0;
-    std::uint64_t size_bytes = 0;
-  };
-  std::vector<std::uint64_t> change_;  // at each event; frees precede the allocation of the event
-  std::uint64_t before_ = 0;
-  std::vector<Shortened> shortened_;
-};
-
 // The marks of a device, and how many allocations are between them.
 class Clock {
  public:
@@ -175,12 +121,8 @@ class Clock {
   }
 
  private:
-  std::vector<std::uint32_t> marks_of(model::MarkKind wanted) const {
-    std::vector<std::uint32_t> events;
-    for (std::size_t row = 0; row < device_.mark_events.size(); ++row) {
-      if (trace_.marks[row].kind == wanted) events.push_back(device_.mark_events[row]);
-    }
-    return events;
+  std::vector<std::uint32_t> marks_of(model::MarkKind kind) const {
+    return evidence::marks_of(trace_, device_, kind);
   }
   std::uint64_t place(std::uint32_t event) const {
     const std::uint32_t* const begin = allocations_.alloc.data() + allocations_.baseline_count;
@@ -228,7 +170,7 @@ class DeviceUses {
     add_rows();
     add_replays();
     found_.is_sampled = clock_.is_sampled();
-    found_.text = sentence(found_);
+    found_.text = sentence(found_, at_end_bytes_);
     return std::move(found_);
   }
 
@@ -243,6 +185,8 @@ class DeviceUses {
       if (again == model::UsedAgain::kUnknown) found_.unknown_bytes += size;
       if (again != model::UsedAgain::kNo) continue;
       found_.unused_bytes += size;
+      const std::uint32_t died = death(device_.lifetimes, row, model::default_liveness(device_));
+      if (died == kNone) at_end_bytes_ += size;
       unused_.push_back({row, places_.of(device_, row), keys.line(row), size});
     }
   }
@@ -345,12 +289,20 @@ class DeviceUses {
   }
 
   void add_replays() {
-    const Replay replay(trace_, device_, places_, uses_, progress_);
-    const std::uint64_t peak = replay.peak_if([](std::uint32_t) { return false; });
-    const auto saving = [&](const std::vector<bool>& places) {
-      return peak - replay.peak_if([&](std::uint32_t place) { return places[place]; });
+    const whatif::Replay replay(trace_, device_);
+    // The peak if what the chosen places allocate is freed at its last use.
+    const auto peak_if = [&](auto&& is_chosen) {
+      return replay.peak_if([&](std::uint32_t row) {
+        if (!continues(progress_, row, device_.lifetimes.size()) ||
+            !is_chosen(places_.of(device_, row)))
+          return whatif::Absence{};
+        return whatif::Absence{uses_.freeable(row), kNone};
+      });
     };
-    found_.reachable_peak_bytes = replay.peak_if([](std::uint32_t) { return true; });
+    const auto saving = [&](const std::vector<bool>& places) {
+      return replay.peak_bytes() - peak_if([&](std::uint32_t place) { return places[place]; });
+    };
+    found_.reachable_peak_bytes = peak_if([](std::uint32_t) { return true; });
     if (found_.unused_bytes == 0) return;
     found_.certain_saving_bytes = saving(is_advised_);
     found_.kept_saving_bytes = found_.kept_bytes == 0 ? 0 : saving(is_kept_);
@@ -365,6 +317,7 @@ class DeviceUses {
   Places places_;
   Clock clock_;
   std::vector<Unused> unused_;
+  std::uint64_t at_end_bytes_ = 0;             // of unused_, live when the recording ends
   std::vector<std::uint64_t> longest_gap_;     // by place, in allocations
   std::vector<std::uint32_t> count_of_place_;  // of unused_
   std::vector<bool> is_advised_, is_kept_;     // by place

@@ -189,6 +189,20 @@ TEST(Uses, spans_without_observed_uses_make_the_answer_sampled) {
   EXPECT_FALSE(is_sampled(false));
 }
 
+TEST(Uses, the_sentence_says_if_most_is_live_when_the_recording_ends) {
+  const auto text = [](std::uint64_t freed) {
+    TraceMaker maker;
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      maker.alloc_reported(i, 4 << 20, {.use = {.unused_from = static_cast<std::uint32_t>(i)}});
+    }
+    maker.alloc(9, 1);
+    for (std::uint64_t i = 1; i <= freed; ++i) maker.free_immediately(i, 4 << 20);
+    return run(maker.finish()).text;
+  };
+  EXPECT_THAT(text(1), testing::HasSubstr("again before the recording ends"));
+  EXPECT_THAT(text(2), testing::Not(testing::HasSubstr("the recording ends")));
+}
+
 TEST(Uses, recordings_without_uses_have_no_answer) {
   TraceMaker maker;
   maker.alloc(1, 10);

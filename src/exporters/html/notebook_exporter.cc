@@ -24,7 +24,7 @@ constexpr std::size_t kFewestColumns = 20;
 
 void write_findings(Markup& html, const report::Report& report, std::string_view device) {
   if (report.findings.empty()) {
-    html.element("p", {}, no_findings_text(report, device));
+    html.element("p", {}, no_findings(report, device).text());
     return;
   }
   for (std::size_t at = 0; at < std::min(report.findings.size(), kMostFindings); ++at) {
@@ -34,8 +34,10 @@ void write_findings(Markup& html, const report::Report& report, std::string_view
     html.open("ul");
     for (const std::string& line : finding.evidence) html.element("li", {}, line);
     html.close();
-    if (const std::string step = step_text(finding); !step.empty()) {
-      html.element("p", {}, "\u2192 " + step);
+    const char* mark = "\u2192 ";
+    for (const std::string& step : step_texts(finding)) {
+      html.element("p", {}, mark + step);
+      mark = "or: ";
     }
   }
   if (report.findings.size() > kMostFindings) {

@@ -148,7 +148,7 @@
     .map(row => [...row.cells].filter(cell => !cell.classList.contains('b')).map(cellText).join('\t'))
     .join('\n');
   for (const finding of all('[data-copy-finding]')) {
-    const lines = () => all('h1, summary [data-finding], .evidence li, .next', finding).map(each => each.textContent.trim());
+    const lines = () => all('h1, summary [data-finding], .evidence li, .next, .or', finding).map(each => each.textContent.trim());
     finding.append(copyButton('Copy the finding', () => lines().join('\n')));
   }
   for (const table of all('table[data-table]')) {

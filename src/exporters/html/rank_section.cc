@@ -80,11 +80,12 @@ void write_findings_of(Markup& html, const RankLine& line) {
   html.element(
       "summary", {},
       line.name + ": " +
-          (findings.empty() ? no_findings_text(*line.report, "") : findings.front().title));
+          (findings.empty() ? no_findings(*line.report, "").text() : findings.front().title));
   html.open("ul", {{"class", "notes"}});
   for (const report::Finding& finding : findings) {
-    html.element("li", {},
-                 severity_mark(finding) + " " + finding.title + ". " + step_text(finding));
+    std::string text = severity_mark(finding) + " " + finding.title + ".";
+    if (!finding.steps.empty()) text += " " + step_texts(finding).front();
+    html.element("li", {}, text);
   }
   html.close().close();
 }

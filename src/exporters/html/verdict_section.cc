@@ -21,8 +21,11 @@ void write_evidence(Markup& html, const report::Finding& finding) {
     for (const std::string& line : finding.evidence) html.element("li", {}, line);
     html.close();
   }
-  if (const std::string step = step_text(finding); !step.empty()) {
-    html.open("p", {{"class", "next"}}).element("span", {}, step).close();
+  bool is_first = true;
+  for (const std::string& step : step_texts(finding)) {
+    html.open("p", {{"class", is_first ? "next" : "or"}});
+    html.element("span", {}, (is_first ? "" : "or: ") + step).close();
+    is_first = false;
   }
 }
 
@@ -73,15 +76,17 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
                      " live when memory ran out");
   }
   const auto peak = static_cast<double>(totals.peak_bytes);
-  if (peak > 0 && first != nullptr && first->saving_bytes > 0 && report::lowers_peak(first->id) &&
-      first->saving_bytes < static_cast<std::uint64_t>(totals.peak_bytes)) {
-    const std::uint64_t rest = static_cast<std::uint64_t>(totals.peak_bytes) - first->saving_bytes;
+  const std::uint64_t saving =
+      first != nullptr && report::lowers_peak(first->id) ? first->saving_bytes() : 0;
+  if (peak > 0 && saving > 0 && saving < static_cast<std::uint64_t>(totals.peak_bytes)) {
+    const std::uint64_t rest = static_cast<std::uint64_t>(totals.peak_bytes) - saving;
     html.open("div", {{"class", "bars"}});
     html.raw(level(1, "activation", false)).element("span", {}, "peak");
     html.raw(level(static_cast<double>(rest) / peak, "activation", true));
     html.element("span", {{"data-bytes", std::to_string(rest)}}, bytes_text(rest));
     html.close();
-    html.element("p", {}, "saves up to " + bytes_text(first->saving_bytes));
+    const bool is_upper_bound = first->steps.front().is_upper_bound;
+    html.element("p", {}, (is_upper_bound ? "saves up to " : "saves ") + bytes_text(saving));
   }
   if (!view.report.bars.empty() && view.report.bars.back().total_bytes > 0) {
     const report::DeviceBarReport& bar = view.report.bars.back();
@@ -110,14 +115,12 @@ void write_verdict(Markup& html, const report::Report& report,
     html.element("h1", {{"data-finding", first->id}}, first->title);
     write_evidence(html, *first);
   } else {
-    const std::string calm = no_findings_text(report, device);
-    // The first sentence is the headline; the rest is the evidence.
-    const std::size_t end = calm.find(". ");
+    const NoFindings calm = no_findings(report, device);
     const bool is_known = view == nullptr || view->report.disagreement_bytes() == 0;
     html.element("p", {{"class", is_known ? "severity none" : "severity warning"}}, "no finding");
-    html.element("h1", {}, calm.substr(0, end == std::string::npos ? end : end + 1));
-    if (end != std::string::npos) {
-      html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.substr(end + 2)).close();
+    html.element("h1", {}, calm.title);
+    if (!calm.evidence.empty()) {
+      html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.evidence).close();
     }
   }
   if (view != nullptr && view->report.last_use) {

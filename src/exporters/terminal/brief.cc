@@ -177,9 +177,9 @@ void add_findings(Lines& out, const report::Report& report, std::size_t room,
   add_marked(out, severity_mark(first), severity_style(first), text::printable(first.title),
              text::Style::kBold, kTitleLines, options);
   const std::size_t used = out.size() + others.size();
-  if (const std::string step = step_text(first); !step.empty() && used < room) {
-    add_marked(out, "  \u2192", severity_style(first), step, text::Style::kPlain, room - used,
-               options);
+  if (const std::vector<std::string> steps = step_texts(first); !steps.empty() && used < room) {
+    add_marked(out, "  \u2192", severity_style(first), steps.front(), text::Style::kPlain,
+               room - used, options);
   }
   out.insert(out.end(), others.begin(), others.end());
 }
@@ -202,7 +202,7 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
   Lines lines;
   if (report.findings.empty()) {
     for (const std::string& line :
-         first_lines(no_findings_text(report, fitted.device), 0, fitted.width, room)) {
+         first_lines(no_findings(report, fitted.device).text(), 0, fitted.width, room)) {
       lines.push_back(text::styled(line, text::Style::kGood, fitted.color));
     }
   } else {

@@ -51,7 +51,7 @@ report::Report small() {
 }
 
 report::Finding finding(const std::string& title, const std::string& step) {
-  return {"x", report::FindingSeverity::kWarning, title, {"evidence"}, step, 0};
+  return {"x", report::FindingSeverity::kWarning, title, {"evidence"}, {{step}}};
 }
 
 std::size_t lines_in(const std::string& text) {

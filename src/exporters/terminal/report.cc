@@ -14,6 +14,7 @@ namespace plimsoll::exporters::terminal {
 namespace {
 
 constexpr std::size_t kWidestProse = 100;  // longer lines are hard to read
+constexpr std::size_t kMostSteps = 3;      // of a finding
 
 // A mark in the margin with a sentence wrapped next to it.
 std::string marked(std::string_view mark, text::Style mark_style, std::string_view text,
@@ -31,13 +32,18 @@ std::string finding_text(const report::Finding& finding, const TextOptions& opti
   for (const std::string& line : finding.evidence) {
     out += marked("  -", text::Style::kDim, text::printable(line), text::Style::kPlain, options);
   }
-  const std::string step = step_text(finding);
-  return step.empty() ? out : out + marked("  \u2192", style, step, text::Style::kPlain, options);
+  std::vector<std::string> steps = step_texts(finding);
+  steps.resize(std::min(steps.size(), kMostSteps));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    out += i == 0 ? marked("  \u2192", style, steps[i], text::Style::kPlain, options)
+                  : marked("    or:", text::Style::kDim, steps[i], text::Style::kPlain, options);
+  }
+  return out;
 }
 
 std::string verdict_text(const report::Report& report, const TextOptions& options) {
   if (report.findings.empty()) {
-    return text::styled(text::wrap(no_findings_text(report, options.device), 0, options.width),
+    return text::styled(text::wrap(no_findings(report, options.device).text(), 0, options.width),
                         text::Style::kGood, options.color) +
            "\n";
   }

@@ -55,7 +55,7 @@ TEST(TextReport, the_answer_about_last_uses_is_below_the_verdict) {
   report::Report report = healthy();
   report.devices[0].last_use.emplace().text = "No operator uses it again.";
   EXPECT_THAT(to_text(report, {}), HasSubstr("(510.0 ms).\nNo operator uses it again.\n\n"));
-  report.findings.push_back({"x", report::FindingSeverity::kInfo, "Title", {}, "Do it.", 0});
+  report.findings.push_back({"x", report::FindingSeverity::kInfo, "Title", {}, {{"Do it."}}});
   EXPECT_THAT(to_text(report, {}), HasSubstr("Do it.\n\nNo operator uses it again.\n\n"));
   report.devices.push_back(device(1));
   EXPECT_THAT(to_text(report, {}), HasSubstr("\ncuda:0: No operator uses it again.\n"));
@@ -100,7 +100,7 @@ TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_na
                         {0, "activations_dominate", "activations are 40.0%", 0.8},
                         {0, "stranded_memory", "1.0 GiB were stranded", 0.5},
                         {0, "memory_growth", "a line grows", 0.4}};
-  EXPECT_THAT(no_findings_text(report, ""),
+  EXPECT_THAT(no_findings(report, "").text(),
               testing::EndsWith(" Closest to a finding: activations are 40.0%; 1.0 GiB were "
                                 "stranded."));
 }
@@ -122,31 +122,28 @@ TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named)
   add("optimizer_state", 4 * kUnit);
   add("unknown", kUnit);
   add("parameter", kUnit);
-  EXPECT_THAT(no_findings_text(report, ""),
+  EXPECT_THAT(no_findings(report, "").text(),
               HasSubstr("(510.0 ms): activations 6.0 GiB, optimizer state 4.0 GiB, unknown 1.0 "
                         "GiB."));
   report.tables.points.front().name = "end";
-  EXPECT_THAT(no_findings_text(report, ""), HasSubstr("(510.0 ms)."));
+  EXPECT_THAT(no_findings(report, "").text(), HasSubstr("(510.0 ms)."));
 }
 
-TEST(TextReport, findings_come_first_with_evidence_next_step_and_saving) {
+TEST(TextReport, findings_come_first_with_evidence_steps_and_savings) {
   report::Report report = healthy();
   report.findings.push_back(report::Finding{"out_of_memory",
                                             report::FindingSeverity::kCritical,
                                             "It ran out.",
                                             {"4.0 GiB were asked for."},
-                                            "Ask for less.",
-                                            1u << 30});
+                                            {report::step_up_to("Ask for less.", 1u << 30),
+                                             {"Ask later.", 1u << 20},
+                                             {"Ask never."},
+                                             {"Ask a fourth time."}}});
   EXPECT_THAT(to_text(report, {}), StartsWith("CRITICAL It ran out.\n"
                                               "  - 4.0 GiB were asked for.\n"
-                                              "  \u2192 Ask for less. Saves up to 1.0 GiB.\n"));
-}
-
-TEST(TextReport, a_saving_stated_in_the_next_step_is_not_repeated) {
-  report::Report report = healthy();
-  report.findings.push_back(
-      report::Finding{"x", report::FindingSeverity::kInfo, "t", {}, "Frees 1.0 GiB.", 1u << 30});
-  EXPECT_THAT(to_text(report, {}), Not(HasSubstr("Saves")));
+                                              "  \u2192 Ask for less. Saves up to 1.0 GiB.\n"
+                                              "    or: Ask later. Saves 1.0 MiB.\n"
+                                              "    or: Ask never.\n\n"));
 }
 
 TEST(TextReport, a_negative_baseline_is_unknown) {
@@ -229,7 +226,7 @@ TEST(TextReport, text_from_the_file_is_made_printable) {
   report::Report report = healthy();
   report.source.path = "\x1b[2J.pickle";
   report.findings.push_back(
-      report::Finding{"x", report::FindingSeverity::kInfo, "\x1b]0;t\x07", {"\r"}, "\n", 0});
+      report::Finding{"x", report::FindingSeverity::kInfo, "\x1b]0;t\x07", {"\r"}, {{"\n"}}});
   report.tables.points.push_back({0, "peak", 1843, {}, 8, 1, 0});
   report.tables.by_line.push_back({0, "\x1b[31mred.py:1", 8, 1, 8, 1.0, {}});
   EXPECT_THAT(to_text(report, {}), Not(HasSubstr("\x1b")));
@@ -268,7 +265,7 @@ TEST(TextReport, sentences_are_no_wider_than_100_columns_on_a_wide_terminal) {
   std::string words;
   for (int i = 0; i < 60; ++i) words += "word ";
   report.findings.push_back(
-      report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, words, 7});
+      report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, {{words, 7}}});
   TextOptions options;
   options.width = 200;
   std::istringstream lines(to_text(report, options));
@@ -293,7 +290,7 @@ TEST(TextReport, no_line_is_wider_than_requested) {
   report.source.path = "folder/" + words;
   report.source.diagnostics.push_back({"name", "info", 3, words + " " + words, ""});
   report.findings.push_back(
-      report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, words, 7});
+      report::Finding{"x", report::FindingSeverity::kWarning, words, {words}, {{words, 7}}});
   report.tables.points.push_back({0, "peak", 1843, {}, 8, 1, 0});
   report.tables.by_line.push_back({0, words, 8, 1, 8, 1.0, {}});
   for (const std::size_t width : {60u, 80u, 100u, 200u}) {

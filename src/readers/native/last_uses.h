@@ -1,12 +1,14 @@
 // The last use of each allocation: converts ages on the recorder's clock, which counts allocations,
 // into events of the device, and decides what is unknown. Until finish(), the lifetimes' column
 // `unused_from` has the clock of the last use.
+//
+// A last use is known if every use from then on until the memory is freed was observed. It takes
+// constant time per event, however often observation begins and ends.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <utility>
-#include <vector>
+#include <optional>
 
 #include "base/column.h"
 #include "format/records.h"
@@ -23,7 +25,11 @@ class LastUses {
   // The recorder observes uses from here on, or no longer.
   void observe(bool is_on);
   // A child process may use what is live here.
-  void fork();
+  void fork() { forked_ = clock_; }
+  // The recorder counted allocations here that the file does not have.
+  void lose_events();
+  // Any records may be missing here.
+  void lose_block();
   void allocated(const Allocation& allocation, bool is_adopted) {
     if (has_uses_) count(allocation, is_adopted);
   }
@@ -32,35 +38,33 @@ class LastUses {
     if (has_uses_) note_free(allocation, is_in_op);
   }
   void add(const format::EndUses& uses);
-  void add(const Allocation& allocation, const format::EndUse& use) {
-    set(allocation, use, clock_);
-  }
+  void add(const Allocation& allocation, const format::EndUse& use) { set(end(allocation), use); }
 
   // `is_in_pool`: whether the allocation is in a private pool, whose memory CUDA graphs use.
   template <typename IsInPool>
   void finish(const base::Column<Allocation>& allocations, IsInPool&& is_in_pool) {
     if (!has_uses_) return;
     for (const Allocation& allocation : allocations) {
-      const bool is_unseen = is_in_pool(allocation) || is_used_elsewhere(allocation);
-      resolve(allocation, is_unseen);
+      resolve(allocation, is_in_pool(allocation));
     }
   }
   std::size_t memory_bytes() const;
 
  private:
-  // For each device, the number of its events.
-  using Point = std::array<std::uint32_t, 256>;
-  struct Freed {
+  // An allocation and what is known where it ends.
+  struct Ended {
     Allocation allocation;
     std::uint32_t clock = 0;
-    bool is_known = false;
+    std::uint32_t known_from = 0;
   };
 
-  Point now() const;
+  Ended end(const Allocation& allocation) const {
+    return {allocation, clock_, known_from(allocation)};
+  }
+  std::uint32_t known_from(const Allocation& allocation) const;
   void count(const Allocation& allocation, bool is_adopted);
   void note_free(const Allocation* allocation, bool is_in_op);
-  void set(const Allocation& allocation, const format::EndUse& use, std::uint32_t clock);
-  bool is_used_elsewhere(const Allocation& allocation) const;
+  void set(const Ended& ended, const format::EndUse& use);
   void resolve(const Allocation& allocation, bool is_unseen);
   std::uint32_t first_alloc_after(std::uint8_t device, std::uint32_t clock) const;
 
@@ -68,11 +72,12 @@ class LastUses {
   bool has_uses_ = false;
   std::uint32_t clock_ = 0;
   std::array<base::Column<std::uint32_t>, 256> born_;  // by device and lifetime: the clock
-  std::array<Freed, format::EndUses::kMost> freed_{};  // the last ones
+  // The last frees; nullopt: of an allocation that is not in the file.
+  std::array<std::optional<Ended>, format::EndUses::kMost> freed_{};
   std::size_t frees_ = 0;
-  std::vector<std::pair<Point, Point>> observed_;  // spans; the last one may be open
   bool is_observed_ = false;
-  std::vector<Point> forks_;
+  std::uint32_t known_from_ = 0;  // the clock when observation last began, or events were lost
+  std::uint32_t forked_ = 0;      // the clock at the last fork
 };
 
 }  // namespace plimsoll::readers::native

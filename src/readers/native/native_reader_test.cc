@@ -12,6 +12,7 @@
 #include "model/live_set.h"
 #include "plimsoll/recorder_c.h"
 #include "readers/native/diagnostics.h"
+#include "readers/native/last_uses.h"
 #include "tests/support/random_events.h"
 #include "tests/support/trace_difference.h"
 #include "tests/support/trace_file.h"
@@ -455,20 +456,97 @@ TEST(NativeReader, what_a_child_may_use_has_an_unknown_last_use) {
   EXPECT_THAT(unused_from(writer.finish()), ElementsAre(3, model::kNone, 4));
 }
 
-// Observed: events 1 to 2, and 5 to 8.
-TEST(NativeReader, unobserved_spans_leave_only_what_a_later_span_proves) {
+// Observed: events 1 to 4, and 6 to 10.
+TEST(NativeReader, a_last_use_before_unobserved_time_is_unknown) {
   Writer writer;
   writer.site(1, PLIMSOLL_PHASE_OTHER).alloc(0, 1);
-  writer.mark(PLIMSOLL_MARK_USES, 1).alloc(1, 1).alloc(2, 1).mark(PLIMSOLL_MARK_USES, 0);
-  writer.alloc(3, 1).free(2, {1 + 1, 0});
-  writer.mark(PLIMSOLL_MARK_USES, 1).alloc(4, 1).free(3, {1, 0}).alloc(5, 1).free(5, {1, 0});
-  writer.mark(PLIMSOLL_MARK_USES, 0);
+  writer.mark(PLIMSOLL_MARK_USES, 1).alloc(1, 1).alloc(2, 1).alloc(3, 1).free(2, {1, 0});
+  writer.mark(PLIMSOLL_MARK_USES, 0).alloc(4, 1);
+  writer.mark(PLIMSOLL_MARK_USES, 1).alloc(5, 1).free(4, {1, 0}).alloc(6, 1).alloc(7, 1);
+  writer.free(5, {1 + 1, 0}).mark(PLIMSOLL_MARK_USES, 0).free(6, {1, 0});
+  writer.encoder().last_use({1, 1 + 6, 0});  // last used in the first span
+  writer.encoder().last_use({3, 1 + 1, 0});  // in the second span, but live after it
+  // 2 and 5 were freed in the span of their last use, 4 was used in the span in which it was freed.
+  // 6 was freed after its span.
+  EXPECT_THAT(unused_from(writer.finish()), ElementsAre(model::kNone, model::kNone, 5, model::kNone,
+                                                        8, 9, model::kNone, model::kNone));
+}
+
+TEST(NativeReader, memory_that_only_a_later_span_uses_has_a_known_last_use) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).mark(PLIMSOLL_MARK_USES, 1).alloc(0, 1).alloc(1, 1);
+  writer.mark(PLIMSOLL_MARK_USES, 0).alloc(2, 1).mark(PLIMSOLL_MARK_USES, 1).alloc(3, 1);
+  writer.alloc(4, 1).encoder().last_use({0, 1 + 1, 0});  // observed until the end
   writer.encoder().last_use({1, 1 + 3, 0});
-  writer.encoder().last_use({4, 1 + 1, 0});
-  // 1 lived through the second span without a use. 2 and 3 were freed before or in a span that they
-  // were not observed in as a whole, 4 is still live after its span.
   EXPECT_THAT(unused_from(writer.finish()),
-              ElementsAre(model::kNone, 3, model::kNone, model::kNone, model::kNone, 9));
+              ElementsAre(4, model::kNone, model::kNone, model::kNone, model::kNone));
+}
+
+// The table that a program reads in steps that are not observed, one of which has the peak.
+TEST(NativeReader, memory_that_is_read_in_unobserved_steps_is_unknown) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).mark(PLIMSOLL_MARK_USES, 1).alloc(0, 1);
+  std::uint64_t serial = 1;
+  for (const bool is_on : {true, false, true, false, true, false}) {
+    writer.mark(PLIMSOLL_MARK_USES, is_on ? 1 : 0).alloc(serial, 1).free(serial, {1, 0});
+    ++serial;
+  }
+  writer.free(0, {static_cast<std::uint32_t>(serial), 0});
+  EXPECT_EQ(unused_from(writer.finish()).front(), model::kNone);
+}
+
+// Writes the allocations 0 to 7 in blocks of two, and frees each two later, with a known last use.
+// `cut` is the number of a block that the file lacks.
+Read read_without_block(std::size_t cut, bool observes_again = false) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).mark(PLIMSOLL_MARK_USES, 1).encoder().flush();
+  const std::size_t first = writer.file().blocks().size();
+  for (std::uint64_t serial = 0; serial < 8; ++serial) {
+    writer.alloc(serial, 1);
+    if (serial >= 2) writer.free(serial - 2, {1 + 1, 0});
+    if (serial % 2 == 1) writer.encoder().flush();
+    if (serial == 5 && observes_again) writer.mark(PLIMSOLL_MARK_USES, 1);
+  }
+  writer.encoder().last_use({7, 1, 0});
+  writer.encoder().finish(1'000'000'000);
+  std::vector<std::byte> bytes = writer.file().bytes();
+  if (cut < 4) {
+    const auto& blocks = writer.file().blocks();
+    bytes[blocks.at(first + cut).offset + format::kBlockHeadBytes] ^= std::byte{1};
+  }
+  return read(bytes);
+}
+
+TEST(NativeReader, after_a_damaged_block_last_uses_are_unknown_until_observation_begins) {
+  constexpr std::uint32_t kUnknown = model::kNone;
+  // Without damage, each is used until the allocation before its free, and 7 until the end.
+  EXPECT_THAT(unused_from(read_without_block(9)), ElementsAre(2, 4, 6, 8, 10, 12, kUnknown, 14));
+  // The second block had the frees of 0 and 1. It may also have had the end of the observation.
+  const std::vector<std::uint32_t> damaged = unused_from(read_without_block(1));
+  EXPECT_THAT(damaged, ElementsAre(kUnknown, kUnknown, kUnknown, kUnknown, kUnknown, kUnknown));
+  const std::vector<std::uint32_t> again = unused_from(read_without_block(1, true));
+  ASSERT_EQ(again.size(), 6u);
+  EXPECT_THAT(std::vector(again.begin(), again.begin() + 2), testing::Each(kUnknown));
+  EXPECT_NE(again.back(), kUnknown);
+}
+
+TEST(NativeReader, ages_that_reach_over_dropped_events_are_unknown) {
+  Writer writer;
+  writer.site(1, PLIMSOLL_PHASE_OTHER).mark(PLIMSOLL_MARK_USES, 1);
+  writer.alloc(0, 1).alloc(1, 1).encoder().dropped({2'000'000, 1, 3});
+  writer.alloc(2, 1).free(0, {1 + 2, 0}).free(1, {1 + 1, 0});
+  EXPECT_THAT(unused_from(writer.finish()), ElementsAre(model::kNone, 2, model::kNone));
+}
+
+// What is stored for a span, and compared for an allocation, is independent of the number of spans.
+TEST(NativeReader, many_observed_spans_take_no_memory) {
+  DeviceTables tables;
+  LastUses uses(tables);
+  for (int i = 0; i < 100'000; ++i) {
+    uses.observe(i % 2 == 0);
+    uses.fork();
+  }
+  EXPECT_EQ(uses.memory_bytes(), LastUses(tables).memory_bytes());
 }
 
 TEST(NativeReader, separates_alternating_devices) {

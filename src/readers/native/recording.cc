@@ -24,6 +24,8 @@ constexpr std::uint64_t kFullGeneration = 2;
 void Recording::on_block(const format::Block& block) {
   definitions_.set_end(block.offset + block.payload.size());
   events_in_blocks_ += block.head.events;
+  if (block.offset != next_block_) last_uses_.lose_block();
+  next_block_ = block.offset + format::kBlockHeadBytes + block.payload.size();
   check_limits();
 }
 
@@ -362,6 +364,7 @@ void Recording::out_of_memory(const format::Mark& mark) {
 void Recording::on_dropped(const format::Dropped& dropped) {
   // The end of a collection may be among the lost events.
   end_collection(dropped.thread, dropped.time_ns);
+  last_uses_.lose_events();
   context_.diagnostics.add(kDroppedEvents, dropped.count,
                            "thread " + std::to_string(dropped.thread));
 }

@@ -132,6 +132,7 @@ class Recording : public format::NoRecords {
   std::optional<format::FileState> file_state_;
   std::int64_t started_ns_ = 0;
   std::uint64_t events_in_blocks_ = 0;
+  std::uint64_t next_block_ = format::kPreludeBytes;  // its offset, unless blocks are damaged
   std::optional<Error> failure_;
 };
 

@@ -24,6 +24,7 @@ UNCHANGED = "unchanged"
 OF_RUNS = {"bfloat16": 1, "lengths": 2, "cuda": 1}  # versions of each, in running.py
 MUTATIONS = ("sizes", "bfloat16", "lengths", "lines", "names", "wrapped", "in_place", "cuda")
 VARIANTS = "variants.jsonl"
+ENDED = "does not run: the process ended early"  # which a later run tries again
 ALIGNMENT = 512
 Row = dict[str, Any]
 
@@ -42,6 +43,10 @@ def rows_of(folder: Path) -> dict[tuple[str, str], Row]:
     lines = path.read_text().splitlines() if path.exists() else []
     rows = [json.loads(line) for line in lines]
     return {(row["program"], row["mutation"]): row for row in rows}
+
+
+def is_done(row: Row | None) -> bool:
+    return row is not None and row.get("reason") != ENDED
 
 
 def versions(mutation: str, programs: tree.Programs, folder: Path) -> Iterator[Version]:
@@ -137,7 +142,7 @@ def record_mutation(
             done(row)
     for name in names:
         if name in reasons or name in pending:
-            reason = reasons.get(name, "the process ended early")
+            reason = reasons.get(name, ENDED)
             done({"program": name, "mutation": mutation, "reason": reason})
 
 
@@ -154,7 +159,7 @@ def record(names: list[str], mutations: list[str], folder: Path, jobs: int) -> N
         print(f"{row['mutation']:10} {row['program']}: {text}", file=sys.stderr, flush=True)
 
     def record_one(mutation: str) -> None:
-        missing = [name for name in names if (name, mutation) not in before]
+        missing = [name for name in names if not is_done(before.get((name, mutation)))]
         if missing:
             record_mutation(mutation, programs, missing, folder, done)
 

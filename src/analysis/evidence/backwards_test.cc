@@ -1,11 +1,11 @@
-#include "analysis/findings/backward_ends.h"
+#include "analysis/evidence/backwards.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/trace_maker.h"
 
-namespace plimsoll::analysis::findings {
+namespace plimsoll::analysis::evidence {
 namespace {
 
 using model::Phase;
@@ -77,4 +77,4 @@ TEST(BackwardEnds, an_end_that_is_reported_in_time_stays) {
 }
 
 }  // namespace
-}  // namespace plimsoll::analysis::findings
+}  // namespace plimsoll::analysis::evidence

@@ -1,9 +1,9 @@
-#include "analysis/findings/backward_ends.h"
+#include "analysis/evidence/backwards.h"
 
 #include <algorithm>
 #include <optional>
 
-namespace plimsoll::analysis::findings {
+namespace plimsoll::analysis::evidence {
 namespace {
 
 using Events = std::vector<std::uint32_t>;
@@ -65,4 +65,4 @@ Events backward_ends(const model::Trace& trace, const model::DeviceTrace& device
   return ends;
 }
 
-}  // namespace plimsoll::analysis::findings
+}  // namespace plimsoll::analysis::evidence

@@ -7,7 +7,7 @@
 
 #include "model/trace.h"
 
-namespace plimsoll::analysis::findings {
+namespace plimsoll::analysis::evidence {
 
 // The events of the device before which a backward begins, ascending.
 std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
@@ -19,4 +19,4 @@ std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::Devi
 std::vector<std::uint32_t> backward_ends(const model::Trace& trace,
                                          const model::DeviceTrace& device);
 
-}  // namespace plimsoll::analysis::findings
+}  // namespace plimsoll::analysis::evidence

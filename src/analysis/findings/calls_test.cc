@@ -1,5 +1,5 @@
 // Code that runs several times: several forward passes before a backward, and double backwards.
-#include "analysis/findings/passes.h"
+#include "analysis/findings/calls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Rounds, are_several_forward_passes_before_one_backward) {
   for (const Rounds rounds : {Rounds::kSeparate, Rounds::kMarked}) {
     const Findings found = found_with(rounds);
     ASSERT_THAT(found, SizeIs(1));
-    EXPECT_THAT(found[0].next_step,
+    EXPECT_THAT(found[0].next_step(),
                 HasSubstr("If the calls at train.py:9 (main) are independent, call backward()"));
     EXPECT_THAT(found[0].evidence, Contains(HasSubstr("tensors of 6 forward passes are live")));
   }
@@ -61,7 +61,7 @@ TEST(Rounds, are_several_forward_passes_before_one_backward) {
 TEST(Rounds, several_tensors_of_one_operator_in_one_pass_are_not_rounds) {
   const Findings found = found_with(Rounds::kNone);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, Not(HasSubstr("rounds")));
+  EXPECT_THAT(found[0].next_step(), Not(HasSubstr("rounds")));
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("repeated calls"))));
 }
 
@@ -88,7 +88,7 @@ Findings left_by_backward(bool is_freed_by_backward) {
 TEST(DoubleBackward, uses_what_an_earlier_backward_has_made) {
   const Findings found = left_by_backward(true);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("Pass create_graph=True only if"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Pass create_graph=True only if"));
 }
 
 // Even without a second backward, the graph of the first shows that it was kept.
@@ -104,13 +104,13 @@ TEST(DoubleBackward, may_never_come) {
   c.maker.end_backward().alloc(4, 512);
   const Findings found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, HasSubstr("Pass create_graph=True only if"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Pass create_graph=True only if"));
 }
 
 TEST(DoubleBackward, is_not_assumed_for_a_gradient_that_the_program_keeps) {
   const Findings found = left_by_backward(false);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step, Not(HasSubstr("create_graph")));
+  EXPECT_THAT(found[0].next_step(), Not(HasSubstr("create_graph")));
   EXPECT_THAT(found[0].evidence, Not(Contains(HasSubstr("create_graph"))));
 }
 

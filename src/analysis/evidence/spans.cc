@@ -1,0 +1,64 @@
+#include "analysis/evidence/spans.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "analysis/evidence/backwards.h"
+
+namespace plimsoll::analysis::evidence {
+namespace {
+
+std::vector<Span> outermost(const std::vector<std::uint32_t>& begins,
+                            const std::vector<std::uint32_t>& ends) {
+  std::vector<Span> backwards;
+  std::size_t depth = 0;
+  auto end = ends.begin();
+  for (auto begin = begins.begin(); begin != begins.end() || end != ends.end();) {
+    const bool is_end = end != ends.end() &&
+                        (begin == begins.end() || *end < *begin || (*end == *begin && depth > 0));
+    if (is_end && depth > 0) {
+      if (--depth == 0) backwards.back().end = *end;
+    } else if (!is_end && depth++ == 0) {
+      backwards.push_back({*begin});
+    }
+    ++(is_end ? end : begin);
+  }
+  return backwards;
+}
+
+}  // namespace
+
+Spans::Spans(const model::Trace& trace, const model::DeviceTrace& device)
+    : backwards_(outermost(marks_of(trace, device, model::MarkKind::kBackwardBegin),
+                           backward_ends(trace, device))),
+      steps_(marks_of(trace, device, model::MarkKind::kStep)) {
+  for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
+    const model::Mark& mark = trace.marks[row];
+    if (mark.kind != model::MarkKind::kCollectionBegin) continue;
+    collections_.push_back(device.mark_events[row]);
+    if (mark.is_full) full_collections_.push_back(device.mark_events[row]);
+  }
+}
+
+std::size_t Spans::backward_at(std::uint32_t event) const {
+  const std::size_t begun = round(event);
+  if (begun == 0) return backwards_.size();
+  const std::uint32_t end = backwards_[begun - 1].end;
+  return end != model::kNone && event >= end ? backwards_.size() : begun - 1;
+}
+
+std::uint32_t Spans::round(std::uint32_t event) const {
+  const auto after = std::ranges::upper_bound(backwards_, event, {}, &Span::begin);
+  return static_cast<std::uint32_t>(after - backwards_.begin());
+}
+
+std::uint32_t Spans::step(std::uint32_t event) const {
+  return static_cast<std::uint32_t>(std::ranges::upper_bound(steps_, event) - steps_.begin());
+}
+
+std::uint32_t Spans::end_of_step(std::uint32_t event) const {
+  const auto end = std::ranges::upper_bound(steps_, event);
+  return end == steps_.end() ? model::kNone : *end;
+}
+
+}  // namespace plimsoll::analysis::evidence

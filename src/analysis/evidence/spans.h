@@ -1,0 +1,48 @@
+// The backwards, steps and garbage collections of a recording, in events of one device: "before
+// event 7 of the device".
+//
+// A round ends where the next backward begins: allocations with the same round are between the
+// beginnings of the same two backwards.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/trace.h"
+
+namespace plimsoll::analysis::evidence {
+
+struct Span {
+  std::uint32_t begin = 0;
+  std::uint32_t end = model::kNone;  // the first event after it; kNone: the recording ends in it
+};
+
+class Spans {
+ public:
+  Spans(const model::Trace& trace, const model::DeviceTrace& device);
+
+  // Outermost backwards, in order: one inside another (a checkpoint) is part of it.
+  std::span<const Span> backwards() const { return backwards_; }
+  // The number of the backward that is running at the event; backwards().size() if none is.
+  std::size_t backward_at(std::uint32_t event) const;
+  // The number of backwards that began before the event; kNone: all.
+  std::uint32_t round(std::uint32_t event) const;
+
+  // The ends of steps, if they are marked.
+  std::span<const std::uint32_t> steps() const { return steps_; }
+  std::uint32_t step(std::uint32_t event) const;
+  // The end of the step that contains the event; kNone if it does not end.
+  std::uint32_t end_of_step(std::uint32_t event) const;
+
+  // The beginnings of the runs of Python's garbage collector.
+  std::span<const std::uint32_t> collections() const { return collections_; }
+  std::span<const std::uint32_t> full_collections() const { return full_collections_; }
+
+ private:
+  std::vector<Span> backwards_;
+  std::vector<std::uint32_t> steps_, collections_, full_collections_;
+};
+
+}  // namespace plimsoll::analysis::evidence

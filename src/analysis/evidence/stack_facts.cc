@@ -1,0 +1,135 @@
+#include "analysis/evidence/stack_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "analysis/evidence/match.h"
+
+namespace plimsoll::analysis::evidence {
+namespace {
+
+enum class Where : std::uint8_t { kAnywhere, kInside, kCaller };
+
+struct Pattern {
+  StackFlag flag;
+  Where where;
+  Match file_match;
+  std::string_view file;
+  Match function_match;
+  std::string_view function;
+};
+constexpr auto kPatterns = std::to_array<Pattern>({
+#define FRAME(flag, where, file_match, file, function_match, function) \
+  {StackFlag::flag, Where::where, Match::file_match, file, Match::function_match, function},
+#define UNLESS(flag, file)
+#define PACKAGE(folder, package, advice)
+#include "analysis/evidence/patterns.def"
+#undef FRAME
+#undef UNLESS
+#undef PACKAGE
+});
+
+struct Exception {
+  StackFlag flag;
+  std::string_view file;
+};
+constexpr auto kExceptions = std::to_array<Exception>({
+#define FRAME(flag, where, file_match, file, function_match, function)
+#define UNLESS(flag, file) {StackFlag::flag, file},
+#define PACKAGE(folder, package, advice)
+#include "analysis/evidence/patterns.def"
+#undef FRAME
+#undef UNLESS
+#undef PACKAGE
+});
+
+struct Package {
+  std::string_view folder;
+  CheckpointCall call;
+};
+constexpr auto kPackages = std::to_array<Package>({
+#define FRAME(flag, where, file_match, file, function_match, function)
+#define UNLESS(flag, file)
+#define PACKAGE(folder, package, advice) {folder, {package, advice}},
+#include "analysis/evidence/patterns.def"
+#undef FRAME
+#undef UNLESS
+#undef PACKAGE
+});
+constexpr auto kNoPackage = static_cast<std::uint8_t>(kPackages.size());
+
+// What each distinct frame says, wherever it is in a stack.
+struct FrameFacts {
+  std::uint32_t patterns = 0;  // bits: rows of kPatterns
+  std::uint8_t package = kNoPackage;
+};
+static_assert(kPatterns.size() <= 32);
+
+std::vector<FrameFacts> facts_of_frames(const model::Trace& trace) {
+  std::vector<FrameFacts> facts(trace.stacks.frame_count());
+  for (std::uint32_t id = 0; id < facts.size(); ++id) {
+    const model::Frame& frame = trace.stacks.frame(model::FrameId{id});
+    const std::string_view name = trace.strings[frame.file];
+    std::string file(name);
+    std::ranges::replace(file, '\\', '/');
+    const std::string_view function = trace.strings[frame.function];
+    for (std::size_t i = 0; i < kPatterns.size(); ++i) {
+      const Pattern& each = kPatterns[i];
+      const bool is_exception = std::ranges::any_of(kExceptions, [&](const Exception& other) {
+        return other.flag == each.flag && base::ends_with_path(file, other.file);
+      });
+      const bool is_match = !is_exception && matches(each.file_match, file, each.file) &&
+                            matches(each.function_match, function, each.function);
+      if (is_match) facts[id].patterns |= 1u << i;
+    }
+    const model::FrameOrigin origin = model::origin_of(name);
+    if (origin != model::FrameOrigin::kLibrary && origin != model::FrameOrigin::kTorch) continue;
+    const auto package = std::ranges::find_if(
+        kPackages, [&](const Package& each) { return file.find(each.folder) != file.npos; });
+    facts[id].package = static_cast<std::uint8_t>(package - kPackages.begin());
+  }
+  return facts;
+}
+
+}  // namespace
+
+StackFacts::StackFacts(const model::Trace& trace, const model::UserLines& lines)
+    : flags_(trace.stacks.stack_count()), package_(flags_.size(), kNoPackage) {
+  const std::vector<FrameFacts> frames = facts_of_frames(trace);
+  std::array<std::uint32_t, 3> masks{};  // the patterns of each Where
+  for (std::size_t i = 0; i < kPatterns.size(); ++i) {
+    masks[static_cast<std::size_t>(kPatterns[i].where)] |= 1u << i;
+  }
+  const auto [anywhere, inside, caller] = masks;
+  for (std::uint32_t id = 0; id < flags_.size(); ++id) {
+    const model::StackId stack{id};
+    const bool has_line = lines.why(stack) == model::NoLine::kHasLine;
+    std::uint32_t found = 0;
+    bool is_inside = has_line, is_caller = false;
+    for (const model::FrameId frame : trace.stacks.frames(stack)) {
+      const FrameFacts& facts = frames[frame.index()];
+      const bool is_line = is_inside && frame == lines.frame(stack);
+      if (is_line) is_inside = false;
+      found |= facts.patterns & (anywhere | (is_inside ? inside : 0u) | (is_caller ? caller : 0u));
+      is_caller = is_line;
+      package_[id] = std::min(package_[id], facts.package);
+    }
+    for (std::size_t i = 0; i < kPatterns.size(); ++i) {
+      const bool is_found = (found >> i & 1u) != 0;
+      if (is_found) flags_[id] |= static_cast<std::uint32_t>(kPatterns[i].flag);
+    }
+  }
+}
+
+bool StackFacts::has_any(StackFlag flag) const {
+  return std::ranges::any_of(
+      flags_, [&](std::uint32_t flags) { return (flags & static_cast<std::uint32_t>(flag)) != 0; });
+}
+
+const CheckpointCall* StackFacts::checkpoint_call(model::StackId stack) const {
+  const std::uint8_t package = package_[stack.index()];
+  return package == kNoPackage ? nullptr : &kPackages[package].call;
+}
+
+}  // namespace plimsoll::analysis::evidence

@@ -1,0 +1,55 @@
+// What the stacks of a recording say about their allocations: the patterns of patterns.def.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "model/trace.h"
+#include "model/user_line.h"
+
+namespace plimsoll::analysis::evidence {
+
+enum class StackFlag : std::uint32_t {
+  kCheckpoint = 1u << 0,           // inside torch.utils.checkpoint, or DeepSpeed's version of it
+  kReentrantCheckpoint = 1u << 1,  // with use_reentrant=True
+  kAutogradFunction = 1u << 2,     // the line is in a torch.autograd.Function of the program
+  kOptimizer = 1u << 3,            // inside an optimizer's step
+  kTorchOptimizer = 1u << 4,       // the line calls an optimizer of torch.optim, which allocates
+  kLbfgs = 1u << 5,
+  kForeach = 1u << 6,   // an implementation for all parameters together
+  kLoaded = 1u << 7,    // read from a file
+  kCompiled = 1u << 8,  // code that torch.compile has made
+  kJacfwd = 1u << 9,
+  kJacrev = 1u << 10,
+  kVmap = 1u << 11,
+  kDataParallel = 1u << 12,  // nn.DataParallel
+  kDeviceMap = 1u << 13,     // parts of a model are on several devices
+  kEmptyCache = 1u << 14,
+  kConvolution = 1u << 15
+};
+
+// How a package checkpoints its layers.
+struct CheckpointCall {
+  std::string_view package;  // "transformers"
+  std::string_view advice;   // "Call model.gradient_checkpointing_enable() before training"
+};
+
+class StackFacts {
+ public:
+  StackFacts(const model::Trace& trace, const model::UserLines& lines);
+
+  bool has(model::StackId stack, StackFlag flag) const {
+    return (flags_[stack.index()] & static_cast<std::uint32_t>(flag)) != 0;
+  }
+  // Whether any stack has it.
+  bool has_any(StackFlag flag) const;
+  // Of the package whose code runs in the stack; null if none is known.
+  const CheckpointCall* checkpoint_call(model::StackId stack) const;
+
+ private:
+  std::vector<std::uint32_t> flags_;   // by stack
+  std::vector<std::uint8_t> package_;  // by stack: a row of the packages, or their number
+};
+
+}  // namespace plimsoll::analysis::evidence
