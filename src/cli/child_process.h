@@ -30,15 +30,13 @@ struct ProgramOutput {
 // Runs a program in the C locale, so that numbers have decimal points.
 Result<ProgramOutput> read_program(const std::vector<std::string>& words);
 
-// The output of a program goes to files, so a process that outlives the program keeps nothing open
-// that we read.
 struct ProgramFiles {
   std::string in;
   std::string out;
   std::string errors;
 };
-// Returns the exit status as waitpid() reports it. Forwards the signals that we receive, and
-// returns kInterrupted after one that asks a program to end.
+// Like run_with_output_on_stderr, but in our folder and with the standard streams in files. So the
+// output may have any length, and a process that outlives the program delays nothing.
 Result<int> run_with_files(const std::vector<std::string>& words, const ProgramFiles& files);
 
 // Joins the words, quoted for a shell.
