@@ -15,7 +15,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
