@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
 from plimsoll import _core, _record
-from plimsoll._process.arguments import check_choice, flag, whole_number
+from plimsoll._process.arguments import check_observation, flag, whole_number
 from plimsoll._process.messages import print_notice
 from plimsoll._process.paths import path_text
 from plimsoll._process.program_errors import Suppressed, leave_to_program
@@ -82,12 +82,11 @@ class MemoryTracer:
         uses: Uses = "auto",
     ) -> None:
         max_events = whole_number("max_events", max_events, 1)
-        check_choice("mode", mode, ("full", "lite"))
+        check_observation(mode, uses)
         self.max_events = max_events
         self.enable_fragmentation_tracking = flag(
             "enable_fragmentation_tracking", enable_fragmentation_tracking
         )
-        check_choice("uses", uses, ("auto", "always", "sampled", "never"))
         self.mode: Mode = mode
         self.uses: Uses = uses
         self._device = device_name(device)

@@ -18,7 +18,7 @@ from plimsoll._monitoring import live
 from plimsoll._monitoring.profiler_ranges import nvtx_is_asked_for, profiled_range
 from plimsoll._notebook import RecordingInNotebook
 from plimsoll._process import recordings
-from plimsoll._process.arguments import check_choice, check_uses, flag, whole_number
+from plimsoll._process.arguments import check_observation, flag, whole_number
 from plimsoll._process.command_text import command_text
 from plimsoll._process.messages import print_notice
 from plimsoll._process.names import name_of
@@ -86,7 +86,6 @@ def record(
         ...     train()
         >>> recording.report().print_summary(by=["layer"])  # doctest: +SKIP
     """
-    check_uses(uses, mode, adapter)
     return Recording(
         path,
         overwrite=overwrite,
@@ -128,9 +127,7 @@ class Recording(RecordingInNotebook):
         source_text: bool = True,
         uses: Uses = "auto",
     ) -> None:
-        check_choice("mode", mode, ("full", "lite"))
-        check_choice("uses", uses, ("auto", "always", "sampled", "never"))
-        check_choice("adapter", adapter, ("auto", "libtorch", "python", "none"))
+        check_observation(mode, uses, adapter)
         if max_events is not None:
             max_events = whole_number("max_events", max_events, 1)
         self.path = absolute(default_path() if path is None else path)

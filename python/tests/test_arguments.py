@@ -149,3 +149,8 @@ def test_a_mistyped_choice_is_suggested(function):
 def test_options_that_prevent_uses_are_refused(options):
     with pytest.raises(plimsoll.InvalidArgumentError, match="contradicts uses='always'"):
         plimsoll.record(uses="always", **options)
+
+
+def test_a_tracer_refuses_uses_in_the_mode_lite():
+    with pytest.raises(plimsoll.InvalidArgumentError, match="contradicts uses='sampled'"):
+        plimsoll.MemoryTracer(mode="lite", uses="sampled")

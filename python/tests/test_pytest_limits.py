@@ -459,3 +459,24 @@ def test_a_limit_on_unused_memory_fails_if_no_uses_were_recorded(tmp_path):
     verdict = unused_verdict(limit, AllocatedTensors(data, "run"))
     assert verdict is not None
     assert "cannot be checked: no uses of memory were recorded on cpu" in verdict.text()
+
+
+def test_a_limit_on_unused_memory_fails_if_most_of_the_peak_is_unknown(suite):
+    result = suite(
+        """
+@pytest.mark.limit_unused_at_peak("1 MB")
+def test_step():
+    shared = torch.zeros(500_000)
+    shared.numpy()
+    torch.zeros(10)
+"""
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            'plimsoll: limit_unused_at_peak("1 MB") cannot be checked: it is unknown whether '
+            "operators use 1.9 MiB (2,000,000 B) of the peak of 1.9 MiB (2,000,040 B) on cpu again",
+            "  → Keep tensors within PyTorch: what NumPy or data_ptr() gets is unknown.",
+        ],
+        consecutive=True,
+    )

@@ -66,6 +66,12 @@ std::vector<const DigestRow*> rows_at_peak(const Digest& digest, const std::stri
   return rows;
 }
 
+// Whether the larger part of the peak is unknown, and the limit may be exceeded with it.
+bool is_mostly_unknown(const DeviceUnused& found, std::int64_t limit_bytes) {
+  return found.unknown_bytes > found.peak_bytes / 2 &&
+         found.bytes + found.unknown_bytes > static_cast<std::uint64_t>(limit_bytes);
+}
+
 class Checker {
  public:
   Checker(const BudgetFile& file, const Budget& budget, const Runs& runs, const Digest* baseline)
@@ -285,6 +291,7 @@ class Checker {
   Status check_unused(const Limit& limit) {
     for (const std::string& device : devices_) {
       const DeviceUnused* most = nullptr;
+      const DeviceUnused* unknown = nullptr;
       for (const Measurement& run : runs_.each) {
         if (run.is_only_digest) {
           return unfit(limit.line, "unused_at_peak needs a recording, not a digest");
@@ -295,6 +302,13 @@ class Checker {
                                        "; record in the mode full with --uses always");
         }
         if (most == nullptr || found->bytes > most->bytes) most = &*found;
+        if (is_mostly_unknown(*found, limit.bytes)) unknown = &*found;
+      }
+      if (unknown != nullptr && most->bytes <= static_cast<std::uint64_t>(limit.bytes)) {
+        return unfit(limit.line, "unused_at_peak: it is unknown whether operators use " +
+                                     bytes_text(unknown->unknown_bytes) + " of the peak of " +
+                                     bytes_text(unknown->peak_bytes) + " on " + device + " again" +
+                                     (unknown->is_sampled ? "; record with --uses always" : ""));
       }
       CheckedLimit& checked = add(limit, "not used again at the peak on " + device);
       checked.bytes = static_cast<std::int64_t>(most->bytes);

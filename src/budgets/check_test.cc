@@ -44,5 +44,22 @@ TEST(Check, a_recording_without_uses_is_not_judged_by_that_limit) {
             "mode full with --uses always");
 }
 
+TEST(Check, a_peak_that_is_mostly_unknown_is_not_judged_by_that_limit) {
+  Measurement run = measurement();
+  run.unused[0].peak_bytes = 100;
+  run.unused[0].unknown_bytes = 50;
+  EXPECT_TRUE(check_unused(40, run));
+  run.unused[0].unknown_bytes = 51;
+  run.unused[0].is_sampled = true;
+  const auto checked = check_unused(40, run);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(
+      checked.error().message,
+      "b.yaml:3: net: unused_at_peak: it is unknown whether operators use 51 B of the peak of "
+      "100 B on cpu again; record with --uses always");
+  EXPECT_EQ(check_unused(39, run)->at(0).verdict, Verdict::kExceeded);
+  EXPECT_EQ(check_unused(91, run)->at(0).verdict, Verdict::kMet);
+}
+
 }  // namespace
 }  // namespace plimsoll::budgets

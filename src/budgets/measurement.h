@@ -21,8 +21,11 @@ struct DeviceGrowth {
 struct DeviceUnused {
   std::string device;
   std::uint64_t bytes = 0;
-  std::string text = {};  // the report's sentence
-  std::string line = {};  // that allocated most of it; empty if unknown
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t unknown_bytes = 0;  // of the peak: whether operators use them again
+  bool is_sampled = false;          // whether uses were observed only in some steps
+  std::string text = {};            // the report's sentence
+  std::string line = {};            // that allocated most of it; empty if unknown
 };
 
 // Forked children that allocated memory. The recording does not contain it.

@@ -95,6 +95,9 @@ void add_unused(const report::Report& report, Measurement& to) {
     const auto& rows = device.last_use->rows;
     to.unused.push_back({.device = exporters::device_name(device),
                          .bytes = device.last_use->unused_bytes,
+                         .peak_bytes = device.last_use->live_bytes,
+                         .unknown_bytes = device.last_use->unknown_bytes,
+                         .is_sampled = device.last_use->is_sampled,
                          .text = device.last_use->text,
                          .line = rows.empty() ? std::string() : rows.front().line});
   }

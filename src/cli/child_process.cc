@@ -61,6 +61,30 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_{};
 };
 
+class FileActions {
+ public:
+  FileActions() { posix_spawn_file_actions_init(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  posix_spawn_file_actions_t* get() { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
+// `actions` may be null.
+Result<pid_t> start(const std::vector<std::string>& words,
+                    const posix_spawn_file_actions_t* actions) {
+  const SpawnAttributes attributes;
+  std::vector<char*> pointers = pointers_to(words);
+  pid_t child = 0;
+  const int error =
+      ::posix_spawnp(&child, pointers.front(), actions, attributes.get(), pointers.data(), environ);
+  if (error != 0) return cannot_start(words.front(), error);
+  return child;
+}
+
 // The child that receives our signals; 0 until it starts. Signals that arrive earlier are forwarded
 // when it starts.
 std::atomic<pid_t> successor{0};
@@ -115,6 +139,15 @@ class ForwardedSignals {
   std::array<struct sigaction, kPassedOn.size()> before_{};
 };
 
+Result<int> run_until_interrupted(const std::vector<std::string>& words, FileActions& actions) {
+  ForwardedSignals signals;
+  PLIMSOLL_TRY_ASSIGN(const pid_t child, start(words, actions.get()));
+  signals.to(child);
+  const int status = wait_for(child);
+  if (signals.has_asked_to_end()) return make_error(ErrorCode::kInterrupted, "interrupted");
+  return status;
+}
+
 void read_some(pollfd& from, std::string& to) {
   if (from.fd < 0 || from.revents == 0) return;
   std::array<char, 65536> part;
@@ -141,43 +174,31 @@ void read_both(int out, int errors, ProgramOutput& to) {
 }  // namespace
 
 Result<int> run_program(const std::vector<std::string>& words) {
-  const SpawnAttributes attributes;
-  pid_t child = 0;
-  std::vector<char*> pointers = pointers_to(words);
-  const int error =
-      ::posix_spawnp(&child, pointers.front(), nullptr, attributes.get(), pointers.data(), environ);
-  if (error != 0) return cannot_start(words.front(), error);
+  PLIMSOLL_TRY_ASSIGN(const pid_t child, start(words, nullptr));
   return wait_for(child);
 }
 
 Result<int> run_with_output_on_stderr(const std::vector<std::string>& words,
                                       const std::string& folder) {
-  ForwardedSignals signals;
-  const SpawnAttributes attributes;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
-  pid_t child = 0;
-  std::vector<char*> pointers = pointers_to(words);
-  const int error = ::posix_spawnp(&child, pointers.front(), &actions, attributes.get(),
-                                   pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return cannot_start(words.front(), error);
-  signals.to(child);
-  const int status = wait_for(child);
-  if (signals.has_asked_to_end()) return make_error(ErrorCode::kInterrupted, "interrupted");
-  return status;
+  FileActions actions;
+  posix_spawn_file_actions_adddup2(actions.get(), STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_addchdir_np(actions.get(), folder.c_str());
+  return run_until_interrupted(words, actions);
+}
+
+Result<int> run_with_files(const std::vector<std::string>& words, const ProgramFiles& files) {
+  constexpr int kWritten = O_WRONLY | O_CREAT | O_TRUNC;
+  FileActions actions;
+  posix_spawn_file_actions_t* const added = actions.get();
+  posix_spawn_file_actions_addopen(added, STDIN_FILENO, files.in.c_str(), O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(added, STDOUT_FILENO, files.out.c_str(), kWritten, 0600);
+  posix_spawn_file_actions_addopen(added, STDERR_FILENO, files.errors.c_str(), kWritten, 0600);
+  return run_until_interrupted(words, actions);
 }
 
 Result<int> run_and_forward_signals(const std::vector<std::string>& words) {
   ForwardedSignals signals;
-  const SpawnAttributes attributes;
-  pid_t child = 0;
-  std::vector<char*> pointers = pointers_to(words);
-  const int error =
-      ::posix_spawnp(&child, pointers.front(), nullptr, attributes.get(), pointers.data(), environ);
-  if (error != 0) return cannot_start(words.front(), error);
+  PLIMSOLL_TRY_ASSIGN(const pid_t child, start(words, nullptr));
   signals.to(child);
   return wait_for(child);
 }
@@ -191,28 +212,22 @@ Result<ProgramOutput> read_program(const std::vector<std::string>& words) {
     for (const int fd : out) ::close(fd);
     return cannot_start(words.front(), number);
   }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, errors[1], STDERR_FILENO);
+  FileActions actions;
+  posix_spawn_file_actions_adddup2(actions.get(), out[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(actions.get(), errors[1], STDERR_FILENO);
   std::vector<std::string> with_locale = {"env", "LC_ALL=C"};
   with_locale.insert(with_locale.end(), words.begin(), words.end());
-  const SpawnAttributes attributes;
-  std::vector<char*> pointers = pointers_to(with_locale);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, pointers.front(), &actions, attributes.get(),
-                                   pointers.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const Result<pid_t> child = start(with_locale, actions.get());
   ::close(out[1]);
   ::close(errors[1]);
   ProgramOutput reported;
-  if (error == 0) {
+  if (child) {
     read_both(out[0], errors[0], reported);
-    reported.status = wait_for(child);
+    reported.status = wait_for(*child);
   }
   ::close(out[0]);
   ::close(errors[0]);
-  if (error != 0) return cannot_start(words.front(), error);
+  if (!child) return child.error();
   return reported;
 }
 

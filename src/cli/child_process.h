@@ -30,6 +30,15 @@ struct ProgramOutput {
 // Runs a program in the C locale, so that numbers have decimal points.
 Result<ProgramOutput> read_program(const std::vector<std::string>& words);
 
+struct ProgramFiles {
+  std::string in;
+  std::string out;
+  std::string errors;
+};
+// Like run_with_output_on_stderr, but in our folder and with the standard streams in files. So the
+// output may have any length, and a process that outlives the program delays nothing.
+Result<int> run_with_files(const std::vector<std::string>& words, const ProgramFiles& files);
+
 // Joins the words, quoted for a shell.
 std::string shell_line(const std::vector<std::string>& words);
 

@@ -61,6 +61,19 @@ Status check_variable(const std::string& name, const char* value,
   return check_choice(name + "=", value, choices);
 }
 
+// After setting the variables of the options, so that either of the two may come from elsewhere.
+Status check_variables() {
+  const char* const mode = std::getenv("PLIMSOLL_MODE");
+  const char* const uses = std::getenv("PLIMSOLL_USES");
+  PLIMSOLL_TRY(check_variable("PLIMSOLL_MODE", mode, kModes));
+  PLIMSOLL_TRY(check_variable("PLIMSOLL_USES", uses, kUses));
+  const std::string wanted = uses == nullptr ? "" : uses;
+  if (mode == nullptr || std::string_view(mode) != "lite") return {};
+  if (wanted != "always" && wanted != "sampled") return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "--mode lite contradicts --uses " + wanted + ": lite observes no uses");
+}
+
 Status check_value(const std::string& option, const std::string& value) {
   if (option == "--uses") return check_choice("--uses ", value, kUses);
   if (option == "--mode") return check_choice("--mode ", value, kModes);
@@ -120,14 +133,11 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
     output = wanted;
   const std::string path = output_path(output, program.front());
   if (const Status status = check_output(path); !status) return complain(status.error());
+  for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
+  const Status known = options->has_cuda_driver ? Status() : check_variables();
+  if (!known) return complain(known.error());
   if (options->is_forced) remove_earlier(path);
   if (options->has_cuda_driver) return run_with_cuda_driver(path, program);
-  for (const auto& [name, value] : options->environment) ::setenv(name, value.c_str(), 1);
-  for (const Status& status :
-       {check_variable("PLIMSOLL_MODE", std::getenv("PLIMSOLL_MODE"), kModes),
-        check_variable("PLIMSOLL_USES", std::getenv("PLIMSOLL_USES"), kUses)}) {
-    if (!status) return complain(status.error());
-  }
   return run_linked_program(path, program);
 }
 

@@ -153,6 +153,10 @@ std::string problem_of_environment(std::uint64_t& max_events) {
   const std::string uses = variable("PLIMSOLL_USES");
   if (!uses.empty() && uses != "auto" && uses != "always" && uses != "sampled" && uses != "never")
     return quoted("PLIMSOLL_USES") + " is not auto, always, sampled or never.";
+  if (mode == "lite" && (uses == "always" || uses == "sampled")) {
+    return quoted("PLIMSOLL_MODE") + " contradicts " + quoted("PLIMSOLL_USES") +
+           ": lite observes no uses.";
+  }
   const std::string in_children = variable("PLIMSOLL_IN_CHILDREN");
   if (!in_children.empty() && in_children != "0" && in_children != "1")
     return quoted("PLIMSOLL_IN_CHILDREN") + " is not 0 or 1.";

@@ -412,6 +412,24 @@ TEST(Full, a_closed_stderr_does_not_end_a_program_recorded_through_the_environme
   unlink(taken.c_str());
 }
 
+TEST(Environment, variables_that_contradict_each_other_record_nothing) {
+  const TemporaryPath path("contradiction");
+  const TemporaryPath said("contradiction_said");
+  expect_success(wait_for(spawn([&] {
+    if (freopen(said.c_str(), "w", stderr) == nullptr) return 3;
+    setenv("PLIMSOLL", "1", 1);
+    setenv("PLIMSOLL_OUT", path.c_str(), 1);
+    setenv("PLIMSOLL_MODE", "lite", 1);
+    setenv("PLIMSOLL_USES", "always", 1);
+    return plimsoll_record_from_environment();
+  })));
+  const auto text = TraceReplay::bytes_of(said.str());
+  EXPECT_EQ(
+      std::string(reinterpret_cast<const char*>(text.data()), text.size()),
+      "plimsoll: nothing is recorded: PLIMSOLL_MODE='lite' contradicts PLIMSOLL_USES='always': "
+      "lite observes no uses.\n");
+}
+
 TEST(Full, running_out_of_memory_stops_only_recordings) {
   expect_success(wait_for(spawn([&] {
     Recorded recording = Recorded::in_memory();

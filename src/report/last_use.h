@@ -30,6 +30,12 @@ inline const char* to_string(UnusedKind kind) {
   return "local";
 }
 
+// What a program reads after its recording is unknown: whether most of the bytes that no operator
+// uses again are live when the recording ends.
+inline bool is_most_at_end(std::uint64_t at_end_bytes, std::uint64_t unused_bytes) {
+  return at_end_bytes >= unused_bytes / 2 && at_end_bytes > 0;
+}
+
 struct UnusedRow {
   std::string line;
   UnusedKind kind = UnusedKind::kLocal;

@@ -77,6 +77,7 @@ struct PointInTime {
   std::string layer = {};
   std::string op = {};
   std::optional<std::uint64_t> inferred_by_size_bytes = {};
+  std::optional<std::uint64_t> unused_at_end_bytes = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -103,10 +104,13 @@ struct PointInTime {
         Field{"layer", &PointInTime::layer, "Layer of that event if it allocates; may be empty."},
         Field{"operator", &PointInTime::op,
               "Operator of that event if it allocates; may be empty."},
+        Field{"inferred_by_size_bytes", &PointInTime::inferred_by_size_bytes,
+              "Of a snapshot, whose categories are inferred: bytes older than the recording whose "
+              "category follows from sizes and counts alone. Null if categories are not inferred."},
         Field{
-            "inferred_by_size_bytes", &PointInTime::inferred_by_size_bytes,
-            "Of a snapshot, whose categories are inferred: bytes older than the recording whose "
-            "category follows from sizes and counts alone. Null if categories are not inferred."});
+            "unused_at_end_bytes", &PointInTime::unused_at_end_bytes,
+            "Bytes that no operator uses again before the recording ends, and that are live then: "
+            "the program may read them later. Null if no uses are recorded."});
   }
 };
 

@@ -70,10 +70,10 @@ def test_what_no_operator_uses_again_is_a_row(plimsoll_command, digest, tmp_path
     assert shown["findings"] == []
 
 
-def test_the_row_names_the_observed_steps(plimsoll_command, digest, tmp_path):
+def test_the_row_of_sampled_uses_is_as_far_as_observed(plimsoll_command, digest, tmp_path):
     before = with_unused(digest, tmp_path, bytes=12 << 20, steps="some")
     text = run(plimsoll_command, "diff", before, before).stdout
-    assert re.search(r" 0 B  not used again at the peak on .*, in the observed steps\n", text), text
+    assert re.search(r" 0 B  not used again at the peak on .*, as far as observed\n", text), text
 
 
 def test_the_row_is_absent_unless_both_have_uses(plimsoll_command, digest, tmp_path):

@@ -294,3 +294,12 @@ def test_shortened_and_contradictory_options_are_refused(run, options, says):
     outcome = run("print('ran')", *options)
     assert (outcome.status, outcome.out) == (2, "")
     assert says in outcome.err
+
+
+@pytest.mark.parametrize("program", ["script.py", "--"])
+def test_contradictory_variables_are_refused(plimsoll, program):
+    words = [program, "true"] if program == "--" else [program]
+    environment = {"PLIMSOLL_USES": "always"}
+    outcome = plimsoll("run", "--mode", "lite", *words, env=environment)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--mode lite contradicts --uses always: lite observes no uses" in outcome.err

@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("plimsoll")
@@ -31,9 +33,12 @@ GATE = (
 )
 
 
-def verify(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def verify(
+    *words: object, standard_input: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [COMMAND, "verify", *map(str, words)],
+        input=standard_input,
         capture_output=True,
         text=True,
         check=False,
@@ -104,6 +109,75 @@ def test_a_program_without_a_seed_is_not_compared(script):
     done = verify(path)
     assert done.returncode == 2
     assert "the program itself isn't reproducible: set a seed" in done.stderr
+
+
+def test_results_that_alternate_blame_no_storage(script, tmp_path):
+    """Like a program that resumes from its own checkpoint every other time."""
+    path = script(f"""
+        import os
+        checkpoint = {str(tmp_path / "checkpoint")!r}
+        kept = [torch.ones(10).sum() for _ in range(20)]
+        if os.path.exists(checkpoint):
+            os.remove(checkpoint)
+            print("resumed")
+        else:
+            open(checkpoint, "w").close()
+        """)
+    done = verify(path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be compared: a repeated run has another result" in done.stderr
+
+
+def test_each_run_reads_the_same_input(script, tmp_path):
+    log = tmp_path / "log"
+    path = script(f"""
+        import sys
+        print(sys.stdin.read(), file=open({str(log)!r}, "a"), end="")
+        x = torch.ones(10)
+        """)
+    done = verify(path, standard_input="text\n")
+    assert done.returncode == 0, done.stderr
+    assert log.read_text() == "text\ntext\n"
+
+
+def test_the_error_of_a_program_that_records_nothing_is_one_line(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("import no_such_module")
+    done = verify(path)
+    assert done.returncode == 2
+    assert re.fullmatch(
+        r"plimsoll: nothing was recorded: ModuleNotFoundError: .*no_such_module.*\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_verify_in_its_second_run(script, tmp_path, number):
+    log = tmp_path / "log"
+    path = script(f"""
+        import os, time
+        x = torch.ones(10)
+        print(os.getpid(), file=open({str(log)!r}, "a"))
+        if "PLIMSOLL_OVERWRITE" in os.environ:
+            time.sleep(600)
+        """)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    log.touch()
+    command = subprocess.Popen(
+        [COMMAND, "verify", path],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    )
+    wait_until(lambda: len(log.read_text().split()) == 2)
+    command.send_signal(number)
+    out, errors = command.communicate()
+    assert (command.returncode, out, errors) == (130, "", "plimsoll: interrupted\n")
+    second = log.read_text().split()[1]
+    assert not (Path("/proc") / second).exists()
+    assert not list(scratch.iterdir())
 
 
 def test_allocations_of_other_sizes_are_reported(script):

@@ -129,13 +129,6 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         known = tuple(each for each in actions if each.startswith("--"))
         parser.error(f"no option {unknown[0]}{_did_you_mean(unknown[0], known)}")
     options.script = script
-    if options.mode == "lite" and options.uses in ("always", "sampled"):
-        parser.error(f"--mode lite contradicts --uses {options.uses}: lite observes no uses")
-    if options.adapter in ("python", "none") and options.uses in ("always", "sampled"):
-        parser.error(
-            f"--adapter {options.adapter} contradicts --uses {options.uses}: only libtorch "
-            "observes uses"
-        )
     if options.cuda_driver:
         parser.error(
             "--cuda-driver needs the command: plimsoll run --cuda-driver -- PROGRAM; if only the "
@@ -150,6 +143,13 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         _add_environment(options)
     except argparse.ArgumentTypeError as error:
         _fail(str(error))
+    if options.mode == "lite" and options.uses in ("always", "sampled"):
+        parser.error(f"--mode lite contradicts --uses {options.uses}: lite observes no uses")
+    if options.adapter in ("python", "none") and options.uses in ("always", "sampled"):
+        parser.error(
+            f"--adapter {options.adapter} contradicts --uses {options.uses}: only libtorch "
+            "observes uses"
+        )
     return options
 
 

@@ -93,8 +93,11 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidArgumentError("invalid_argument", f"{name} '{value}' is not one of {known}")
 
 
-def check_uses(uses: str, mode: str, adapter: str) -> None:
-    """Raise an error if the other options prevent the uses that are asked for."""
+def check_observation(mode: str, uses: str, adapter: str = "auto") -> None:
+    """Raise an error if an option is unknown, or if the others prevent the uses asked for."""
+    check_choice("mode", mode, ("full", "lite"))
+    check_choice("uses", uses, ("auto", "always", "sampled", "never"))
+    check_choice("adapter", adapter, ("auto", "libtorch", "python", "none"))
     if uses not in ("always", "sampled"):
         return
     reason = ""

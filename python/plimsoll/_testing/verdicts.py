@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from plimsoll._process.sizes import size_text
 from plimsoll._testing.limits import GrowthLimit, LeakLimit, MemoryLimit, UnusedLimit
@@ -159,7 +160,7 @@ def unused_verdict(limit: UnusedLimit, tensors: AllocatedTensors) -> Verdict | N
     found = uses[device]
     excess = found["unused_bytes"] - limit.limit_bytes
     if excess <= 0:
-        return None
+        return _unknown_verdict(limit, uses)
     rows = found["rows"][:_MOST_LINES]
     evidence = [
         f"{_exact(row['bytes'])} in {_tensors(row['count'])}: {row['line']}, {row['kind']}"
@@ -181,6 +182,21 @@ def unused_verdict(limit: UnusedLimit, tensors: AllocatedTensors) -> Verdict | N
         evidence,
         f"After its last use, free what {rows[0]['line'] if rows else 'the test'} allocates.",
     )
+
+
+def _unknown_verdict(limit: UnusedLimit, uses: dict[str, Any]) -> Verdict | None:
+    """Fail if the larger part of a peak is unknown, and the limit may be exceeded with it."""
+    for device, found in uses.items():
+        unknown, peak = found["unknown_bytes"], found["live_bytes"]
+        if unknown > peak / 2 and found["unused_bytes"] + unknown > limit.limit_bytes:
+            return Verdict(
+                "",
+                f"{limit.shown} cannot be checked: it is unknown whether operators use "
+                f"{_exact(unknown)} of the peak of {_exact(peak)} on {device} again",
+                [],
+                "Keep tensors within PyTorch: what NumPy or data_ptr() gets is unknown.",
+            )
+    return None
 
 
 def _lines(sites: list[Site]) -> list[str]:

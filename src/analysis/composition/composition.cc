@@ -15,6 +15,7 @@
 #include "base/natural_order.h"
 #include "model/group_names.h"
 #include "model/inner_lines.h"
+#include "model/last_use.h"
 #include "model/live_allocations.h"
 #include "model/live_set.h"
 #include "model/steps.h"
@@ -54,6 +55,22 @@ std::optional<std::uint64_t> inferred_by_size(const Trace& trace,
   return bytes;
 }
 
+// Bytes that no operator uses again and that are live when the recording ends.
+std::optional<std::uint64_t> unused_at_end(const Trace& trace, const model::DeviceTrace& device,
+                                           std::int64_t event,
+                                           std::span<const LiveAllocation> live) {
+  if (!trace.has_uses) return std::nullopt;
+  const model::LastUses uses(trace, device);
+  const model::Liveness liveness = model::default_liveness(device);
+  std::uint64_t bytes = 0;
+  for (const LiveAllocation& allocation : live) {
+    const std::uint32_t row = allocation.lifetime;
+    if (model::death(device.lifetimes, row, liveness) != model::kNone) continue;
+    if (uses.used_again(row, event) == model::UsedAgain::kNo) bytes += allocation.size_bytes;
+  }
+  return bytes;
+}
+
 PointInTime point_row(const PassContext& context, std::size_t d, const EventPoint& point,
                       std::span<const LiveAllocation> live) {
   const model::DeviceTrace& device = context.trace.devices[d];
@@ -69,6 +86,7 @@ PointInTime point_row(const PassContext& context, std::size_t d, const EventPoin
   row.live_count = live.size();
   for (const LiveAllocation& allocation : live) row.live_bytes += allocation.size_bytes;
   row.inferred_by_size_bytes = inferred_by_size(context.trace, live);
+  row.unused_at_end_bytes = unused_at_end(context.trace, device, point.event, live);
   const std::int64_t total = live_bytes_at(device, context.report.devices[d], point.event);
   row.unexplained_bytes =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(total) - row.live_bytes);

@@ -407,9 +407,10 @@ TEST(Composition, memory_is_grouped_by_whether_it_is_used_again) {
       .alloc_reported(2, 200, {.use = {.unused_from = 9}})
       .alloc_reported(3, 300, {})
       .alloc_reported(4, 400, {.category = "parameter", .use = {.unused_from = 1}});
-  EXPECT_THAT(
-      keys(run(maker.finish()).by_use),
-      ElementsAre("parameter = 400", "unknown = 300", "used again = 200", "not used again = 100"));
+  const auto tables = run(maker.finish());
+  EXPECT_THAT(keys(tables.by_use), ElementsAre("parameter = 400", "unknown = 300",
+                                               "used again = 200", "not used again = 100"));
+  EXPECT_EQ(tables.points.at(0).unused_at_end_bytes, 100);
 }
 
 }  // namespace

@@ -68,9 +68,9 @@ std::string plain_sentence(const report::LastUse& found, std::uint64_t at_end_by
   }
   std::string text =
       "at the peak, no operator uses " + part_text(found.unused_bytes, found.live_bytes) + " again";
-  // What a program reads after its recording is unknown.
-  const bool is_most_at_end = at_end_bytes >= found.unused_bytes / 2 && at_end_bytes > 0;
-  if (is_most_at_end) text += " before the recording ends";
+  if (report::is_most_at_end(at_end_bytes, found.unused_bytes)) {
+    text += " before the recording ends";
+  }
   const std::string reachable = base::bytes_text(found.reachable_peak_bytes);
   text += reachable == base::bytes_text(found.live_bytes)
               ? ", but freeing all memory when it was last used would not lower the peak"

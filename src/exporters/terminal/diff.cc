@@ -33,7 +33,7 @@ std::string points_table(const comparison::Diff& diff, const TextOptions& option
                    base::bytes_text(point.unused->after_bytes),
                    difference_text(point.unused->difference_bytes),
                    "not used again at the " + text::printable(point.name + " on " + point.device) +
-                       (point.unused->is_sampled ? ", in the observed steps" : "")});
+                       (point.unused->is_sampled ? ", as far as observed" : "")});
   }
   return table.to_text(options.width, options.color);
 }

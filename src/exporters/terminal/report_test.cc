@@ -249,6 +249,21 @@ TEST(TextReport, omitted_rows_are_summed) {
               HasSubstr("   40 B  40.0%      6           [other: 8 groups]\n"));
 }
 
+TEST(TextReport, the_table_by_use_states_what_may_be_read_after_the_recording) {
+  report::Report report = healthy();
+  report.tables.points.push_back({0, "peak", 1843, {}, 100, 2, 0});
+  report.tables.by_use.push_back({0, "used again", 60, 1, 60, 0.6, {}});
+  report.tables.by_use.push_back({0, "not used again", 40, 1, 40, 0.4, {}});
+  TextOptions options;
+  options.tables = {TableKind::kUse};
+  report.tables.points[0].unused_at_end_bytes = 20;
+  EXPECT_THAT(to_text(report, options),
+              HasSubstr("  Not used again before the recording ends: 20 B are live then, and the "
+                        "program may read them later.\n"));
+  report.tables.points[0].unused_at_end_bytes = 19;
+  EXPECT_THAT(to_text(report, options), Not(HasSubstr("before the recording ends")));
+}
+
 TEST(TextReport, a_single_omitted_row_is_shown_by_its_name) {
   report::Report report = healthy();
   report.tables.points.push_back({0, "peak", 1843, {}, 100, 10, 0});

@@ -11,6 +11,7 @@
 #include "exporters/stack_frames.h"
 #include "exporters/terminal/devices.h"
 #include "exporters/terminal/native_tables.h"
+#include "report/last_use.h"
 #include "report/rest_row.h"
 #include "text/layout.h"
 #include "text/table.h"
@@ -130,6 +131,16 @@ std::string inferred_text(std::uint64_t by_size_bytes) {
   return text + ".";
 }
 
+// What the program reads after its recording is unknown.
+std::string at_end_text(const report::PointInTime& point,
+                        const std::vector<const report::GroupRow*>& rows) {
+  const auto unused = std::ranges::find(rows, "not used again", &report::GroupRow::key);
+  const std::uint64_t at_end_bytes = point.unused_at_end_bytes.value_or(0);
+  if (unused == rows.end() || !report::is_most_at_end(at_end_bytes, (*unused)->bytes)) return {};
+  return "Not used again before the recording ends: " + bytes_text(at_end_bytes) +
+         " are live then, and the program may read them later.";
+}
+
 std::string group_table(const report::Report& report, const report::DeviceReport& device,
                         const GroupTable& what, Heading kind, const TableOptions& options) {
   const auto& [top, width, color, source_of] = options;
@@ -153,10 +164,12 @@ std::string group_table(const report::Report& report, const report::DeviceReport
   if (rows.empty()) {
     return text + nothing("Unknown: this file records no " + std::string(what.key) + ".");
   }
+  const std::string at_end = what.kind == TableKind::kUse ? at_end_text(point, rows) : "";
   text += group_rows(shown_rows(std::move(rows), top), point, what, options).to_text(width, color);
   if (what.kind == TableKind::kCategory && point.inferred_by_size_bytes) {
     text += nothing(text::wrap(inferred_text(*point.inferred_by_size_bytes), 2, width));
   }
+  if (!at_end.empty()) text += nothing(text::wrap(at_end, 2, width));
   if (point.unexplained_bytes < 0) {
     text += nothing(text::wrap("The running total is " +
                                    bytes_text(magnitude(point.unexplained_bytes)) +

@@ -233,6 +233,15 @@ def test_what_is_not_used_again_is_that_of_the_table_by_use(
     assert " not used again\n" in chart.locator("xpath=..").locator(".tip").inner_text()
 
 
+def test_the_sentence_on_last_uses_is_apart_from_what_precedes_it(open_page, page):
+    opened = open_page(page("last_uses").path)
+    space = opened.page.locator(".last-use").first.evaluate(
+        "(it) => it.getBoundingClientRect().top "
+        "- it.previousElementSibling.getBoundingClientRect().bottom"
+    )
+    assert space >= 12
+
+
 def test_pages_without_uses_state_nothing_about_them(open_page, page):
     opened = open_page(page("fragmented").path)
     opened.page.locator(".named button").first.wait_for()
