@@ -30,7 +30,9 @@ constexpr auto Finding::fields() {
       Field{"next_step", &Finding::next_step, "The text of the first step."},
       Field{"saving_bytes", &Finding::saving_bytes,
             "The saving of the first step; 0 if none or unknown."},
-      Field{"steps", &Finding::steps, "What to do: alternatives, the recommended one first."});
+      Field{"steps", &Finding::steps, "What to do: alternatives, the recommended one first."},
+      Field{"is_fact", &Finding::is_fact,
+            "True if it states what the memory is, and the program may need all of it."});
 }
 
 constexpr auto MemoryAlert::fields() {

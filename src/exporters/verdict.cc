@@ -102,12 +102,21 @@ std::vector<std::string> last_use_texts(const report::Report& report, std::strin
   std::vector<std::string> texts;
   std::size_t devices = 0;
   for (const report::DeviceReport& device : report.devices) devices += report::has_content(device);
+  const report::DeviceReport* const healthy =
+      is_healthy(report, asked_for) ? fullest(report, asked_for) : nullptr;
   for (const report::DeviceReport& device : report.devices) {
     if (!is_asked_for(device, asked_for) || !report::has_content(device)) continue;
     if (!device.last_use || !has_section(report, device, asked_for)) continue;
+    if (&device == healthy) continue;  // the verdict says so
     texts.push_back((devices > 1 ? device_name(device) + ": " : "") + device.last_use->text);
   }
   return texts;
+}
+
+bool is_healthy(const report::Report& report, std::string_view asked_for) {
+  const report::DeviceReport* const device = fullest(report, asked_for);
+  return device != nullptr && device->last_use && device->last_use->is_all_used &&
+         std::ranges::all_of(report.findings, &report::Finding::is_fact);
 }
 
 NoFindings no_findings(const report::Report& report, std::string_view asked_for) {
@@ -115,10 +124,12 @@ NoFindings no_findings(const report::Report& report, std::string_view asked_for)
   if (device == nullptr) return {"This file has no memory events and no memory.", {}};
   const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == report::PassState::kRan;
-  const std::string title = !is_judged         ? "No findings were requested."
-                            : is_whole(report) ? "Nothing wrong found."
-                                               : "Nothing wrong found in the part that was "
-                                                 "recorded (see About the input).";
+  const std::string title =
+      !is_judged          ? "No findings were requested."
+      : !is_whole(report) ? "Nothing wrong found in the part that was recorded (see About "
+                            "the input)."
+      : is_healthy(report, asked_for) ? "Nothing is wasted: every byte at the peak is used again."
+                                      : "Nothing wrong found.";
   if (device->disagreement_bytes() > 0) {
     return {title, "But events and segments disagree, so the peak is unknown."};
   }
@@ -131,7 +142,7 @@ NoFindings no_findings(const report::Report& report, std::string_view asked_for)
   }
   const std::string holders = holders_text(report, *device);
   text += holders.empty() ? "." : ": " + holders + ".";
-  return {title, text + near_text(report, *device)};
+  return {title, report.findings.empty() ? text + near_text(report, *device) : text};
 }
 
 std::vector<InputNote> notes_on_input(const report::Report& report) {

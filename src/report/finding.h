@@ -17,39 +17,10 @@ using plimsoll::FindingSeverity;
 using plimsoll::FindingStep;
 using plimsoll::step_up_to;
 
-// Every finding id, for --fail-on and similar options. Ids are never renamed.
+// Every finding id.
 inline constexpr auto kFindingIds = std::to_array<std::string_view>({
-    "out_of_memory",
-    "stranded_memory",
-    "memory_growth",
-    "non_pytorch_memory",
-    "memory_outside_tensors",
-    "recording_incomplete",
-    "recording_was_empty",
-    "no_memory_events",
-    "history_truncated",
-    "allocator_settings_conflict",
-    "segment_churn",
-    "repeated_large_allocation",
-    "churn",
-    "activations_dominate",
-    "optimizer_state_dominates",
-    "gradients_kept",
-    "graph_without_backward",
-    "one_layer_dominates",
-    "one_line_dominates",
-    "one_tensor_dominates",
-    "model_copies",
-    "batches_kept",
-    "garbage_in_cycles",
-    "never_used_again",
-    "optimizer_scratch",
-    "peak_outside_training",
-    "one_device_dominates",
-    "library_workspaces",
-    "unknown_memory",
-    "ranks_differ",
-    "device_of_another_rank",
+#define ID(id) id,
+#include "report/findings.def"
 });
 
 // Whether the steps of the finding lower the peak of live bytes. The steps of the others lower

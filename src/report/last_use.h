@@ -72,6 +72,7 @@ struct LastUse {
   std::uint64_t kept_bytes = 0;
   std::uint64_t kept_saving_bytes = 0;
   bool is_sampled = false;
+  bool is_all_used = false;
   std::string text = {};
   std::vector<UnusedRow> rows = {};
 
@@ -98,6 +99,8 @@ struct LastUse {
               "How much lower the peak would be if these lines freed all their memory at its last "
               "use."},
         Field{"is_sampled", &LastUse::is_sampled, "Whether uses were observed only in some steps."},
+        Field{"is_all_used", &LastUse::is_all_used,
+              "Whether unused_bytes and unknown_bytes are too small to matter."},
         Field{"text", &LastUse::text, "The answer as a sentence."},
         Field{"rows", &LastUse::rows,
               "unused_bytes by line and kind, largest first, without rows below 0.1 % of "

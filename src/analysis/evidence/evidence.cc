@@ -46,9 +46,14 @@ bool Evidence::is_freed_by_backward(std::uint32_t lifetime) const {
 
 bool Evidence::is_used_by_backward(std::uint32_t lifetime) const {
   if (device_.lifetimes.alloc[lifetime] == kNone) return false;
-  if (is_freed_by_backward(lifetime)) return true;
-  if (!used_passes_) used_passes_ = find_used_passes();
-  return used_passes_->contains(pass_of(lifetime));
+  return is_freed_by_backward(lifetime) || use_of(pass_of(lifetime)).is_used;
+}
+
+bool Evidence::is_of_graph(std::uint32_t lifetime) const {
+  if (device_.lifetimes.alloc[lifetime] == kNone) return false;
+  const model::Autograd autograd = site(lifetime).autograd;
+  return autograd == model::Autograd::kBuilt ||
+         (autograd == model::Autograd::kUnknown && use_of(pass_of(lifetime)).keeps_most);
 }
 
 bool Evidence::meets_oom(std::uint32_t lifetime) const {
@@ -65,24 +70,47 @@ const Passes& Evidence::passes() const {
   return *passes_;
 }
 
-std::set<Pass> Evidence::find_used_passes() const {
+const Evidence::PassUse& Evidence::use_of(const Pass& pass) const {
+  static const PassUse kNoForward;
+  if (uses_of_passes_.empty()) uses_of_passes_ = find_uses();
+  const auto found = uses_of_passes_.find(pass);
+  return found == uses_of_passes_.end() ? kNoForward : found->second;
+}
+
+std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
   constexpr std::uint64_t kLeastUsed = 10;  // a tenth: a module may be frozen in part
+  // Without a graph, only what is in variables stays: in a U-Net, a third.
+  constexpr double kShareKept = 0.45;
   struct Kept {
     std::uint32_t last_born = 0;  // its result, which other graphs may use
     std::uint32_t last_died = 0;
     std::uint64_t bytes = 0, used_bytes = 0;
+    std::size_t made = 0, kept = 0;
+    std::uint32_t first_born = kNone;
+    bool keeps_first = false;  // which few modules return
   };
   std::map<Pass, Kept> passes;
   std::vector<std::uint32_t> latest(spans_.backwards().size());  // birth of what each frees
   const model::Lifetimes& lifetimes = device_.lifetimes;
   const auto for_each_of_graph = [&](auto&& each) {
     for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-      const bool is_of_graph =
-          site(row).phase == model::Phase::kForward && site(row).autograd != model::Autograd::kOff;
+      const bool is_of_graph = site(row).phase == model::Phase::kForward &&
+                               site(row).autograd != model::Autograd::kOff &&
+                               !has(lifetimes.flags[row], LifetimeFlags::kTemporary);
       if (is_of_graph) each(row, passes[pass_of(row)]);
     }
   };
-  for_each_of_graph([&](std::uint32_t row, Kept& kept) { kept.last_born = lifetimes.alloc[row]; });
+  const auto next_born = [&](std::uint32_t event) {
+    const auto begin = lifetimes.alloc.data() + lifetimes.baseline_count;
+    const auto end = lifetimes.alloc.data() + lifetimes.size();
+    const auto next = std::upper_bound(begin, end, event);
+    return next == end ? kNone : *next;
+  };
+  for_each_of_graph([&](std::uint32_t row, Kept& kept) {
+    kept.first_born = std::min(kept.first_born, lifetimes.alloc[row]);
+    kept.last_born = lifetimes.alloc[row];
+    ++kept.made;
+  });
   for_each_of_graph([&](std::uint32_t row, Kept& kept) {
     const std::uint32_t died = model::death(lifetimes, row, model::default_liveness(device_));
     kept.last_died = std::max(kept.last_died, died);
@@ -96,17 +124,23 @@ std::set<Pass> Evidence::find_used_passes() const {
     const std::size_t freeing = spans_.backward_at(died);
     if (freeing < latest.size()) latest[freeing] = std::max(latest[freeing], lifetimes.alloc[row]);
     if (is_last_used || freeing < latest.size()) kept.used_bytes += bytes;
+    // Variables of the forward die when it returns, before anything else is made.
+    if (died <= next_born(kept.last_born)) return;
+    ++kept.kept;
+    kept.keeps_first |= lifetimes.alloc[row] == kept.first_born;
   });
-  std::set<Pass> used;
+  std::map<Pass, PassUse> uses;
   for (const auto& [pass, kept] : passes) {
     // Without uses: a backward may retain what it uses, unless it frees what a later pass made.
     const std::uint32_t next = spans_.round(kept.last_born);
     const bool may_be_retained = !trace_.has_uses && next < latest.size() &&
                                  spans_.backwards()[next].begin < kept.last_died &&
                                  latest[next] <= kept.last_born;
-    if (may_be_retained || kept.used_bytes > kept.bytes / kLeastUsed) used.insert(pass);
+    const double least = kShareKept * static_cast<double>(kept.made);
+    uses[pass] = {may_be_retained || kept.used_bytes > kept.bytes / kLeastUsed,
+                  kept.keeps_first && static_cast<double>(kept.kept) >= least};
   }
-  return used;
+  return uses;
 }
 
 }  // namespace plimsoll::analysis::evidence

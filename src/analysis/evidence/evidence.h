@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -66,6 +66,9 @@ class Evidence {
   // Whether a backward frees it, or frees or last uses what its forward pass keeps besides its
   // result.
   bool is_used_by_backward(std::uint32_t lifetime) const;
+  // Whether autograd keeps it: the operator that made it has built a node. If the recording does
+  // not state that, whether its forward pass keeps most of what it makes.
+  bool is_of_graph(std::uint32_t lifetime) const;
   // Whether memory ran out while it was live and before a backward began.
   bool meets_oom(std::uint32_t lifetime) const;
   // What made it: the outermost operator; also the innermost; also, in backward, that of forward.
@@ -80,7 +83,12 @@ class Evidence {
  private:
   const model::Site& site(std::uint32_t lifetime) const { return trace_.birth(device_, lifetime); }
   const Passes& passes() const;
-  std::set<Pass> find_used_passes() const;
+  struct PassUse {
+    bool is_used = false;
+    bool keeps_most = false;
+  };
+  const PassUse& use_of(const Pass& pass) const;
+  std::map<Pass, PassUse> find_uses() const;
 
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
@@ -88,7 +96,7 @@ class Evidence {
   Spans spans_;
   // Found when a rule first asks.
   mutable std::optional<Passes> passes_;
-  mutable std::optional<std::set<Pass>> used_passes_;
+  mutable std::map<Pass, PassUse> uses_of_passes_;
 };
 
 }  // namespace plimsoll::analysis::evidence

@@ -118,6 +118,39 @@ TEST(Evidence, infers_the_passes_of_a_root) {
   EXPECT_THAT(Table(maker).all(&Evidence::pass), ElementsAre(1u, 1u, 0u, 2u));
 }
 
+// An attempt that failed and the next one: the first call runs once in most passes.
+TEST(Evidence, tells_passes_apart_that_follow_each_other) {
+  TraceMaker maker = maker_on_cpu();
+  const Reported first{.layer = "Net.a", .phase = Phase::kForward, .op = "aten::embedding"};
+  const Reported second{.layer = "Net.b", .phase = Phase::kForward, .op = "aten::linear"};
+  std::uint64_t address = 0;
+  const auto pass = [&] {
+    maker.alloc_reported(++address, 512, first);
+    maker.alloc_reported(++address, 512, second);
+  };
+  pass();
+  maker.alloc_reported(++address, 512, {});
+  pass(), pass();
+  EXPECT_THAT(Table(maker).all(&Evidence::pass), ElementsAre(1u, 1u, 0u, 2u, 2u, 3u, 3u));
+}
+
+// A forward pass keeps more than its result for a backward, or it built its graph for nothing.
+TEST(Evidence, knows_which_passes_a_backward_uses) {
+  TraceMaker maker = maker_on_cpu();
+  const Reported made{.layer = "Net.a",
+                      .phase = Phase::kForward,
+                      .op = "aten::linear",
+                      .autograd = model::Autograd::kBuilt};
+  for (const std::uint64_t address : {1, 2, 3}) maker.alloc_reported(address, 512, made);
+  maker.alloc_reported(4, 512, {});
+  for (const std::uint64_t address : {5, 6, 7}) maker.alloc_reported(address, 512, made);
+  maker.begin_backward();
+  maker.free_immediately(3, 512).free_immediately(6, 512);  // the first pass's result
+  maker.end_backward();
+  EXPECT_THAT(Table(maker).all(&Evidence::is_used_by_backward),
+              ElementsAre(false, false, true, false, true, true, true));
+}
+
 TEST(StackFacts, are_about_where_a_frame_is) {
   TraceMaker maker = maker_on_cpu();
   constexpr const char* kAdam = "/site-packages/torch/optim/adam.py";

@@ -68,8 +68,9 @@ Steps smaller_batch(const Peak& peak, const Explanation& explanation) {
   if (!chunks.empty()) return {{std::move(chunks)}};
   const bool is_single = is_at_least(single, kShareOfFloat32, explanation.bytes) &&
                          !is_at_least(half, kMostOfHalf, explanation.bytes);
-  Steps steps = {{"Use a smaller batch."}};
+  Steps steps;
   if (is_single) steps.push_back({"Compute in bfloat16 (torch.autocast)."});
+  steps.push_back({"Use a smaller batch."});
   return steps;
 }
 
@@ -135,7 +136,7 @@ void add_repeated_forward(const Peak& peak, const Explanation& explanation,
            : "; the largest " + bytes_text(forward->largest_bytes)) +
       ".");
   if (forward->runs_in_checkpoint || !is_worth_it(peak, forward->saving_bytes)) {
-    finding.steps = smaller_batch(peak, explanation);
+    finding.steps.clear();
     return;
   }
   const auto call = checkpoint_call(peak, forward->parts);
@@ -244,6 +245,59 @@ bool is_of_forward(const Peak& peak, const PeakAllocation& allocation) {
          peak.point().phase == "forward";
 }
 
+// Adds the steps for them, if there are any but to process less at a time.
+void advise(Peak& peak, Explanation& explanation) {
+  report::Finding& finding = explanation.finding;
+  if (advise_logits(peak, logits_of(peak), explanation)) {
+    add_kept(peak.facts(), peak.device(), finding);
+    return;
+  }
+  if (add_collected(peak, explanation)) return;
+  if (!peak.may_train()) {
+    finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
+    return;
+  }
+  const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
+  if (!path.empty()) {
+    finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
+    finding.steps = {
+        {"Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
+         "use_reentrant=False), which recomputes them in backward."},
+        {"Use a smaller batch."}};
+  }
+  if (peak.is_inferred() && path.empty()) add_line_of_size(peak, explanation.parts, finding);
+  if (peak.is_inferred()) add_repeated_forward(peak, explanation, finding);
+  const auto [function, of_function, is_of_autograd] = function_of_most(peak, explanation);
+  const bool is_of_function =
+      !function.empty() && is_at_least(of_function, kShareOfFunction, explanation.bytes);
+  if (is_of_function) {
+    finding.evidence.push_back(
+        bytes_text(of_function) + " of it are made by " + function +
+        (is_of_autograd ? " of a torch.autograd.Function." : ", which calls no layer."));
+  }
+  if (is_of_function && !is_of_autograd) {
+    finding.steps = {
+        {"Run " + function +
+         " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what it makes is "
+         "then recomputed in backward instead of being kept."},
+        {"Let it make less: fewer rounds, smaller tensors, a smaller batch."}};
+  }
+  const Facts& facts = peak.facts();
+  const bool is_kept_known = add_kept(facts, peak.device(), finding);
+  // An earlier backward's use of memory is no evidence about a forward that failed before its own
+  // backward.
+  const bool is_measured = is_kept_known && !ends_in_forward(peak);
+  add_blocks(peak,
+             is_measured ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
+             explanation, finding);
+  add_calls(peak, explanation);
+  if (is_of_function && is_of_autograd) {
+    finding.steps.insert(finding.steps.begin(),
+                         {"Pass fewer tensors to ctx.save_for_backward in " + function +
+                          ", and compute the others again in backward."});
+  }
+}
+
 }  // namespace
 
 void explain_activations(Peak& peak, Explanations& out) {
@@ -289,60 +343,8 @@ void explain_activations(Peak& peak, Explanations& out) {
         "Most of it is created at " + line + ": " + bytes_text(of_line) +
         (inside.empty() ? "" : ", of which " + inside + " creates " + bytes_text(of_inside)) + ".");
   }
-  finding.steps = smaller_batch(peak, explanation);
-  if (advise_logits(peak, logits_of(peak), explanation)) {
-    add_kept(peak.facts(), peak.device(), finding);
-    out.push_back(std::move(explanation));
-    return;
-  }
-  if (add_collected(peak, explanation)) {
-    out.push_back(std::move(explanation));
-    return;
-  }
-  if (!peak.may_train()) {
-    finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
-    out.push_back(std::move(explanation));
-    return;
-  }
-  const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
-  if (!path.empty()) {
-    finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
-    finding.steps = {
-        {"Run the modules that these calls reach through torch.utils.checkpoint.checkpoint(…, "
-         "use_reentrant=False), which recomputes them in backward."},
-        {"Use a smaller batch."}};
-  }
-  if (peak.is_inferred() && path.empty()) add_line_of_size(peak, explanation.parts, finding);
-  if (peak.is_inferred()) add_repeated_forward(peak, explanation, finding);
-  const auto [function, of_function, is_of_autograd] = function_of_most(peak, explanation);
-  const bool is_of_function =
-      !function.empty() && is_at_least(of_function, kShareOfFunction, bytes);
-  if (is_of_function) {
-    finding.evidence.push_back(
-        bytes_text(of_function) + " of it are made by " + function +
-        (is_of_autograd ? " of a torch.autograd.Function." : ", which calls no layer."));
-  }
-  if (is_of_function && !is_of_autograd) {
-    finding.steps = {
-        {"Run " + function +
-         " through torch.utils.checkpoint.checkpoint(…, use_reentrant=False): what it makes is "
-         "then recomputed in backward instead of being kept."},
-        {"Let it make less: fewer rounds, smaller tensors, a smaller batch."}};
-  }
-  const Facts& facts = peak.facts();
-  const bool is_kept_known = add_kept(facts, peak.device(), finding);
-  // An earlier backward's use of memory is no evidence about a forward that failed before its own
-  // backward.
-  const bool is_measured = is_kept_known && !ends_in_forward(peak);
-  add_blocks(peak,
-             is_measured ? &report::LayerBytes::saved_bytes : &report::LayerBytes::activation_bytes,
-             explanation, finding);
-  add_calls(peak, explanation, finding);
-  if (is_of_function && is_of_autograd) {
-    finding.steps.insert(finding.steps.begin(),
-                         {"Pass fewer tensors to ctx.save_for_backward in " + function +
-                          ", and compute the others again in backward."});
-  }
+  advise(peak, explanation);
+  if (finding.steps.empty()) finding.steps = smaller_batch(peak, explanation);
   out.push_back(std::move(explanation));
 }
 

@@ -204,7 +204,7 @@ TEST(Blocks, bfloat16_is_advised_only_if_the_activations_are_known_to_be_float32
     return steps_text(c.run(explain_activations).at(0));
   };
   EXPECT_THAT(advice("float32"),
-              HasSubstr("Use a smaller batch. | Compute in bfloat16 (torch.autocast)."));
+              HasSubstr("Compute in bfloat16 (torch.autocast). | Use a smaller batch."));
   EXPECT_EQ(advice("bfloat16"), "Use a smaller batch.");
   EXPECT_EQ(advice(""), "Use a smaller batch.");
 }

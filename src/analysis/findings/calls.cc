@@ -235,8 +235,9 @@ FunctionOfMost function_of_most(const Peak& peak, const Explanation& explanation
   return {std::string(name), most->second, is_of_autograd};
 }
 
-void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
+void add_calls(const Peak& peak, Explanation& explanation) {
   if (peak.is_inferred()) return;
+  report::Finding& finding = explanation.finding;
   Callers callers(peak);
   std::map<std::string, std::uint64_t> bytes;
   for (const std::uint32_t part : explanation.parts) {
@@ -268,6 +269,7 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
   const RetainedGraphs retained =
       is_repeated && !is_left ? retained_graphs(peak, explanation, runs.most) : RetainedGraphs{};
   if (retained.bytes > 0 && is_at_least(retained.bytes, kShareOfFreed, explanation.bytes)) {
+    explanation.kind = Kind::kCause;
     finding.evidence.push_back(bytes_text(retained.bytes) +
                                " of it belong to calls whose backward has ended: the graph of a "
                                "later call leads to theirs, and retain_graph=True keeps them.");
@@ -278,6 +280,7 @@ void add_calls(const Peak& peak, const Explanation& explanation, report::Finding
                       retained.saving_bytes}};
   }
   if (!is_left) return;
+  explanation.kind = Kind::kCause;
   finding.evidence.push_back(bytes_text(left) +
                              " of it are tensors of a backward that has ended: create_graph=True "
                              "keeps them, and the graph behind them, for another backward.");

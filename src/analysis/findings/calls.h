@@ -12,7 +12,7 @@ namespace plimsoll::analysis::findings {
 // Adds the line of the program that calls most of the forwards in `explanation`, if it does so
 // repeatedly, and the memory that an earlier backward has left (create_graph=True). Steps about
 // them come before those that the finding has.
-void add_calls(const Peak& peak, const Explanation& explanation, report::Finding& finding);
+void add_calls(const Peak& peak, Explanation& explanation);
 
 // Whether the allocation's line is in a torch.autograd.Function of the program, which torch calls.
 bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation);

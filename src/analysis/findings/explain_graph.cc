@@ -24,10 +24,10 @@ Pass pass_of(const Peak& peak, const PeakAllocation& allocation) {
   return peak.evidence().pass_of(allocation.lifetime);
 }
 
-// Whether an operator that made it has built a node, in a pass that no backward uses.
+// Whether autograd keeps it for a pass that no backward uses.
 bool is_of_unused_graph(const Peak& peak, const PeakAllocation& allocation) {
   return is_forward_activation(peak, allocation) &&
-         peak.site(allocation).autograd == model::Autograd::kBuilt &&
+         peak.evidence().is_of_graph(allocation.lifetime) &&
          !peak.evidence().is_used_by_backward(allocation.lifetime);
 }
 

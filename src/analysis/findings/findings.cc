@@ -21,24 +21,10 @@ constexpr std::array<const char*, 11> kRunsAfter{"timeline", "composition",   "s
                                                  "growth",   "fragmentation", "oom",   "saved",
                                                  "layers",   "steps",         "uses"};
 
-// In order of precedence within a severity, highest first.
-constexpr std::array kRules{recording_incomplete,
-                            out_of_memory,
-                            recording_was_empty,
-                            no_memory_events,
-                            memory_growth,
-                            non_pytorch_memory,
-                            memory_outside_tensors,
-                            stranded_memory,
-                            allocator_settings_conflict,
-                            history_truncated,
-                            one_device_dominates,
-                            model_growth,
-                            what_fills_the_peak,
-                            repeated_large_allocation,
-                            segment_churn,
-                            churn,
-                            unknown_memory};
+constexpr std::array kRules{
+#define RULE(function) function,
+#include "report/findings.def"
+};
 
 class FindingsPass final : public Pass {
  public:

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-struct Made {
+struct Spelling {
   std::string_view maker = "aten::linear";
   std::string_view loss = "aten::cross_entropy_loss";
   std::string_view after = {};  // an operator between the loss and the backward
@@ -26,7 +26,7 @@ struct Made {
 
 // A language model that computes its loss in forward: logits, a copy to float32, a copy without the
 // last position, and the loss, each on its own line.
-Findings of_language_model(const Made& made) {
+Findings of_language_model(const Spelling& made) {
   Case c;
   const auto stack = [&](std::uint32_t line) {
     return c.maker.stack({{"model.py", line, "Net.forward"}, {"train.py", 9, "main"}});
@@ -74,7 +74,7 @@ TEST(Logits, without_a_wider_copy_no_upcast_is_named) {
 }
 
 TEST(Logits, need_a_linear_operator_and_a_cross_entropy) {
-  const auto is_named = [](const Made& made) {
+  const auto is_named = [](const Spelling& made) {
     return steps_text(of_language_model(made)[0]).find("cross entropy") != std::string::npos;
   };
   EXPECT_TRUE(is_named({.loss = "aten::log_softmax", .after = "aten::nll_loss_nd"}));

@@ -79,7 +79,11 @@ std::string row_text(const Peak& peak, const UnusedRow& row) {
   return text;
 }
 
-std::string step_for(const UnusedRow& row) {
+std::string step_for(const UnusedRow& row, bool is_of_function) {
+  if (is_of_function) {
+    return "Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " + row.line +
+           ": its backward does not use all of them.";
+  }
   switch (row.kind) {
     case UnusedKind::kKept:
       return "Find the list, attribute, closure or cache that retains what " + row.line +
@@ -190,8 +194,13 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
+  const bool is_of_function = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    return peak.line_label(allocation) == rows.front()->line &&
+           peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
+  });
   finding.steps = {
-      {step_for(*rows.front()) +
+      {step_for(*rows.front(), is_of_function) +
            (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
        saving}};
   out.push_back(std::move(explanation));

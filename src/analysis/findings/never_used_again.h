@@ -17,6 +17,4 @@ std::string unused_text(const Peak& peak, const Explanation& explanation);
 std::string unused_text(const Facts& facts, const DeviceFacts& device,
                         const std::function<bool(model::LineId)>& is_of_lines);
 
-void explain_never_used_again(Peak& peak, Explanations& out);
-
 }  // namespace plimsoll::analysis::findings

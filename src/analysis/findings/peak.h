@@ -194,22 +194,7 @@ std::string lines_text(const Peak& peak, const std::vector<std::uint32_t>& parts
 // of its caller's bytes: "train.py:9 (step) → dit.py:30 (forward)"; empty if there are none.
 std::string path_text(const Peak& peak, const std::vector<std::uint32_t>& parts);
 
-void explain_activations(Peak& peak, Explanations& out);
-void explain_graph(Peak& peak, Explanations& out);
-void explain_graph_of_snapshot(Peak& peak, Explanations& out);
-void explain_layer(Peak& peak, Explanations& out);
-void explain_line(Peak& peak, Explanations& out);
-void explain_parameter(Peak& peak, Explanations& out);
-void explain_gradients(Peak& peak, Explanations& out);
-void explain_optimizer(Peak& peak, Explanations& out);
-void explain_copies(Peak& peak, Explanations& out);
-void explain_batches(Peak& peak, Explanations& out);
-void explain_unowned(Peak& peak, Explanations& out);
-void explain_earlier(Peak& peak, Explanations& out);
-void explain_epoch(Peak& peak, Explanations& out);
-void explain_garbage(Peak& peak, Explanations& out);
-void explain_many(Peak& peak, Explanations& out);
-void explain_outside(Peak& peak, Explanations& out);
-void explain_workspaces(Peak& peak, Explanations& out);
+#define PEAK_RULE(function, source) void function(Peak& peak, Explanations& out);
+#include "report/findings.def"
 
 }  // namespace plimsoll::analysis::findings

@@ -62,26 +62,8 @@ bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
 using Findings = std::vector<report::Finding>;
 using Steps = std::vector<report::FindingStep>;
 
-Findings out_of_memory(const Facts& facts);
-Findings stranded_memory(const Facts& facts);
-Findings memory_growth(const Facts& facts);
-Findings non_pytorch_memory(const Facts& facts);
-Findings memory_outside_tensors(const Facts& facts);
-Findings recording_incomplete(const Facts& facts);
-Findings recording_was_empty(const Facts& facts);
-Findings no_memory_events(const Facts& facts);
-Findings history_truncated(const Facts& facts);
-Findings allocator_settings_conflict(const Facts& facts);
-Findings segment_churn(const Facts& facts);
-Findings repeated_large_allocation(const Facts& facts);
-Findings churn(const Facts& facts);
-Findings one_device_dominates(const Facts& facts);
-// memory_growth of a model that grows in stages, unless copies of a model fill the peak: they grow
-// as well.
-Findings model_growth(const Facts& facts);
-// Whether categories are known or inferred.
-Findings what_fills_the_peak(const Facts& facts);
-Findings unknown_memory(const Facts& facts);
+#define RULE(function) Findings function(const Facts& facts);
+#include "report/findings.def"
 
 // For devices without a finding: the figures closest to one, closest first.
 std::vector<report::NearMiss> near_misses(const Facts& facts);

@@ -3,9 +3,9 @@
 // earlier ones do not.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <set>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,18 +19,16 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-// Of equal explanations, the first is reported.
-constexpr std::array kExplanations{explain_garbage,         explain_graph,     explain_unowned,
-                                   explain_gradients,       explain_copies,    explain_epoch,
-                                   explain_batches,         explain_many,      explain_outside,
-                                   explain_workspaces,      explain_line,      explain_layer,
-                                   explain_parameter,       explain_optimizer, explain_activations,
-                                   explain_earlier,  // it compares itself with those before it
-                                   explain_never_used_again};
-// The explanations for snapshots. The others need layers, phases, names or the beginning of each
-// backward.
-constexpr std::array kExplanationsOfSnapshots{explain_graph_of_snapshot, explain_workspaces,
-                                              explain_line, explain_optimizer, explain_activations};
+enum Source : std::uint8_t { kNative, kSnapshot, kBoth };
+
+struct PeakRule {
+  void (*explain)(Peak&, Explanations&);
+  Source source;
+};
+constexpr std::array kRules{
+#define PEAK_RULE(function, source) PeakRule{function, source},
+#include "report/findings.def"
+};
 
 // How much the peak falls by the first step; for a mistake whose step has no known saving, without
 // the parts.
@@ -93,9 +91,10 @@ std::string whole_text(const Peak& peak) {
 
 void append_best(Peak& peak, Findings& findings) {
   Explanations explanations;
-  std::span<void (*const)(Peak&, Explanations&)> explains = kExplanations;
-  if (peak.is_inferred()) explains = kExplanationsOfSnapshots;
-  for (const auto& explain : explains) explain(peak, explanations);
+  for (const PeakRule& rule : kRules) {
+    const bool is_for_it = rule.source == (peak.is_inferred() ? kSnapshot : kNative);
+    if (is_for_it || rule.source == kBoth) rule.explain(peak, explanations);
+  }
   order(peak, explanations);
   std::vector<bool> is_explained(peak.live().size());
   bool is_first = true;
@@ -114,6 +113,7 @@ void append_best(Peak& peak, Findings& findings) {
       if (!unused.empty() && !is_about_use) evidence.push_back(unused);
       if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));
       if (peak.is_inferred()) evidence.push_back(confidence_text(peak, explanation) + ".");
+      explanation.finding.is_fact = explanation.kind == Kind::kFact;
       findings.push_back(std::move(explanation.finding));
     }
     is_first = false;

@@ -61,9 +61,9 @@ std::string largest_text(const report::LastUse& found) {
 }
 
 std::string plain_sentence(const report::LastUse& found, std::uint64_t at_end_bytes) {
+  if (is_all_used(found)) return "every byte at the peak is used again.";
   const bool has_unknown = matters(found.unknown_bytes, found);
   if (!matters(found.unused_bytes, found)) {
-    if (!has_unknown) return "every byte at the peak is used again.";
     return unobserved_text(found) + "; they use all the rest again.";
   }
   std::string text =
@@ -79,6 +79,10 @@ std::string plain_sentence(const report::LastUse& found, std::uint64_t at_end_by
 }
 
 }  // namespace
+
+bool is_all_used(const report::LastUse& found) {
+  return !matters(found.unused_bytes, found) && !matters(found.unknown_bytes, found);
+}
 
 std::string sentence(const report::LastUse& found, std::uint64_t at_end_bytes) {
   std::string text = plain_sentence(found, at_end_bytes);

@@ -170,6 +170,7 @@ class DeviceUses {
     add_rows();
     add_replays();
     found_.is_sampled = clock_.is_sampled();
+    found_.is_all_used = is_all_used(found_);
     found_.text = sentence(found_, at_end_bytes_);
     return std::move(found_);
   }

@@ -106,7 +106,8 @@ void write_gauge(Markup& html, const DeviceView& view, const report::Finding* fi
 void write_verdict(Markup& html, const report::Report& report,
                    const std::vector<report::Finding>& findings, const DeviceView* view) {
   const std::string_view device = view == nullptr ? std::string_view() : view->input.device;
-  const report::Finding* const first = findings.empty() ? nullptr : &findings.front();
+  const bool is_calm = findings.empty() || is_healthy(report, device);
+  const report::Finding* const first = is_calm ? nullptr : &findings.front();
   html.open("section", {{"class", "verdict"}, {"data-section", "verdict"}});
   html.open("div");
   html.open("div", {{"data-copy-finding", ""}});
@@ -123,13 +124,15 @@ void write_verdict(Markup& html, const report::Report& report,
       html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.evidence).close();
     }
   }
-  if (view != nullptr && view->report.last_use) {
+  const bool is_stated = first == nullptr && is_healthy(report, device);
+  if (view != nullptr && view->report.last_use && !is_stated) {
     html.element("p", {{"class", "last-use"}}, view->report.last_use->text);
   }
   html.close();
-  if (findings.size() > 1) {
+  const std::size_t others = first == nullptr ? 0 : 1;
+  if (findings.size() > others) {
     html.open("div", {{"class", "others"}});
-    for (std::size_t at = 1; at < findings.size(); ++at) {
+    for (std::size_t at = others; at < findings.size(); ++at) {
       html.open("details").open("summary");
       html.element("span", {{"class", severity_class(findings[at])}},
                    to_string(findings[at].severity));

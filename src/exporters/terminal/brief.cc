@@ -127,7 +127,9 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
     if (auto line = reserved_line(*devices[i], options.width); !line.empty()) {
       out.push_back(std::move(line));
     }
-    if (devices[i]->last_use) {
+    const bool is_stated = devices[i] == fullest(report, options.device) &&
+                           is_healthy(report, options.device);  // above
+    if (devices[i]->last_use && !is_stated) {
       Lines lines = first_lines(devices[i]->last_use->text, 2, options.width, 2);
       lines.front().insert(0, "  ");
       out.insert(out.end(), lines.begin(), lines.end());
@@ -200,14 +202,15 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
   const std::size_t room = kBriefLines - std::min(kBriefLines - 1, below.size() + wrapped);
 
   Lines lines;
-  if (report.findings.empty()) {
+  const bool is_empty = report.findings.empty();
+  if (is_empty || is_healthy(report, fitted.device)) {
+    const NoFindings calm = no_findings(report, fitted.device);
     for (const std::string& line :
-         first_lines(no_findings(report, fitted.device).text(), 0, fitted.width, room)) {
+         first_lines(is_empty ? calm.text() : calm.title, 0, fitted.width, room)) {
       lines.push_back(text::styled(line, text::Style::kGood, fitted.color));
     }
-  } else {
-    add_findings(lines, report, room, fitted);
   }
+  if (!is_empty) add_findings(lines, report, room, fitted);
   lines.insert(lines.end(), below.begin(), below.end());
   std::string out;
   for (const std::string& line : lines) out += line + "\n";

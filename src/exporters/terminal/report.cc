@@ -42,12 +42,14 @@ std::string finding_text(const report::Finding& finding, const TextOptions& opti
 }
 
 std::string verdict_text(const report::Report& report, const TextOptions& options) {
-  if (report.findings.empty()) {
-    return text::styled(text::wrap(no_findings(report, options.device).text(), 0, options.width),
+  std::string calm;
+  if (report.findings.empty() || is_healthy(report, options.device)) {
+    calm = text::styled(text::wrap(no_findings(report, options.device).text(), 0, options.width),
                         text::Style::kGood, options.color) +
            "\n";
   }
-  return findings_text(report.findings, options);
+  if (report.findings.empty()) return calm;
+  return calm + (calm.empty() ? "" : "\n") + findings_text(report.findings, options);
 }
 
 std::string last_uses_text(const report::Report& report, const TextOptions& options) {

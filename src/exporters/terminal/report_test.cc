@@ -11,6 +11,7 @@
 namespace plimsoll::exporters::terminal {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -127,6 +128,21 @@ TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named)
                         "GiB."));
   report.tables.points.front().name = "end";
   EXPECT_THAT(no_findings(report, "").text(), HasSubstr("(510.0 ms)."));
+}
+
+TEST(TextReport, a_healthy_report_begins_with_it_and_facts_follow) {
+  report::Report report = healthy();
+  report.devices.front().last_use = {.is_all_used = true, .text = "All is used."};
+  const std::string calm = "Nothing is wasted: every byte at the peak is used again.";
+  EXPECT_THAT(to_text(report, {}), AllOf(StartsWith(calm), Not(HasSubstr("All is used."))));
+  report::Finding fact;
+  fact.title = "Activations are 60% of the peak";
+  fact.is_fact = true;
+  report.findings.push_back(fact);
+  EXPECT_THAT(to_text(report, {}), AllOf(StartsWith(calm), HasSubstr("\n\nINFO Activations are")));
+  report.findings.front().is_fact = false;
+  EXPECT_THAT(to_text(report, {}),
+              AllOf(StartsWith("INFO Activations"), HasSubstr("All is used.")));
 }
 
 TEST(TextReport, findings_come_first_with_evidence_steps_and_savings) {
