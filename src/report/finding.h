@@ -46,6 +46,7 @@ inline constexpr auto kFindingIds = std::to_array<std::string_view>({
     "optimizer_scratch",
     "peak_outside_training",
     "one_device_dominates",
+    "freed_but_pending",
     "library_workspaces",
     "unknown_memory",
     "ranks_differ",

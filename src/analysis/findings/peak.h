@@ -210,6 +210,7 @@ void explain_epoch(Peak& peak, Explanations& out);
 void explain_garbage(Peak& peak, Explanations& out);
 void explain_many(Peak& peak, Explanations& out);
 void explain_outside(Peak& peak, Explanations& out);
+void explain_pending(Peak& peak, Explanations& out);
 void explain_workspaces(Peak& peak, Explanations& out);
 
 }  // namespace plimsoll::analysis::findings

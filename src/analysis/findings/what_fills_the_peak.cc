@@ -96,6 +96,7 @@ void append_best(Peak& peak, Findings& findings) {
   std::span<void (*const)(Peak&, Explanations&)> explains = kExplanations;
   if (peak.is_inferred()) explains = kExplanationsOfSnapshots;
   for (const auto& explain : explains) explain(peak, explanations);
+  explain_pending(peak, explanations);
   order(peak, explanations);
   std::vector<bool> is_explained(peak.live().size());
   bool is_first = true;
