@@ -218,6 +218,7 @@ NOT_MEASURED: dict[str, str] = {
     "memory_outside_tensors": NOTHING,
     "non_pytorch_memory": GPU,
     "stranded_memory": GPU,
+    "freed_but_pending": GPU,
     "library_workspaces": GPU,
     "ranks_differ": "needs several processes; the saving is the difference of their peaks",
     "device_of_another_rank": GPU,

@@ -26,7 +26,9 @@ enum class StackFlag : std::uint32_t {
   kDataParallel = 1u << 12,  // nn.DataParallel
   kDeviceMap = 1u << 13,     // parts of a model are on several devices
   kEmptyCache = 1u << 14,
-  kConvolution = 1u << 15
+  kConvolution = 1u << 15,
+  kDistributed = 1u << 16,  // inside torch.distributed
+  kAutogradCall = 1u << 17  // the line calls backward or torch.autograd.grad
 };
 
 // How a package checkpoints its layers.

@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "analysis/findings/text.h"
+#include "analysis/pinning.h"
 #include "base/units.h"
+#include "model/live_set.h"
+#include "model/segment_release.h"
 
 namespace plimsoll::analysis::findings {
 namespace {
@@ -27,6 +30,8 @@ constexpr std::uint64_t kLargeRequest = std::uint64_t{10} << 20;
 // One call that requests this many sizes has inputs of different shapes.
 constexpr std::size_t kFewestSizes = 5;
 constexpr std::size_t kLinesNamed = 4;
+// With less, blocks of the same stream in unsuitable sizes cost more.
+constexpr double kShareOfStreams = 0.5;
 // From this share of the device on, the cache takes memory that a larger batch or another process
 // could use. A nearly empty device has enough of both.
 constexpr double kShareOfDevice = 0.5;
@@ -99,6 +104,67 @@ std::uint64_t capacity(const report::DeviceReport& device) {
   return device.bars.empty() ? 0 : device.bars.front().total_bytes;
 }
 
+// What other streams had cached when a request raised reserved bytes. The allocator reuses a block
+// only on the stream that it was allocated on.
+struct OfOtherStreams {
+  std::uint64_t bytes = 0;  // that empty_cache() would release
+  std::string line;         // that requested most of their segments; empty if unknown
+  bool is_over = true;      // nothing is allocated on these streams after that request
+};
+
+OfOtherStreams of_other_streams(const Facts& facts, const model::DeviceTrace& device,
+                                std::uint32_t event) {
+  const model::Trace& trace = facts.trace;
+  const model::StreamId stream = trace.site(device, event).stream;
+  const std::array point{std::int64_t{event}};
+  std::vector<model::SegmentRange> segments = model::segments_at(trace, device, point)[0];
+  std::erase_if(segments, [&](const model::SegmentRange& segment) {
+    return segment.stream == stream || model::is_private(trace, segment.pool);
+  });
+  OfOtherStreams others;
+  if (segments.empty()) return others;
+  std::map<std::string, std::uint64_t> lines;
+  for (std::uint32_t each = 0; each < device.events.size(); ++each) {
+    const model::Action action = device.events.action[each];
+    const model::Site& site = trace.site(device, each);
+    if (action == model::Action::kAlloc && each > event && site.stream != stream) {
+      others.is_over = false;
+    }
+    const bool is_segment =
+        action == model::Action::kSegmentAlloc || action == model::Action::kSegmentMap;
+    if (!is_segment || each > event || facts.lines.why(site.stack) != model::NoLine::kHasLine) {
+      continue;
+    }
+    const std::uint64_t address = device.events.address[each];
+    const bool is_of_others = std::ranges::any_of(segments, [&](const model::SegmentRange& range) {
+      return range.address <= address && address < range.end();
+    });
+    if (is_of_others) lines[facts.lines.label(site.stack)] += device.events.size_bytes[each];
+  }
+  const auto most =
+      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  if (most != lines.end()) others.line = most->first;
+  const auto live = model::live_set(device, model::Liveness::kActive, point[0]);
+  const auto layout = model::layout_of(trace, device, std::move(segments), live);
+  others.bytes = find_pinning(trace, layout, facts.lines, {}).releasable_bytes;
+  return others;
+}
+
+void add_steps_of_streams(const Facts& facts, const OfOtherStreams& others, std::uint64_t cached,
+                          report::Finding& finding) {
+  const std::string what = others.line.empty() ? "what these streams compute" : others.line;
+  finding.evidence.push_back(
+      bytes_text(others.bytes) + " of the cached blocks belong to other streams" +
+      (others.line.empty() ? "" : ", most since " + others.line) +
+      ". The allocator reuses a block only on the stream that it was allocated on, also with "
+      "expandable_segments.");
+  finding.steps = {
+      step_up_to("Run " + what + " on the stream that needs memory later.", cached),
+      step_up_to("Call " + facts.names.module + ".empty_cache() " +
+                     (others.is_over ? "once after " : "each time after ") + what + ".",
+                 cached)};
+}
+
 // `cached`: the bytes that no live tensor needed.
 void add_steps(const Facts& facts, bool is_by_shape, std::uint64_t cached,
                report::Finding& finding) {
@@ -153,9 +219,14 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
   const std::uint64_t reserved = not_negative(device.report.reserved.peak_bytes);
   const std::uint64_t cached = cached_in_vain(device.report);
   if (!is_much(cached, reserved)) return std::nullopt;
+  const OfOtherStreams others =
+      of_other_streams(facts, device.trace, static_cast<std::uint32_t>(*peak.event));
+  const std::uint64_t of_others = std::min(others.bytes, cached);
+  const bool is_by_stream = is_at_least(of_others, kShareOfStreams, cached);
   const std::vector<Varied> lines = varied_lines(facts, device.trace);
-  const bool is_by_shape =
-      std::ranges::any_of(lines, [](const Varied& line) { return line.largest >= kLargeRequest; });
+  const bool is_by_shape = !is_by_stream && std::ranges::any_of(lines, [](const Varied& line) {
+    return line.largest >= kLargeRequest;
+  });
   report::Finding finding;
   finding.id = "stranded_memory";
   const std::uint64_t total = capacity(device.report);
@@ -164,12 +235,15 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
   finding.title = bytes_text(reserved) + " reserved on " + device.name + ", at most " +
                   bytes_text(device.report.live_totals().peak_bytes) +
                   " used: " + bytes_text(cached) + " are cached blocks " +
-                  (is_by_shape ? "of earlier shapes" : "that no later request fits");
-  finding.evidence.push_back(
-      "Reserved memory reached its peak when " + peak.line + " requested " +
-      bytes_text(peak.requested_bytes) + " (event " + base::format_count(*peak.event) +
-      "). Live blocks pin " + bytes_text(peak.stranded_bytes) +
-      " of what was free then; the rest is cached and reusable, in blocks of other sizes.");
+                  (is_by_stream  ? "of other streams"
+                   : is_by_shape ? "of earlier shapes"
+                                 : "that no later request fits");
+  finding.evidence.push_back("Reserved memory reached its peak when " + peak.line + " requested " +
+                             bytes_text(peak.requested_bytes) + " (event " +
+                             base::format_count(*peak.event) + "). Live blocks pin " +
+                             bytes_text(peak.stranded_bytes) +
+                             " of what was free then; the rest is cached" +
+                             (is_by_stream ? "." : " and reusable, in blocks of other sizes."));
   if (is_by_shape) {
     finding.evidence.push_back("Calls that request different sizes: " + sizes_text(lines) + ".");
   }
@@ -182,7 +256,11 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
                     "full, the allocator releases its cache before it fails."
                   : "."));
   }
-  add_steps(facts, is_by_shape, cached, finding);
+  if (is_by_stream) {
+    add_steps_of_streams(facts, others, of_others, finding);
+  } else {
+    add_steps(facts, is_by_shape, cached - of_others, finding);
+  }
   return finding;
 }
 

@@ -91,5 +91,58 @@ TEST(CachedMemory, expandable_segments_are_not_advised_where_they_are_on) {
   EXPECT_THAT(steps_text(found[0]), Not(HasSubstr("garbage_collection_threshold")));
 }
 
+// 2 GiB are cached in two segments; the request that raises reserved bytes is of stream 0.
+Findings cached_on(std::uint64_t stream, bool is_used_again) {
+  Case c;
+  c.maker.on(model::Device{});
+  const auto prepare = c.maker.stack({{"train.py", 3, "prepare"}});
+  const auto event = [&](model::Action action, std::uint64_t address, std::uint64_t size,
+                         std::uint64_t on, model::StackId stack = model::kNoStack) {
+    model::Event row;
+    row.action = action;
+    row.address = address;
+    row.size_bytes = size;
+    row.stream = c.maker.builder().stream(on);
+    row.stack = stack;
+    c.maker.event(row);
+  };
+  for (std::uint64_t address : {8 * kGib, 16 * kGib}) {
+    event(model::Action::kSegmentAlloc, address, kGib, stream, prepare);
+    event(model::Action::kAlloc, address, kGib, stream, prepare);
+    event(model::Action::kFree, address, kGib, stream);
+  }
+  event(model::Action::kSegmentAlloc, 24 * kGib, kGib, 0);
+  event(model::Action::kAlloc, 24 * kGib, kGib, 0);
+  if (is_used_again) event(model::Action::kAlloc, 8 * kGib, kGib, stream, prepare);
+  for (std::uint64_t address : {8 * kGib, 16 * kGib, 24 * kGib}) {
+    const bool is_live = address == 24 * kGib || (is_used_again && address == 8 * kGib);
+    model::Segment row;
+    row.address = address;
+    row.total_size = kGib;
+    row.stream = c.maker.builder().stream(address == 24 * kGib ? 0 : stream);
+    c.maker.builder().add_segment(
+        row, std::vector{tests::TraceMaker::block(
+                 address, kGib, kGib,
+                 is_live ? model::BlockState::kActiveAllocated : model::BlockState::kInactive)});
+  }
+  c.report.devices.resize(1);
+  c.report.devices[0].reserved.peak_bytes = static_cast<std::int64_t>(3 * kGib);
+  c.report.devices[0].requested_active.peak_bytes = static_cast<std::int64_t>(kGib);
+  c.report.devices[0].fragmentation.at_reserved_peak.event = 6;
+  return c.run(stranded_memory);
+}
+
+TEST(CachedMemory, of_another_stream_is_not_blamed_on_sizes) {
+  const Findings found = cached_on(7, false);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("2.0 GiB are cached blocks of other streams"));
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("most since train.py:3 (prepare)")));
+  EXPECT_EQ(found[0].saving_bytes(), 2 * kGib);
+  EXPECT_THAT(steps_text(found[0]), HasSubstr("empty_cache() once after train.py:3 (prepare)"));
+  EXPECT_THAT(steps_text(found[0]), Not(HasSubstr("Set ")));
+  EXPECT_THAT(steps_text(cached_on(7, true)[0]), HasSubstr("empty_cache() each time after"));
+  EXPECT_THAT(steps_text(cached_on(0, false)[0]), HasSubstr("=expandable_segments:True"));
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::findings

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "analysis/findings/graph.h"
+#include "analysis/findings/line_advice.h"
 #include "analysis/findings/text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
@@ -118,10 +120,25 @@ bool has_graphs_of_ended(const Peak& peak, const Explanation& explanation) {
 // to its graph (create_graph=True): a later backward frees them, or the activations of that
 // backward are live as well. Otherwise they are a gradient that the program keeps, or memory of a
 // library.
-std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation) {
+struct LeftByBackward {
+  std::uint64_t bytes = 0;
+  std::string call;  // the line that calls the backward which leaves most; empty if unknown
+};
+
+// The line that calls the backward which begins before this event: it makes the first gradient.
+std::string call_of_backward(const Peak& peak, std::uint32_t begin) {
+  const model::DeviceTrace& device = peak.device().trace;
+  if (begin == 0 || device.events.action[begin - 1] != model::Action::kAlloc) return {};
+  const model::StackId stack = peak.trace().site(device, begin - 1).stack;
+  const bool is_call = peak.stacks().has(stack, evidence::StackFlag::kAutogradCall);
+  return is_call ? peak.facts().lines.label(stack) : std::string();
+}
+
+LeftByBackward left_by_backward(const Peak& peak, const Explanation& explanation) {
   const auto& ends = peak.backward_ends();
   const bool has_graphs = has_graphs_of_ended(peak, explanation);
-  std::uint64_t bytes = 0;
+  LeftByBackward left;
+  std::map<std::string, std::uint64_t> calls;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (peak.category(allocation) != model::kActivationGradient) continue;
@@ -129,9 +146,31 @@ std::uint64_t left_by_backward(const Peak& peak, const Explanation& explanation)
     const bool has_ended = end != ends.end() && *end <= peak.event();
     const bool is_of_graph =
         has_graphs || peak.evidence().is_freed_by_backward(allocation.lifetime);
-    if (has_ended && is_of_graph) bytes += allocation.size_bytes;
+    if (!has_ended || !is_of_graph) continue;
+    left.bytes += allocation.size_bytes;
+    const auto next = std::ranges::upper_bound(peak.backward_begins(), allocation.born);
+    if (next == peak.backward_begins().begin()) continue;
+    calls[call_of_backward(peak, *std::prev(next))] += allocation.size_bytes;
   }
-  return bytes;
+  const auto most =
+      std::ranges::max_element(calls, {}, [](const auto& call) { return call.second; });
+  if (most != calls.end()) left.call = most->first;
+  return left;
+}
+
+// At most the fall of the peak if each backward frees its graph, as without create_graph: what a
+// forward keeps is then freed by the next backward, and what a backward leaves is used only until
+// the one after it.
+std::uint64_t saving_of_first_order(const Peak& peak) {
+  return peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_of_graph = is_forward_activation(peak, allocation) ||
+                             peak.category(allocation) == model::kActivationGradient;
+    const auto begin = std::ranges::lower_bound(peak.backward_begins(), allocation.born);
+    if (!is_of_graph || begin == peak.backward_begins().end()) return allocation.died;
+    if (!peak.evidence().is_freed_by_backward(allocation.lifetime)) return allocation.died;
+    const auto end = std::ranges::upper_bound(peak.backward_ends(), *begin);
+    return end == peak.backward_ends().end() ? allocation.died : std::min(*end, allocation.died);
+  });
 }
 
 // The activations of graphs that a backward has run through without freeing them, as with
@@ -255,8 +294,8 @@ void add_calls(const Peak& peak, Explanation& explanation) {
         bytes_text(most->second) + " of it are created by repeated calls at " + most->first +
         ": tensors of " + std::to_string(runs.most) + " forward passes are live.");
   }
-  const std::uint64_t left = left_by_backward(peak, explanation);
-  const bool is_left = is_at_least(left, kShareOfEarlier, explanation.bytes);
+  const LeftByBackward left = left_by_backward(peak, explanation);
+  const bool is_left = is_at_least(left.bytes, kShareOfEarlier, explanation.bytes);
   if (is_repeated && !is_left && is_at_least(runs.freed, kShareOfFreed, runs.bytes)) {
     finding.steps.insert(
         finding.steps.begin(),
@@ -281,13 +320,19 @@ void add_calls(const Peak& peak, Explanation& explanation) {
   }
   if (!is_left) return;
   explanation.kind = Kind::kCause;
-  finding.evidence.push_back(bytes_text(left) +
-                             " of it are tensors of a backward that has ended: create_graph=True "
-                             "keeps them, and the graph behind them, for another backward.");
-  finding.steps.insert(
-      finding.steps.begin(),
-      {"Pass create_graph=True only if you differentiate through the gradient" +
-       (is_repeated ? ", and detach between the calls at " + most->first : std::string()) + "."});
+  const std::string at = left.call.empty() ? "" : " at " + left.call;
+  finding.evidence.push_back(bytes_text(left.bytes) +
+                             " of it are tensors of a backward that has ended: create_graph=True" +
+                             at + " keeps them, and the graph behind them, for another backward.");
+  Steps steps = {
+      step_up_to("Pass create_graph=True" + at + " only if you differentiate through the gradient" +
+                     (is_repeated ? ". Without it (first order), each call frees its graph." : "."),
+                 is_repeated ? worthwhile(peak, saving_of_first_order(peak)) : 0)};
+  if (is_repeated) {
+    steps.push_back({"Make fewer of the calls at " + most->first +
+                     " before the backward that needs them: each adds its graph."});
+  }
+  finding.steps.insert(finding.steps.begin(), steps.begin(), steps.end());
 }
 
 }  // namespace plimsoll::analysis::findings

@@ -97,14 +97,17 @@ TEST(DoubleBackward, may_never_come) {
   const auto line = c.maker.stack({{"net.py", 5, "Net.forward"}, {"train.py", 9, "main"}});
   forward(c, 1, "Net.first", line);
   forward(c, 2, "Net.second", line);
-  c.maker.begin_backward();
+  const auto call = c.maker.stack(
+      {{"/v/site-packages/torch/autograd/__init__.py", 30, "grad"}, {"train.py", 10, "main"}});
+  c.maker.alloc_reported(9, 4, {.stack = call}).begin_backward();
   c.maker.alloc_reported(
       3, 4 * kMib,
       {.layer = "Net.first", .category = "activation_gradient", .phase = Phase::kBackward});
   c.maker.end_backward().alloc(4, 512);
   const Findings found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].next_step(), HasSubstr("Pass create_graph=True only if"));
+  EXPECT_THAT(found[0].next_step(),
+              HasSubstr("Pass create_graph=True at train.py:10 (main) only if"));
 }
 
 TEST(DoubleBackward, is_not_assumed_for_a_gradient_that_the_program_keeps) {

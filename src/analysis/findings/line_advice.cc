@@ -145,6 +145,44 @@ std::uint64_t saving_of_lines(const Peak& peak, const std::vector<std::uint32_t>
   });
 }
 
+// By how much the peak falls at most if the lines of the parts run in chunks: none of their large
+// tensors is then whole. If what they read is as large, their backward still makes a whole gradient
+// of it, and a checkpoint keeps it until then.
+std::uint64_t saving_of_chunks(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                               bool is_checkpointed) {
+  std::set<std::uint32_t> lines;
+  std::set<std::uint64_t> sizes;
+  for (const std::uint32_t part : parts) {
+    lines.insert(peak.line(peak.live()[part]).value);
+    sizes.insert(peak.live()[part].size_bytes);
+  }
+  std::vector<std::uint32_t> forward, backward;
+  std::vector<PeakAllocation> others;  // that the lines may read
+  std::set<std::uint32_t> read;
+  peak.for_each([&](const PeakAllocation& each) {
+    const bool is_backward = peak.phase(each) == model::Phase::kBackward;
+    const bool is_on_lines = peak.has_line(each) && lines.contains(peak.line(each).value);
+    const bool is_activation = !is_backward && peak.category(each) == model::kActivation;
+    if (!is_on_lines || !sizes.contains(each.size_bytes)) {
+      if (is_activation && each.size_bytes >= *sizes.begin()) others.push_back(each);
+      return;
+    }
+    (is_backward ? backward : forward).push_back(each.lifetime);
+    if (!is_activation || !peak.meets_backward(each)) return;
+    const auto input = std::ranges::find_if(others.rbegin(), others.rend(), [&](const auto& other) {
+      return other.died > each.born && other.size_bytes >= each.size_bytes &&
+             other.size_bytes / 2 <= each.size_bytes;
+    });
+    if (input != others.rend()) read.insert(input->lifetime);
+  });
+  if (read.empty()) {
+    forward.insert(forward.end(), backward.begin(), backward.end());
+    return peak.replay().never_made(forward);
+  }
+  if (!is_checkpointed) return peak.replay().in_chunks(forward, backward, {});
+  return peak.replay().in_chunks(forward, backward, std::vector(read.begin(), read.end()));
+}
+
 // The parts as large as the largest one.
 std::vector<std::uint32_t> largest_of(const Peak& peak, const std::vector<std::uint32_t>& parts) {
   std::uint64_t most = 0;
@@ -224,17 +262,18 @@ Steps steps_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
     return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
            peak.phase(peak.live()[part]) == model::Phase::kBackward;
   });
-  const auto saving = [&](const Substitute& of) {
-    return peak.is_inferred() ? 0 : worthwhile(peak, saving_of_lines(peak, parts, of));
-  };
+  const bool is_checkpointed = is_kept && peak.is_in_training();
+  const std::uint64_t of_chunks =
+      peak.is_inferred() ? 0 : worthwhile(peak, saving_of_chunks(peak, parts, is_checkpointed));
   const std::string avoid = "Avoid the full-size tensor at " + line + ": ";
-  const std::string in_chunks =
-      " it in chunks" +
-      (is_kept && peak.is_in_training() ? std::string(kEachThroughCheckpoint) : "") +
-      ", or make it smaller.";
-  if (substitute.text.empty()) return {step_up_to(avoid + "compute" + in_chunks, saving({}))};
-  return {step_up_to(avoid + substitute.text + ".", saving(substitute)),
-          step_up_to("Compute" + in_chunks, saving({}))};
+  const std::string in_chunks = " it in chunks" +
+                                (is_checkpointed ? std::string(kEachThroughCheckpoint) : "") +
+                                ", or make it smaller.";
+  if (substitute.text.empty()) return {step_up_to(avoid + "compute" + in_chunks, of_chunks)};
+  const std::uint64_t saving =
+      peak.is_inferred() ? 0 : worthwhile(peak, saving_of_lines(peak, parts, substitute));
+  return {step_up_to(avoid + substitute.text + ".", saving),
+          step_up_to("Compute" + in_chunks, of_chunks)};
 }
 
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {

@@ -140,6 +140,33 @@ TEST(LineAdvice, of_chunks_gives_the_bytes_without_the_tensors) {
   EXPECT_EQ(pairs[0].saving_bytes(), 60 * kMib) << "cdist does not store the differences either";
 }
 
+// A line makes two tensors of 20 MiB, and in backward two gradients, each 20 MiB. What it reads is
+// as large only if `is_whole`.
+std::uint64_t saving_of_chunks(bool is_whole) {
+  Case c;
+  const auto line = c.maker.stack({{"train.py", 7, "loss"}});
+  const std::uint64_t input = is_whole ? 24 * kMib : kMib;
+  const auto make = [&](std::uint64_t address, std::uint64_t size, Phase phase, auto stack) {
+    const char* category = phase == Phase::kForward ? "activation" : "activation_gradient";
+    c.maker.alloc_reported(address, size, {.category = category, .phase = phase, .stack = stack});
+  };
+  make(1, input, Phase::kForward, c.maker.stack({{"net.py", 2, "forward"}}));
+  for (const std::uint64_t address : {2u, 3u}) make(address, 20 * kMib, Phase::kForward, line);
+  c.maker.begin_backward();
+  for (const std::uint64_t address : {4u, 5u}) make(address, 20 * kMib, Phase::kBackward, line);
+  for (std::uint64_t address : {2u, 3u, 4u, 5u}) c.maker.free_immediately(address, 20 * kMib);
+  c.peak_at_event = 4;
+  for (const auto& found : c.run(explain_line)) {
+    if (found.title.find("train.py:7") != std::string::npos) return found.saving_bytes();
+  }
+  return 0;
+}
+
+TEST(LineAdvice, of_chunks_keeps_the_gradient_of_what_the_line_reads) {
+  EXPECT_EQ(saving_of_chunks(false), 80 * kMib);
+  EXPECT_EQ(saving_of_chunks(true) * 2, 115 * kMib) << "a gradient and a sixteenth of the rest";
+}
+
 TEST(LineAdvice, of_temporaries_of_backward_is_a_checkpoint_for_what_forward_keeps) {
   for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
     const auto found = of_read(

@@ -16,8 +16,10 @@
 #include "analysis/findings/rules.h"
 #include "analysis/findings/text.h"
 #include "base/growth_rule.h"
+#include "base/path_text.h"
 #include "base/units.h"
 #include "model/categories.h"
+#include "model/function_name.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
 
@@ -160,6 +162,31 @@ bool is_backward_with_graph(const Facts& facts, const std::string& line) {
          source->text.find("create_graph=True") != std::string::npos;
 }
 
+// Whether the program drops the result of a call of its model, outside all forwards: the statement
+// that leads to the line is nothing but that call. What grows is then kept inside the model.
+bool drops_result(const Facts& facts, const std::string& line) {
+  const model::Trace& trace = facts.trace;
+  const std::optional<model::StackId> stack = stack_of_line(facts, line);
+  if (!stack) return false;
+  bool is_called = false;  // by the frame at hand, as a module
+  for (const model::FrameId id : trace.stacks.frames(*stack)) {
+    const model::Frame& frame = trace.stacks.frame(id);
+    const std::string_view file = trace.strings[frame.file];
+    const bool is_user = model::origin_of(file) == model::FrameOrigin::kUser;
+    if (is_called && is_user && !model::is_forward(trace.strings[frame.function])) {
+      const model::SourceLine* const source = trace.source.line(frame.file, frame.line);
+      if (source == nullptr) return false;
+      std::string_view text = source->text;
+      if (text.starts_with("_ = ")) text.remove_prefix(4);
+      const std::size_t open = text.find('(');
+      const bool is_one_call = open != text.npos && text.rfind('(') == open && text.ends_with(')');
+      return is_one_call && text.substr(0, open).find_first_of(" =") == text.npos;
+    }
+    is_called = base::ends_with_path(file, "torch/nn/modules/module.py");
+  }
+  return false;
+}
+
 // The tensors that backward makes and that are live at the end, and the part of them that a
 // checkpoint recomputes: operators of the forward, which have no forward operator of their own.
 struct LeftByBackward {
@@ -261,6 +288,14 @@ Texts retained_texts(const Facts& facts, const DeviceFacts& device, const Growth
   Retained retained = retained_by(facts, device, rows);
   if (retained == Retained::kGraphs && is_one_a_step(facts, device, rows)) {
     retained = Retained::kOutputs;
+  }
+  const bool is_of_forward = retained == Retained::kGraphs || retained == Retained::kOutputs ||
+                             retained == Retained::kMadeWithoutGraph;
+  if (is_of_forward && drops_result(facts, first.line)) {
+    return {"Remove the hook that keeps what " + place_text(first) +
+                " makes: call remove() on the handle that register_forward_hook returned, before "
+                "another one is registered. The program drops the result of that call.",
+            "If a module keeps it in a list or an attribute, clear it at every step."};
   }
   std::string text = free_advice(holder_text(first), device.report.device, retained, &first);
   for (const report::GrowthRow& row : steepest) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/findings/failed_try.h"
 #include "analysis/findings/live_by_kind.h"
 #include "analysis/findings/oom_message.h"
 #include "analysis/findings/oom_need.h"
@@ -34,7 +35,7 @@ constexpr std::uint64_t kSmallestDeviceBytes = std::uint64_t{4} << 30;
 // A tenth of the device outside the allocator is more than a context and a few libraries need.
 constexpr std::uint64_t kMuchOfDevice = 10;
 
-// Activations of a new caller that explain a failure.
+// Activations of a new caller, or of a failed try, that explain a failure.
 constexpr double kShareOfCaller = 0.25;
 // Idle memory in private pools below this size is named only if the request would have fitted into
 // it.
@@ -283,8 +284,29 @@ void report_too_big(const Facts& facts, const DeviceFacts& device, const OomDeta
   }
 }
 
+// Reports what a try that failed before has left behind, if it explains the failure.
+bool report_failed_try(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
+                       report::Finding& finding) {
+  const auto live =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(oom.requested_active_bytes.value_or(0), 1));
+  const FailedTry left = failed_try(facts, device, oom);
+  if (!is_at_least(left.bytes, kShareOfCaller, live)) return false;
+  finding.title = device.name + " ran out of memory in a retry: " + bytes_text(left.bytes) +
+                  " of the " + bytes_text(live) + " live are left from a try that failed before";
+  finding.evidence.push_back("They are " + counted(left.tensors, "tensor") + " that " +
+                             (left.call.empty() ? "the try" : "the call at " + left.call) +
+                             " made before it failed (event " + base::format_count(left.event) +
+                             ").");
+  finding.steps = {step_up_to(
+      "Retry after the except block, not inside it: while the exception is handled or stored, it "
+      "refers to the frames of the failed try, and so to their tensors.",
+      left.bytes)};
+  return true;
+}
+
 void report_cause(const Facts& facts, const DeviceFacts& device, const OomDetails& oom,
                   report::Finding& finding) {
+  if (report_failed_try(facts, device, oom, finding)) return;
   if (oom.cause == "fragmentation") return report_fragmentation(facts, device, oom, finding);
   if (oom.cause == "steady_growth") return report_growth(facts, device, oom, finding);
   if (oom.cause == "process_limit") return report_cpu_limit(device, oom, finding);

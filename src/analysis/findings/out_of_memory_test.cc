@@ -12,6 +12,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 using tests::kGib;
 
 report::OomChange change(std::string name, std::uint64_t needed_gib, bool is_enough) {
@@ -152,6 +153,57 @@ TEST(OutOfMemory, idle_memory_of_private_pools_is_named_with_its_pool) {
   EXPECT_THAT(found[0].evidence,
               Contains(HasSubstr("5.0 GiB were idle in pool (1, 0) of a CUDA graph or MemPool")));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("empty_cache() cannot release them")));
+}
+
+// A try makes 6 GiB and fails; 2 GiB of a second try follow, which fails as well.
+Findings with_second_try(std::uint32_t line_of_second, const char* category = "activation",
+                         bool is_freed = false) {
+  FactsCase c;
+  c.is_snapshot = true;
+  const auto fail = [&](model::StackId stack) {
+    model::Event failed;
+    failed.action = model::Action::kOom;
+    failed.stack = stack;
+    c.maker.event(failed);
+  };
+  const auto stack = [&](std::uint32_t line) {
+    return c.maker.stack({{"model.py", 3, "forward"},
+                          {"train.py", 9, "step"},
+                          {"train.py", line, "train"},
+                          {"train.py", 99, "<module>"}});
+  };
+  c.maker.alloc_reported(
+      1, 2 * kGib,
+      {.category = "activation", .stack = c.maker.stack({{"train.py", 98, "<module>"}})});
+  c.maker.alloc_reported(2, 6 * kGib, {.category = category, .stack = stack(20)});
+  fail(stack(20));
+  if (is_freed) c.maker.free(2, 6 * kGib);
+  c.maker.alloc_reported(3, 2 * kGib, {.category = "activation", .stack = stack(line_of_second)});
+  fail(stack(line_of_second));
+  c.device().oom_details = {oom("too_big"), oom("too_big")};
+  c.device().oom_details[0].event = 2;
+  c.device().oom_details[1].event = is_freed ? 6 : 4;
+  c.device().oom_details[1].requested_active_bytes =
+      static_cast<std::int64_t>((is_freed ? 4 : 10) * kGib);
+  return c.run(out_of_memory);
+}
+
+TEST(OutOfMemory, what_a_failed_try_has_left_is_compared_with_the_retry) {
+  const report::Finding found = with_second_try(22)[0];
+  EXPECT_EQ(found.title,
+            "cuda:0 ran out of memory in a retry: 6.0 GiB of the 10.0 GiB live are left from a try "
+            "that failed before");
+  EXPECT_THAT(found.evidence, Contains("They are 1 tensor that the call at train.py:20 (train) "
+                                       "made before it failed (event 2)."));
+  EXPECT_EQ(found.saving_bytes(), 6 * kGib);
+  EXPECT_THAT(found.next_step(), HasSubstr("Retry after the except block"));
+}
+
+TEST(OutOfMemory, not_all_that_is_live_is_of_a_failed_try) {
+  const auto title = [](const Findings& found) { return found[0].title; };
+  EXPECT_THAT(title(with_second_try(22, "parameter")), Not(HasSubstr("retry")));
+  EXPECT_THAT(title(with_second_try(22, "activation", true)), Not(HasSubstr("retry")));
+  EXPECT_THAT(title(with_second_try(20)), Not(HasSubstr("retry"))) << "the same call";
 }
 
 }  // namespace

@@ -196,5 +196,35 @@ TEST(NearMisses, list_the_figures_below_a_threshold_closest_first) {
   EXPECT_NEAR(near[0].closeness, 0.6, 1e-9);
 }
 
+// Four tensors of 100 MiB, of which the program frees three before it allocates the last one.
+Findings freed(bool waits, const char* file) {
+  Case c = snapshot();
+  const auto stack = c.maker.stack({{file, 9, "gather"}, {"/u/train.py", 5, "main"}});
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    c.maker.alloc_reported(i, 100 * kMib, {.category = "activation", .stack = stack});
+    c.maker.event(model::Action::kFreeRequested, i, 100 * kMib);
+    if (!waits) c.maker.event(model::Action::kFreeCompleted, i, 100 * kMib);
+  }
+  c.maker.alloc_reported(4, 100 * kMib, {.category = "activation", .stack = stack});
+  c.peak_at_event = waits ? 6 : 9;
+  if (!waits) return c.run(explain_pending);
+  for (std::uint64_t i = 1; i < 4; ++i) c.maker.event(model::Action::kFreeCompleted, i, 100 * kMib);
+  return c.run(explain_pending);
+}
+
+TEST(SnapshotPeak, freed_memory_that_waits_for_a_stream_is_named) {
+  const auto found = freed(true, "/u/train.py");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].title,
+            "Freed memory that waits for a stream is 75.0% of the peak on cuda:0: 300.0 MiB of "
+            "400.0 MiB");
+  EXPECT_EQ(found[0].saving_bytes(), 300 * kMib);
+  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("the peak would be 100.0 MiB")));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("wait_stream"));
+  const auto gathered = freed(true, "/x/site-packages/torch/distributed/fsdp/collectives.py");
+  EXPECT_THAT(gathered[0].next_step(), HasSubstr("Set TORCH_NCCL_AVOID_RECORD_STREAMS=1"));
+  EXPECT_THAT(freed(false, "/u/train.py"), IsEmpty());
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::findings

@@ -1,7 +1,5 @@
 #include "analysis/whatif/whatif.h"
 
-#include <map>
-
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::whatif {
@@ -48,18 +46,52 @@ std::uint64_t Replay::peak_of(const std::vector<std::uint64_t>& change) const {
   return most;
 }
 
+std::uint64_t Replay::saved(const std::vector<std::uint64_t>& change) const {
+  return peak_bytes_ - std::min(peak_bytes_, peak_of(change));
+}
+
+// Each row is made only when the one `count` before it has died.
+void Replay::delay(std::size_t count, std::span<const std::uint32_t> rows,
+                   std::vector<std::uint64_t>& change) const {
+  for (std::size_t i = count; i < rows.size(); ++i) {
+    const Life& life = lifetimes_[rows[i]];
+    remove(life, Absence{life.born, lifetimes_[rows[i - count]].died}, change);
+  }
+}
+
 std::uint64_t Replay::never_made(std::span<const std::uint32_t> rows) const {
-  return of_rows(rows, [](std::uint32_t) { return Absence{0, kNone}; });
+  std::vector<std::uint64_t> change = change_;
+  for (const std::uint32_t row : rows) remove(lifetimes_[row], Absence{0, kNone}, change);
+  return saved(change);
 }
 
 std::uint64_t Replay::at_most(std::size_t count, std::span<const std::uint32_t> rows) const {
-  std::map<std::uint32_t, std::uint32_t> made;  // when each that waits is made
-  for (std::size_t i = count; i < rows.size(); ++i)
-    made[rows[i]] = lifetimes_[rows[i - count]].died;
-  return of_rows(rows, [&](std::uint32_t row) {
-    const auto when = made.find(row);
-    return when == made.end() ? Absence{} : Absence{lifetimes_[row].born, when->second};
-  });
+  std::vector<std::uint64_t> change = change_;
+  delay(count, rows, change);
+  return saved(change);
+}
+
+std::uint64_t Replay::in_chunks(std::span<const std::uint32_t> forward,
+                                std::span<const std::uint32_t> backward,
+                                std::span<const std::uint32_t> read) const {
+  constexpr std::uint64_t kChunks = 16;  // more would save little more
+  std::vector<std::uint64_t> change = change_;
+  for (const std::uint32_t row : forward) {
+    Life life = lifetimes_[row];
+    life.bytes -= life.bytes / kChunks;
+    remove(life, Absence{0, kNone}, change);
+  }
+  delay(1, backward, change);
+  for (const std::uint32_t row : read) {
+    const Life& life = lifetimes_[row];
+    const auto next = std::ranges::upper_bound(
+        backward, life.born, {}, [&](std::uint32_t each) { return lifetimes_[each].born; });
+    const std::uint32_t until = next == backward.end() ? life.died : lifetimes_[*next].died;
+    if (until <= life.died) continue;
+    change[life.died] += life.bytes;
+    if (until < change.size()) change[until] -= life.bytes;
+  }
+  return saved(change);
 }
 
 std::uint64_t Replay::recomputed(std::span<const Run> runs) const {
@@ -69,7 +101,7 @@ std::uint64_t Replay::recomputed(std::span<const Run> runs) const {
       remove(lifetimes_[run.rows[i]], Absence{run.done, run.again}, change);
     }
   }
-  return peak_bytes_ - std::min(peak_bytes_, peak_of(change));
+  return saved(change);
 }
 
 }  // namespace plimsoll::analysis::whatif

@@ -49,6 +49,12 @@ class Replay {
   // At most `count` of them are live at any time: each is made only when the one `count` before it
   // has died.
   std::uint64_t at_most(std::size_t count, std::span<const std::uint32_t> rows) const;
+  // The code that makes `forward` runs in 16 chunks, so none of them is ever whole. Its backward
+  // still makes whole gradients: at most one of `backward` is live at any time. A checkpoint keeps
+  // what the code reads, `read`, until the first of them after it dies.
+  std::uint64_t in_chunks(std::span<const std::uint32_t> forward,
+                          std::span<const std::uint32_t> backward,
+                          std::span<const std::uint32_t> read) const;
   // Each run keeps only its last row, the input of what follows, until it runs again.
   std::uint64_t recomputed(std::span<const Run> runs) const;
 
@@ -58,13 +64,10 @@ class Replay {
     std::uint32_t died = 0;
     std::uint64_t bytes = 0;
   };
-  template <typename Absent>
-  std::uint64_t of_rows(std::span<const std::uint32_t> rows, Absent&& absent) const {
-    std::vector<std::uint64_t> change = change_;
-    for (const std::uint32_t row : rows) remove(lifetimes_[row], absent(row), change);
-    return peak_bytes_ - std::min(peak_bytes_, peak_of(change));
-  }
   static void remove(const Life& life, Absence absence, std::vector<std::uint64_t>& change);
+  void delay(std::size_t count, std::span<const std::uint32_t> rows,
+             std::vector<std::uint64_t>& change) const;
+  std::uint64_t saved(const std::vector<std::uint64_t>& change) const;
   std::uint64_t peak_of(const std::vector<std::uint64_t>& change) const;
 
   std::vector<Life> lifetimes_;

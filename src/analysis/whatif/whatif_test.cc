@@ -64,5 +64,22 @@ TEST(Replay, knows_memory_from_before_the_recording) {
   EXPECT_EQ(replay.never_made(before), 100u);
 }
 
+TEST(Replay, keeps_one_whole_gradient_of_what_runs_in_chunks_and_what_it_reads) {
+  TraceMaker maker;
+  maker.on(model::Device{});
+  maker.alloc_reported(9, 480, {});                                              // read
+  for (std::uint64_t address : {1, 2}) maker.alloc_reported(address, 1600, {});  // forward
+  maker.free_immediately(9, 480);
+  maker.alloc_reported(3, 1600, {}).alloc_reported(4, 1600, {});  // backward
+  for (std::uint64_t address : {1, 2, 3, 4}) maker.free_immediately(address, 1600);
+  const model::Trace trace = maker.finish();
+  const Replay replay(trace, trace.devices.at(0));
+  const std::uint32_t read[] = {0}, forward[] = {1, 2}, backward[] = {3, 4};
+  EXPECT_EQ(replay.peak_bytes(), 6400u);
+  EXPECT_EQ(replay.in_chunks(forward, backward, read), 4120u) << "two chunks, a gradient, read";
+  EXPECT_EQ(replay.in_chunks(forward, backward, {}), 4600u);
+  EXPECT_EQ(replay.in_chunks(forward, {}, read), 3000u);
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::whatif
