@@ -12,8 +12,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using model::kNone;
-
 // A try, as seen at the request that failed.
 struct Try {
   model::StackId stack;  // of the request or, if that has no line, of the last one that does
@@ -87,7 +85,7 @@ FailedTry failed_try(const Facts& facts, const DeviceFacts& device,
   for (const std::uint32_t row : model::live_set(trace, model::default_liveness(trace),
                                                  static_cast<std::int64_t>(last.event))) {
     const std::uint32_t born = trace.lifetimes.alloc[row];
-    if (born == kNone || !tries.is_of_training(row)) continue;
+    if (born == model::kNone || !tries.is_of_training(row)) continue;
     const auto next =
         std::ranges::upper_bound(ooms, std::uint64_t{born}, {}, &report::OomDetails::event);
     if (next == ooms.end() || next->event >= last.event) continue;

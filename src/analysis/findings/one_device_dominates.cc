@@ -16,8 +16,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using model::kNone;
-
 // Stages of a pipeline differ by less: the first keeps more activations, the last has the logits.
 constexpr double kTimesTheNext = 2.0;
 constexpr std::uint64_t kLeastExcess = std::uint64_t{1} << 30;
@@ -48,9 +46,10 @@ Used used_of(const Facts& facts, const DeviceFacts& device) {
   const auto& lifetimes = device.trace.lifetimes;
   for (const std::uint32_t row :
        live_set(device.trace, model::default_liveness(device.trace), event)) {
-    const model::StackId stack = lifetimes.alloc[row] != kNone || lifetimes.block[row] != kNone
-                                     ? trace.stack(device.trace, row)
-                                     : model::kNoStack;
+    const model::StackId stack =
+        lifetimes.alloc[row] != model::kNone || lifetimes.block[row] != model::kNone
+            ? trace.stack(device.trace, row)
+            : model::kNoStack;
     const std::string_view category = trace.strings[trace.category(device.trace, row)];
     used.places[{facts.lines.line(stack).value, category}] +=
         trace.lifetime_bytes(device.trace, row);

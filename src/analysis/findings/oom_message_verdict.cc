@@ -35,10 +35,10 @@ bool is_enough_in_pieces(const OomMessage& message, const MessageFigures& derive
 }
 
 // Largest first; of equal ones, the first in the order of this list.
-enum class Reason : std::uint8_t { kOthers, kOutside, kUnshared, kCached, kRequest, kNone };
+enum class Reason : std::uint8_t { kOthers, kOutside, kUnshared, kCached, kRequest, kUnknown };
 
 Reason largest_reason(const OomMessage& message, const MessageFigures& derived) {
-  Reason largest = Reason::kNone;
+  Reason largest = Reason::kUnknown;
   std::uint64_t most = 0;
   const auto consider = [&](Reason reason, std::uint64_t bytes) {
     if (bytes <= most) return;
@@ -317,7 +317,7 @@ MessageVerdict verdict_of(const OomMessage& message, const MessageFigures& deriv
       return in_pieces(message, derived, names);
     case Reason::kRequest:
       return request_too_large(message, names_line);
-    case Reason::kNone:
+    case Reason::kUnknown:
       break;
   }
   return is_refused_early(message) ? refused_early(message, names) : too_much(message);

@@ -20,8 +20,6 @@
 namespace plimsoll::analysis::findings {
 namespace {
 
-using model::kNone;
-
 // The largest share of the live bytes that events and blocks may leave unexplained.
 constexpr double kMostUnexplained = 0.05;
 
@@ -90,7 +88,8 @@ bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
     if (category != model::kActivation) continue;
     const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row);
     made += size;
-    if (model::death(lifetimes, row, model::default_liveness(device.trace)) == kNone) live += size;
+    if (model::death(lifetimes, row, model::default_liveness(device.trace)) == model::kNone)
+      live += size;
   }
   return made > 0 && is_at_least(live, kShareOfGraph, made);
 }
@@ -127,9 +126,9 @@ PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std:
   allocation.born = device.trace.lifetimes.alloc[row];
   allocation.died =
       model::death(device.trace.lifetimes, row, model::default_liveness(device.trace));
-  if (allocation.born != kNone) {
+  if (allocation.born != model::kNone) {
     allocation.stack = facts.trace.site(device.trace, allocation.born).stack;
-  } else if (device.trace.lifetimes.block[row] != kNone) {
+  } else if (device.trace.lifetimes.block[row] != model::kNone) {
     // Only the final block has the allocation's site.
     allocation.stack = facts.trace.stack(device.trace, row);
   }
@@ -172,7 +171,7 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       is_in_used_forward(facts, device, point, begins_) ||
       is_between_backward_and_step(facts, device, event_, begins_, evidence().spans().steps());
   for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
-    const bool is_from_before = device.trace.lifetimes.alloc[row] == kNone;
+    const bool is_from_before = device.trace.lifetimes.alloc[row] == model::kNone;
     if (is_from_before && !is_inferred()) continue;
     const PeakAllocation allocation = allocation_of(facts, device, row);
     const bool is_saved = has(flags(allocation), model::LifetimeFlags::kSavedForBackward);
