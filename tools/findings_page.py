@@ -65,7 +65,7 @@ def section(path: Path) -> str | None:
 
 def generated() -> str:
     sections = [section(path) for path in sorted(RULES.glob("*.cc")) if "_test" not in path.name]
-    return BEGIN + "\n" + "\n".join(filter(None, sections)) + "\n" + END
+    return BEGIN + "\n" + "\n".join(filter(None, sections)) + END
 
 
 def main() -> int:
