@@ -38,7 +38,7 @@ struct Finding {
   std::string title;                  // the verdict: one sentence with the bytes
   std::vector<std::string> evidence;  // each one sentence with numbers
   std::vector<FindingStep> steps;     // alternatives, the recommended one first
-  bool is_fact = false;  // states what the memory is; the program may need all of it
+  bool is_fact = false;               // states what the memory is; the program may need all of it
 
   // The text and the saving of the first step; empty and 0 if there is none.
   const std::string& next_step() const;
