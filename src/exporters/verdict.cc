@@ -100,23 +100,26 @@ std::vector<std::string> step_texts(const report::Finding& finding) {
 
 std::vector<std::string> last_use_texts(const report::Report& report, std::string_view asked_for) {
   std::vector<std::string> texts;
+  if (is_healthy(report, asked_for)) return texts;  // the verdict says so
   std::size_t devices = 0;
   for (const report::DeviceReport& device : report.devices) devices += report::has_content(device);
-  const report::DeviceReport* const healthy =
-      is_healthy(report, asked_for) ? fullest(report, asked_for) : nullptr;
   for (const report::DeviceReport& device : report.devices) {
     if (!is_asked_for(device, asked_for) || !report::has_content(device)) continue;
     if (!device.last_use || !has_section(report, device, asked_for)) continue;
-    if (&device == healthy) continue;  // the verdict says so
     texts.push_back((devices > 1 ? device_name(device) + ": " : "") + device.last_use->text);
   }
   return texts;
 }
 
 bool is_healthy(const report::Report& report, std::string_view asked_for) {
-  const report::DeviceReport* const device = fullest(report, asked_for);
-  return device != nullptr && device->last_use && device->last_use->is_all_used &&
-         std::ranges::all_of(report.findings, &report::Finding::is_fact);
+  bool has_device = false;
+  for (const report::DeviceReport& device : report.devices) {
+    if (!is_asked_for(device, asked_for) || !report::has_content(device)) continue;
+    if (!has_section(report, device, asked_for)) continue;
+    if (!device.last_use || !device.last_use->is_all_used) return false;
+    has_device = true;
+  }
+  return has_device && std::ranges::all_of(report.findings, &report::Finding::is_fact);
 }
 
 NoFindings no_findings(const report::Report& report, std::string_view asked_for) {

@@ -23,7 +23,8 @@ std::vector<std::string> step_texts(const report::Finding& finding);
 // verdict; with the device's name if there are several. Empty if uses are not recorded.
 std::vector<std::string> last_use_texts(const report::Report& report, std::string_view asked_for);
 
-// Whether operators use everything at the peak again and all findings, if any, are facts.
+// Whether operators use everything at the peak of each requested device with a section of its own
+// again, and all findings, if any, are facts.
 bool is_healthy(const report::Report& report, std::string_view asked_for);
 
 // A report without findings, or a healthy one: a sentence, and more sentences about the peak.

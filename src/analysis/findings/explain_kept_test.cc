@@ -136,6 +136,16 @@ Case unowned(bool made_again, bool has_state) {
   return c;
 }
 
+// It comes among the facts, but the report must not say that nothing is wasted.
+TEST(ExplainUnowned, a_mistake_that_costs_little_is_no_fact) {
+  Case c = unowned(false, false);
+  c.maker.alloc_reported(8, 300 * kMib, {.category = "other", .phase = Phase::kOther});
+  const auto found = c.run(what_fills_the_peak);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gradients_kept");
+  EXPECT_FALSE(found[0].is_fact);
+}
+
 TEST(ExplainUnowned, gradients_made_once_while_others_are_cleared_have_no_optimizer) {
   const auto found = unowned(false, false).run(explain_unowned);
   ASSERT_THAT(found, SizeIs(1));

@@ -50,6 +50,7 @@ void order(const Peak& peak, Explanations& explanations) {
     if (each.kind == Kind::kCause) {
       each.kind = is_mostly_unused(peak, each) ? Kind::kMistake : Kind::kFact;
     }
+    each.finding.is_fact = each.kind == Kind::kFact;
     if (!is_at_least(saving, kLeastShareOfMistake, peak.bytes())) each.kind = Kind::kFact;
     left.emplace_back(saving, std::move(each));
   }
@@ -113,7 +114,6 @@ void append_best(Peak& peak, Findings& findings) {
       if (!unused.empty() && !is_about_use) evidence.push_back(unused);
       if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));
       if (peak.is_inferred()) evidence.push_back(confidence_text(peak, explanation) + ".");
-      explanation.finding.is_fact = explanation.kind == Kind::kFact;
       findings.push_back(std::move(explanation.finding));
     }
     is_first = false;

@@ -121,14 +121,13 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
                            [](const report::DeviceReport* a, const report::DeviceReport* b) {
                              return a->live_totals().peak_bytes > b->live_totals().peak_bytes;
                            });
+  const bool is_stated = is_healthy(report, options.device);  // above
   Lines out;
   for (std::size_t i = 0; i < std::min(devices.size(), kMostDevices); ++i) {
     out.push_back(peak_line(*devices[i], options));
     if (auto line = reserved_line(*devices[i], options.width); !line.empty()) {
       out.push_back(std::move(line));
     }
-    const bool is_stated = devices[i] == fullest(report, options.device) &&
-                           is_healthy(report, options.device);  // above
     if (devices[i]->last_use && !is_stated) {
       Lines lines = first_lines(devices[i]->last_use->text, 2, options.width, 2);
       lines.front().insert(0, "  ");

@@ -140,6 +140,10 @@ TEST(TextReport, a_healthy_report_begins_with_it_and_facts_follow) {
   fact.is_fact = true;
   report.findings.push_back(fact);
   EXPECT_THAT(to_text(report, {}), AllOf(StartsWith(calm), HasSubstr("\n\nINFO Activations are")));
+  report.devices.push_back(device(1));
+  report.devices.back().last_use = {.text = "Some is not."};
+  EXPECT_THAT(to_text(report, {}), AllOf(StartsWith("INFO"), HasSubstr("Some is not.")));
+  report.devices.pop_back();
   report.findings.front().is_fact = false;
   EXPECT_THAT(to_text(report, {}),
               AllOf(StartsWith("INFO Activations"), HasSubstr("All is used.")));
