@@ -79,11 +79,7 @@ std::string row_text(const Peak& peak, const UnusedRow& row) {
   return text;
 }
 
-std::string step_for(const UnusedRow& row, bool is_of_function) {
-  if (is_of_function) {
-    return "Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " + row.line +
-           ": its backward does not use all of them.";
-  }
+std::string step_for(const UnusedRow& row) {
   switch (row.kind) {
     case UnusedKind::kKept:
       return "Find the list, attribute, closure or cache that retains what " + row.line +
@@ -194,15 +190,22 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
+  finding.steps = {
+      {step_for(*rows.front()) +
+           (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
+       saving}};
   const bool is_of_function = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
     const PeakAllocation& allocation = peak.live()[part];
     return peak.line_label(allocation) == rows.front()->line &&
            peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
   });
-  finding.steps = {
-      {step_for(*rows.front(), is_of_function) +
-           (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
-       saving}};
+  if (is_of_function && rows.front()->kind == UnusedKind::kOutputInBackward) {
+    finding.steps.insert(
+        finding.steps.begin(),
+        step_up_to("Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " +
+                       rows.front()->line + ", if it saves them: its backward does not use them.",
+                   saving));
+  }
   out.push_back(std::move(explanation));
 }
 
