@@ -63,8 +63,8 @@ class Evidence {
     return passes().begin(pass.root, pass.number + 1);
   }
   bool is_freed_by_backward(std::uint32_t lifetime) const;
-  // Whether a backward frees it, or frees or last uses what its forward pass keeps besides its
-  // result.
+  // Whether a backward frees it, or frees or last uses what its forward pass keeps, other than
+  // its result.
   bool is_used_by_backward(std::uint32_t lifetime) const;
   // Whether autograd keeps it: the operator that made it has built a node. If the recording does
   // not state that, whether its forward pass keeps most of what it makes.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,6 +58,7 @@ bool may_be_cut_off(const Peak& peak, const Pass& pass, const std::vector<std::u
 // are live.
 bool is_retried(const Peak& peak, const Pass& pass, const std::vector<std::uint32_t>& parts) {
   const PeakAllocation& last = peak.live()[parts.back()];
+  std::set<std::uint32_t> compared;  // stacks
   bool is_found = false;
   peak.for_each([&](const PeakAllocation& each) {
     const bool is_meanwhile = !is_found && each.born > last.born && each.born < last.died;
@@ -64,7 +66,8 @@ bool is_retried(const Peak& peak, const Pass& pass, const std::vector<std::uint3
     const Pass later = pass_of(peak, each);
     const bool is_used = later.root == pass.root && later.number > pass.number &&
                          peak.evidence().is_used_by_backward(each.lifetime);
-    is_found = is_used && caller_of(peak, each) == caller_of(peak, last);
+    if (!is_used || !compared.insert(each.stack.value).second) return;
+    is_found = caller_of(peak, each) == caller_of(peak, last);
   });
   return is_found;
 }
