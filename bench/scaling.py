@@ -345,7 +345,7 @@ CASE_OF = {
     "analysis/composition": "live allocations",
     "analysis/device": "recording, figures of a device",
     "analysis/digest": "recording, as a digest",
-    "analysis/findings": "failures",
+    "findings": "failures",
     "analysis/fragmentation": "segments",
     "analysis/growth": "recording, training",
     "analysis/layers": "recording, open calls",

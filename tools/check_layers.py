@@ -42,6 +42,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "analysis/*": {
         "base", "model", "report", "analysis", "analysis/evidence", "analysis/whatif",
     },
+    "findings": {"base", "model", "report", "analysis", "analysis/evidence", "analysis/whatif"},
     "simulator": {"base", "model", "report"},
     "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
@@ -56,7 +57,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
-        "simulator", "comparison", "exporters", "exporters/*", "plimsoll/session.h",
+        "findings", "simulator", "comparison", "exporters", "exporters/*", "plimsoll/session.h",
         "plimsoll/diff.h", "plimsoll/table.h",
         "plimsoll/tracer_results.h", "plimsoll/recorder_c.h",
     },

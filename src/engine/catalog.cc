@@ -3,7 +3,6 @@
 #include "analysis/composition/composition.h"
 #include "analysis/device/device.h"
 #include "analysis/digest/digest.h"
-#include "analysis/findings/findings.h"
 #include "analysis/fragmentation/fragmentation.h"
 #include "analysis/growth/growth.h"
 #include "analysis/layers/layers.h"
@@ -25,6 +24,7 @@
 #include "exporters/timeline_csv/timeline_csv_exporter.h"
 #include "exporters/timeline_json/timeline_json_exporter.h"
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
+#include "findings/findings.h"
 #include "readers/kineto/kineto_reader.h"
 #include "readers/native/native_reader.h"
 #include "readers/oom_message/oom_message_reader.h"
@@ -52,7 +52,7 @@ Catalog make_catalog() {
   catalog.passes.push_back(analysis::oom::make());
   catalog.passes.push_back(analysis::device::make());
   catalog.passes.push_back(analysis::digest::make());
-  catalog.passes.push_back(analysis::findings::make());
+  catalog.passes.push_back(findings::make());
 
   catalog.exporters.push_back(exporters::html::make());
   catalog.exporters.push_back(exporters::html::make_notebook());

@@ -33,7 +33,7 @@ def test_a_mistyped_id_never_passes_for_a_file_without_findings(plimsoll, health
 
 
 def test_every_id_can_be_failed_on_and_is_documented(plimsoll):
-    sources = (ROOT / "src/analysis/findings").glob("*.cc")
+    sources = (ROOT / "src/findings").rglob("*.cc")
     given = {
         found for source in sources for found in re.findall(r'\.id = "(\w+)"', source.read_text())
     }

@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "analysis/findings/rules.h"
+#include "findings/rules.h"
 #include "tests/support/trace_maker.h"
 #include "tests/support/units.h"
 
-namespace plimsoll::analysis::findings {
+namespace plimsoll::findings {
 
 // One device, whose report the test fills in.
 class FactsCase {
@@ -46,4 +46,4 @@ inline report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)"
   return row;
 }
 
-}  // namespace plimsoll::analysis::findings
+}  // namespace plimsoll::findings

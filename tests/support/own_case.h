@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/findings/peak.h"
-#include "analysis/findings/rules.h"
+#include "findings/peak/peak.h"
+#include "findings/rules.h"
 #include "model/live_set.h"
 #include "tests/support/trace_maker.h"
 #include "tests/support/units.h"
 
-namespace plimsoll::analysis::findings {
+namespace plimsoll::findings {
 
 using tests::kGib;
 using tests::kMib;
@@ -74,4 +74,4 @@ class Case {
   static inline void (*explain_)(Peak&, Explanations&) = nullptr;
 };
 
-}  // namespace plimsoll::analysis::findings
+}  // namespace plimsoll::findings

@@ -1,0 +1,176 @@
+// What memory_growth advises and promises, from the memory that is live at the peak.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/facts_case.h"
+#include "tests/support/units.h"
+
+namespace plimsoll::findings {
+namespace {
+
+using model::Phase;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
+using tests::kMib;
+
+report::GrowthRow row_of(std::string key, double bytes_per_step) {
+  report::GrowthRow row;
+  row.key = std::move(key);
+  row.bytes_per_step = row.low_bytes_per_step = row.high_bytes_per_step = bytes_per_step;
+  row.grown_bytes = static_cast<std::int64_t>(8 * bytes_per_step);
+  row.steps = 10;
+  row.compared_steps = row.grown_steps = 8;
+  row.survivors = 8;
+  row.is_certain = true;
+  row.boundary = "step";
+  return row;
+}
+
+// A line leaves 1 MiB behind in each of ten steps, and twelve tensors after the last one, which it
+// frees at the end if `is_freed`.
+Findings with_last_evaluation(bool is_freed) {
+  FactsCase c;
+  const auto line = c.maker.stack({{"eval.py", 3, "evaluate"}});
+  for (std::uint64_t i = 0; i < 22; ++i) {
+    c.maker.alloc_reported(1 + i, kMib, {.category = "other", .stack = line});
+    if (i < 10) c.maker.step(i + 1);
+  }
+  c.device().requested_active.peak_event = 21;
+  if (is_freed) {
+    for (std::uint64_t i = 10; i < 22; ++i) c.maker.free(1 + i, kMib);
+  }
+  c.report.tables.growth = {row_of("eval.py:3 (evaluate)", kMib)};
+  c.report.tables.growth[0].line = "eval.py:3 (evaluate)";
+  return c.run(memory_growth);
+}
+
+TEST(MemoryGrowth, promises_what_its_line_holds_at_the_peak_except_for_one_step) {
+  const auto found = with_last_evaluation(false);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].saving_bytes(), 21 * kMib);
+  EXPECT_EQ(with_last_evaluation(true)[0].saving_bytes(), 9 * kMib)
+      << "the last ones may be needed";
+}
+
+// A line leaves 1 MiB behind in each of ten steps. In the ninth it also makes a tensor of 5 MiB,
+// which it frees in the tenth if `is_replaced`, else after it.
+Findings with_larger_tensor(bool is_replaced) {
+  FactsCase c;
+  const auto line = c.maker.stack({{"train.py", 3, "main"}});
+  const tests::Reported where{.category = "other", .stack = line};
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    c.maker.alloc_reported(1 + i, kMib, where);
+    if (i == 8) c.maker.alloc_reported(100, 5 * kMib, where);
+    if (i == 9 && is_replaced) c.maker.free(100, 5 * kMib);
+    c.maker.step(i + 1);
+  }
+  if (!is_replaced) c.maker.free(100, 5 * kMib);
+  c.device().requested_active.peak_event = 10;
+  c.report.tables.growth = {row_of("train.py:3 (main)", kMib)};
+  c.report.tables.growth[0].line = "train.py:3 (main)";
+  return c.run(memory_growth);
+}
+
+TEST(MemoryGrowth, what_lives_through_one_end_of_a_step_is_not_retained) {
+  EXPECT_EQ(with_larger_tensor(true)[0].saving_bytes(), 9 * kMib);
+  EXPECT_EQ(with_larger_tensor(false)[0].saving_bytes(), 14 * kMib);
+}
+
+// Backward leaves tensors behind: those of create_graph=True, or those that a checkpoint recomputes
+// in it.
+Findings left_by_backward_of(bool is_recomputed) {
+  FactsCase c;
+  const auto checkpoint =
+      c.maker.stack({{"net.py", 9, "Net.forward"},
+                     {"/venv/site-packages/torch/utils/checkpoint.py", 1150, "unpack_hook"},
+                     {"train.py", 20, "main"}});
+  const auto plain = c.maker.stack({{"net.py", 9, "Net.forward"}, {"train.py", 20, "main"}});
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    c.maker.alloc_reported(1 + i, kMib,
+                           {.layer = "Net",
+                            .category = "activation_gradient",
+                            .phase = Phase::kBackward,
+                            .op = is_recomputed ? "aten::relu" : "ReluBackward0",
+                            .forward_op = is_recomputed ? "" : "aten::relu",
+                            .stack = is_recomputed ? checkpoint : plain});
+    c.maker.step(i + 1);
+  }
+  c.report.tables.growth = {row_of("net.py:9 (Net.forward)", 1.5 * kMib)};
+  c.report.tables.growth[0].line = "net.py:9 (Net.forward)";
+  c.report.tables.growth[0].survivors = 20;
+  c.report.tables.growth_by_category = {row_of("activation_gradient", kMib),
+                                        row_of("activation", 0.5 * kMib)};
+  return c.run(memory_growth);
+}
+
+TEST(MemoryGrowth, what_a_checkpoint_recomputes_is_no_graph_of_a_backward) {
+  const auto of_graph = left_by_backward_of(false);
+  ASSERT_THAT(of_graph, SizeIs(1));
+  EXPECT_THAT(of_graph[0].next_step(), HasSubstr("create_graph=True"));
+  EXPECT_THAT(of_graph[0].evidence, Contains(HasSubstr("create_graph=True")));
+  const auto recomputed = left_by_backward_of(true);
+  ASSERT_THAT(recomputed, SizeIs(1));
+  EXPECT_THAT(recomputed[0].next_step(),
+              AllOf(HasSubstr("saved_tensors_hooks"), Not(HasSubstr("create_graph"))));
+  EXPECT_THAT(recomputed[0].evidence, Not(Contains(HasSubstr("create_graph"))));
+}
+
+// A step leaves the result of a forward and its target behind, or several activations.
+report::Finding of_results(std::uint64_t activations_a_step) {
+  FactsCase c;
+  c.report.tables.growth = {row_of("net.py:9 (Net.forward)", 2 * kMib),
+                            row_of("train.py:3 (main)", kMib)};
+  for (report::GrowthRow& row : c.report.tables.growth) row.line = row.key;
+  c.report.tables.growth_by_category = {row_of("activation", 2 * kMib), row_of("input", kMib)};
+  c.report.tables.growth_by_category[0].survivors = 8 * activations_a_step;
+  return c.run(memory_growth).at(0);
+}
+
+TEST(MemoryGrowth, one_activation_a_step_is_a_result_without_its_graph) {
+  EXPECT_THAT(of_results(1).next_step(), Not(HasSubstr("and the graphs")));
+  EXPECT_THAT(of_results(3).next_step(), HasSubstr("and the graphs"));
+}
+
+report::Finding of_graphs(std::uint64_t grown_steps) {
+  FactsCase c;
+  c.report.tables.growth = {row_of("net.py:9 (Net.forward)", 2 * kMib)};
+  c.report.tables.growth[0].survivors = 30;
+  c.report.tables.growth[0].grown_steps = grown_steps;
+  c.report.tables.growth_by_category = {row_of("activation", 2 * kMib)};
+  return c.run(memory_growth).at(0);
+}
+
+TEST(MemoryGrowth, exceptions_may_hold_graphs_that_only_some_steps_leave) {
+  EXPECT_THAT(of_graphs(8).next_step(), Not(HasSubstr("exception")));
+  EXPECT_THAT(of_graphs(4).next_step(), HasSubstr("store str(exception)"));
+}
+
+// Each step leaves the result of a module behind, whose call is this statement.
+report::Finding of_call(std::string text) {
+  FactsCase c;
+  const auto line = c.maker.stack({{"/v/site-packages/torch/nn/modules/conv.py", 5, "forward"},
+                                   {"/v/site-packages/torch/nn/modules/module.py", 9, "_call"},
+                                   {"train.py", 3, "main"}});
+  c.maker.alloc_reported(1, kMib, {.category = "activation", .stack = line});
+  c.maker.source_line("train.py", 3, std::move(text));
+  c.report.tables.growth = {row_of("train.py:3 (main)", kMib)};
+  c.report.tables.growth[0].line = "train.py:3 (main)";
+  c.report.tables.growth_by_category = {row_of("activation", kMib)};
+  return c.run(memory_growth).at(0);
+}
+
+TEST(MemoryGrowth, of_a_result_that_the_program_drops_is_by_a_hook) {
+  for (const char* text : {"encoder(picture)", "_ = self.encoder(picture)"}) {
+    EXPECT_THAT(of_call(text).next_step(), HasSubstr("call remove() on the handle")) << text;
+  }
+  for (const char* text : {"out = encoder(picture)", "kept.append(encoder(picture))",
+                           "return encoder(picture)", "encoder("}) {
+    EXPECT_THAT(of_call(text).next_step(), Not(HasSubstr("remove()"))) << text;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::findings

@@ -1,0 +1,83 @@
+// Near misses: the figures closest to a finding, for rules with a single threshold.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/growth_rule.h"
+#include "base/units.h"
+#include "findings/peak/peak.h"
+#include "findings/rules.h"
+#include "findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::findings {
+namespace {
+
+using report::NearMiss;
+
+// Smaller figures are not worth showing.
+constexpr double kLeastCloseness = 0.1;
+
+void add(const DeviceFacts& device, const char* id, std::string figure, double value,
+         double threshold, const std::string& threshold_text, std::vector<NearMiss>& out) {
+  if (value <= 0 || value >= threshold) return;
+  out.push_back(NearMiss{device.report.device, id,
+                         std::move(figure) + " (a finding at " + threshold_text + ")",
+                         value / threshold});
+}
+
+void add_share(const Peak& peak, const char* id, const std::string& what, std::uint64_t bytes,
+               double threshold, std::vector<NearMiss>& out) {
+  const double share = static_cast<double>(bytes) / static_cast<double>(peak.bytes());
+  add(peak.device(), id, what + " " + base::format_percent(share) + " of the peak", share,
+      threshold, base::format_percent(threshold), out);
+}
+
+void add_of_peak(const Peak& peak, std::vector<NearMiss>& out) {
+  std::uint64_t activations = 0, gradients = 0, state = 0;
+  for (const PeakAllocation& allocation : peak.live()) {
+    const std::string_view category = peak.category(allocation);
+    if (category == model::kActivation) activations += allocation.size_bytes;
+    if (category == model::kActivationGradient) gradients += allocation.size_bytes;
+    if (category == model::kOptimizerState) state += allocation.size_bytes;
+  }
+  add_share(peak, "activations_dominate",
+            gradients > 0 ? "activations and their gradients are" : "activations are",
+            activations + gradients, kShareOfActivations, out);
+  add_share(peak, "optimizer_state_dominates", "optimizer state is", state, kShareOfState, out);
+}
+
+// The line that grows most, certain or not: the rule reports both.
+void add_growth(const Facts& facts, const DeviceFacts& device, std::vector<NearMiss>& out) {
+  const report::GrowthRow* most = nullptr;
+  for (const report::GrowthRow& row : facts.report.tables.growth) {
+    if (row.device != device.report.device) continue;
+    if (most == nullptr || row.bytes_per_step > most->bytes_per_step) most = &row;
+  }
+  if (most == nullptr) return;
+  add(device, "memory_growth", most->line + " leaves " + rate_text(most->bytes_per_step),
+      most->bytes_per_step, base::kLeastGrowthPerStep, rate_text(base::kLeastGrowthPerStep), out);
+}
+
+}  // namespace
+
+std::vector<NearMiss> near_misses(const Facts& facts) {
+  std::vector<NearMiss> all;
+  for (const DeviceFacts& device : devices_of(facts)) {
+    std::vector<NearMiss> near;
+    if (const auto peak = Peak::of(facts, device); peak && is_peak_judged(facts, device)) {
+      add_of_peak(*peak, near);
+    }
+    add_growth(facts, device, near);
+    if (auto stranded = near_stranded(device)) near.push_back(std::move(*stranded));
+    std::erase_if(near, [](const NearMiss& each) { return each.closeness < kLeastCloseness; });
+    std::ranges::stable_sort(near, std::ranges::greater{}, &NearMiss::closeness);
+    std::ranges::move(near, std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace plimsoll::findings

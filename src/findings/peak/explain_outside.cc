@@ -1,0 +1,226 @@
+// peak_outside_training: the peak is in evaluation, checkpoint saving or initialization, and a
+// training step needs less.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/replay.h"
+#include "findings/advice/appending.h"
+#include "findings/advice/line_advice.h"
+#include "findings/peak/peak.h"
+#include "findings/text.h"
+#include "model/categories.h"
+
+namespace plimsoll::findings {
+namespace {
+
+// Of what is allocated outside training.
+constexpr double kShareCollected = 0.4;
+constexpr double kOutsideShareOfPeak = 0.15;
+
+// The most bytes that are live in a backward or an optimizer step.
+std::uint64_t most_in_training(const Peak& peak) {
+  const model::Trace& trace = peak.trace();
+  const model::DeviceTrace& device = peak.device().trace;
+  const auto& begins = peak.backward_begins();
+  const auto& ends = peak.backward_ends();
+  std::uint64_t live = 0, most = 0;
+  for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
+    if (death(device.lifetimes, row, model::default_liveness(device)) == model::kBeforeRecording)
+      continue;
+    live += trace.lifetime_bytes(device, row);
+  }
+  std::size_t begun = 0, ended = 0;
+  const auto advance = [&](std::uint32_t event) {
+    for (; begun < begins.size() && begins[begun] <= event; ++begun) most = std::max(most, live);
+    while (ended < ends.size() && ends[ended] <= event) ++ended;
+  };
+  analysis::replay(
+      device, model::default_liveness(device),
+      [&](std::uint32_t row, std::uint32_t event) {
+        advance(event);
+        live += trace.lifetime_bytes(device, row);
+        const model::Phase phase = trace.site(device, event).phase;
+        const bool is_training =
+            begun > ended || phase == model::Phase::kBackward || phase == model::Phase::kOptimizer;
+        if (is_training) most = std::max(most, live);
+      },
+      [&](std::uint32_t row, std::uint32_t event) {
+        advance(event);
+        live -= trace.lifetime_bytes(device, row);
+      });
+  return most;
+}
+
+// Whether the recording ends in the middle of the peak's forward, for example because it failed: no
+// earlier forward that a backward followed ends with the same call.
+bool ends_in_the_middle_of_a_forward(const Peak& peak) {
+  const auto& begins = peak.backward_begins();
+  if (peak.point().phase != "forward" || begins.back() > peak.event()) return false;
+  const auto& strings = peak.trace().strings;
+  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
+  std::set<Call> ends;                                   // of forwards that are followed by a
+                                                         // backward
+  Call last;
+  auto begin = begins.begin();
+  bool is_forward = false;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    for (; begin != begins.end() && *begin <= allocation.born; ++begin) ends.insert(last);
+    const model::Site& site = peak.site(allocation);
+    is_forward = site.phase == model::Phase::kForward && !strings[site.layer].empty();
+    if (!is_forward) return;
+    last = {site.layer.value, site.op.value};
+  });
+  return is_forward && !ends.contains(last);
+}
+
+// Whether the recording ends just after the peak's forward, which keeps as much as earlier forwards
+// kept for their backwards. Then the program failed while computing the loss. An evaluation keeps
+// little, and the recording continues after it.
+bool awaits_a_backward_that_is_missing(const Peak& peak) {
+  const std::uint32_t last_begin = peak.backward_begins().back();
+  if (last_begin > peak.event()) return false;
+  constexpr double kShareOfKeptCalls = 0.8;
+  constexpr std::size_t kFewestKeptCalls = 4;  // a smaller model keeps as many in an evaluation
+  constexpr std::size_t kMostAfter = 8;
+  std::size_t after = 0;
+  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
+  const auto call_of = [&](const PeakAllocation& allocation) {
+    const model::Site& site = peak.site(allocation);
+    return Call{site.layer.value, site.op.value};
+  };
+  std::set<Call> kept, live;
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (allocation.born > peak.event()) ++after;
+    if (peak.category(allocation) != model::kActivation) return;
+    const bool is_used = allocation.born < last_begin && peak.meets_backward(allocation);
+    if (is_used && peak.phase(allocation) == model::Phase::kForward) {
+      kept.insert(call_of(allocation));
+    }
+  });
+  for (const PeakAllocation& allocation : peak.live()) {
+    const bool is_last = allocation.born != model::kNone && allocation.born > last_begin;
+    if (is_last && kept.contains(call_of(allocation))) live.insert(call_of(allocation));
+  }
+  return after <= kMostAfter && kept.size() >= kFewestKeptCalls &&
+         is_at_least(live.size(), kShareOfKeptCalls, kept.size());
+}
+
+// Tensors of one line and operator that the program collects, as in a list of an evaluation's
+// results.
+struct Collected {
+  std::string line;
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+// The largest collection without graphs among the parts; `tensors` is 0 if there is none. A graph
+// also has many tensors of one line.
+Collected largest_collection(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  constexpr std::size_t kFewestCollected = 8;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Collected> all;
+  for (const std::uint32_t part : parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const model::Site& site = peak.site(allocation);
+    const bool is_without_graph = site.autograd == model::Autograd::kOff;
+    if (!is_without_graph || !peak.has_line(allocation)) continue;
+    Collected& of_line = all[{peak.line(allocation).value, site.op.value}];
+    if (of_line.tensors++ == 0) of_line.line = peak.line_label(allocation);
+    of_line.bytes += allocation.size_bytes;
+  }
+  Collected largest;
+  for (auto& [key, each] : all) {
+    const bool is_larger = each.tensors >= kFewestCollected && each.bytes > largest.bytes;
+    if (is_larger) largest = std::move(each);
+  }
+  return largest;
+}
+
+const char* stage(const Peak& peak) {
+  const auto& begins = peak.backward_begins();
+  if (begins.front() > peak.event()) return "before the first backward";
+  if (peak.point().phase == "forward") return "in a forward without backward";
+  return begins.back() <= peak.event() ? "after the last backward" : "between training steps";
+}
+
+}  // namespace
+
+void explain_outside(Peak& peak, Explanations& out) {
+  if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
+  if (ends_in_the_middle_of_a_forward(peak) || awaits_a_backward_that_is_missing(peak)) return;
+  const std::uint64_t training = most_in_training(peak);
+  const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
+  if (excess < kLeastPeakBytes || !is_at_least(excess, kOutsideShareOfPeak, peak.bytes())) return;
+  Explanation explanation;
+  const PeakAllocation* largest = nullptr;
+  const auto& begins = peak.backward_begins();
+  const auto last = std::ranges::upper_bound(begins, peak.event());
+  const std::uint32_t since = last == begins.begin() ? 0 : *std::prev(last);
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const std::string_view category = peak.category(allocation);
+    if (allocation.born < since || category == model::kParameter || category == model::kGradient ||
+        category == model::kBuffer || category == model::kOptimizerState) {
+      continue;
+    }
+    explanation.add(peak, part);
+    const bool is_larger = largest == nullptr || allocation.size_bytes > largest->size_bytes;
+    if (is_larger) largest = &allocation;
+  }
+  if (explanation.bytes == 0) return;
+  const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  report::Finding& finding = explanation.finding;
+  finding.id = "peak_outside_training";
+  finding.title = "The peak on " + peak.device().name + " is outside training, " +
+                  bytes_text(excess) + " above the largest step: " + bytes_text(peak.bytes()) +
+                  " " + stage(peak) + ", " + bytes_text(training) + " in training";
+  finding.evidence.push_back("Most of what is allocated there comes from " + line + ": " +
+                             bytes_text(of_line) + ".");
+  finding.evidence.push_back("The largest tensor is created at " + peak.line_label(*largest) +
+                             callers_text(peak, *largest) + ".");
+  finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
+  const bool is_on_cpu = peak.device().report.device < 0;
+  const std::string same_samples =
+      " A smaller batch changes nothing: the same samples are collected.";
+  const std::size_t times = times_appended(peak, *largest);
+  const Collected collected = largest_collection(peak, explanation.parts);
+  if (times > 0) {
+    finding.evidence.push_back("That line makes one tensor longer again and again, " +
+                               base::format_count(times) + " times up to " +
+                               bytes_text(largest->size_bytes) +
+                               "; each time, the old and the new tensor are live.");
+    finding.steps = {
+        step_up_to("At " + line +
+                       ", keep only what you need of each batch, such as the number of correct "
+                       "answers." +
+                       same_samples,
+                   excess),
+        // On the CPU, the parts of a list and the result of torch.cat need as much.
+        is_on_cpu ? step_up_to("Allocate the result once, in its final size, and write each part "
+                               "into a slice of it.",
+                               saving_of_appended(peak, *largest))
+                  : step_up_to("Append the results to a list after .cpu(), and call torch.cat once "
+                               "at the end.",
+                               excess)};
+  } else if (is_at_least(collected.bytes, kShareCollected, explanation.bytes)) {
+    finding.evidence.push_back("The program collects " + counted(collected.tensors, "tensor") +
+                               " of " + collected.line + ", " + bytes_text(collected.bytes) +
+                               " in all.");
+    finding.steps = {step_up_to("Of each tensor that " + collected.line +
+                                    " makes, keep only what you need, such as the number of "
+                                    "correct answers, not the tensor itself." +
+                                    same_samples,
+                                excess)};
+  } else {
+    finding.steps = {step_up_to("Process less at a time at " + line +
+                                    ": a smaller batch for evaluation, chunks for preparation and "
+                                    "saving, and del for what is no longer used.",
+                                excess)};
+  }
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace plimsoll::findings

@@ -1,0 +1,212 @@
+// never_used_again: memory that is live at the peak although no operator uses it again. The facts
+// are those of the pass `uses` (report/last_use.h).
+#include "findings/peak/never_used_again.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "findings/text.h"
+#include "model/last_use.h"
+#include "model/live_set.h"
+
+namespace plimsoll::findings {
+namespace {
+
+using report::UnusedKind;
+using report::UnusedRow;
+
+// Of 23 healthy programs, one keeps more than 5 % for two steps, and one saves more than 19 %: each
+// time a buffer of constant length, which does not count.
+constexpr double kKeptShareOfPeak = 0.15;
+constexpr double kSavingShareOfPeak = 0.2;
+constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
+constexpr std::size_t kRowsNamed = 3;
+
+bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
+
+std::string text_of(std::uint64_t unused, std::uint64_t whole) {
+  if (!is_most(unused, whole)) return {};
+  return "No operator uses " + bytes_text(unused) + " of it again.";
+}
+
+std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
+  if (!peak.device().report.last_use) return 0;
+  const model::LastUses uses(peak.trace(), peak.device().trace);
+  std::uint64_t unused = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const bool is_unused =
+        uses.used_again(allocation.lifetime, peak.event()) == model::UsedAgain::kNo;
+    if (is_unused) unused += allocation.size_bytes;
+  }
+  return unused;
+}
+
+// The rows that rule A (kept) or rule B (certain) is about, largest first.
+std::vector<const UnusedRow*> advised(const report::LastUse& found) {
+  const bool is_kept = is_at_least(found.kept_bytes, kKeptShareOfPeak, found.live_bytes);
+  const bool is_certain =
+      is_at_least(found.certain_saving_bytes, kSavingShareOfPeak, found.live_bytes);
+  std::vector<const UnusedRow*> rows;
+  for (const UnusedRow& row : found.rows) {
+    if (row.is_bounded) continue;
+    const bool is_of_kept = is_kept && row.kind == UnusedKind::kKept && row.count >= kFewestKept;
+    if (is_of_kept || (is_certain && row.certain_bytes > 0)) rows.push_back(&row);
+  }
+  return rows;
+}
+
+std::string row_text(const Peak& peak, const UnusedRow& row) {
+  const std::string text = row.line + ": " + bytes_text(row.bytes) + " in ";
+  switch (row.kind) {
+    case UnusedKind::kKept: {
+      const bool is_counted = peak.has_steps() || !peak.backward_begins().empty();
+      return text + counted(row.count, "allocation") + ", last used " +
+             (is_counted ? "more than two steps before the peak." : "before the peak.");
+    }
+    case UnusedKind::kGradients:
+      return text + counted(row.count, "gradient") + ", last used before the peak.";
+    case UnusedKind::kOutputInBackward:
+      return text + counted(row.count, "allocation") + " of forward, live while backward runs.";
+    case UnusedKind::kLocal:
+      return text + counted(row.count, "allocation") + ", last used earlier in the step.";
+  }
+  return text;
+}
+
+std::string step_for(const UnusedRow& row) {
+  switch (row.kind) {
+    case UnusedKind::kKept:
+      return "Find the list, attribute, closure or cache that retains what " + row.line +
+             " allocates, and remove it there after its last use. If you need a part of it later, "
+             "store only that part (.item(), .clone()).";
+    case UnusedKind::kGradients:
+      return "Call optimizer.zero_grad(set_to_none=True) right after optimizer.step().";
+    case UnusedKind::kOutputInBackward:
+      return "Delete what " + row.line +
+             " allocates (`del`) before loss.backward(), or compute the loss in a function that "
+             "returns only the loss: autograd itself keeps what backward needs.";
+    case UnusedKind::kLocal:
+      return "Delete what " + row.line +
+             " allocates (`del`) after its last use. If it is an argument, pass it so that the "
+             "caller holds no reference: f(g(x)) instead of y = g(x); f(y).";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string unused_text(const Peak& peak, const Explanation& explanation) {
+  return text_of(unused_bytes(peak, explanation), explanation.bytes);
+}
+
+bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {
+  return is_most(unused_bytes(peak, explanation), explanation.bytes);
+}
+
+std::string unused_text(const Facts& facts, const DeviceFacts& device,
+                        const std::function<bool(model::LineId)>& is_of_lines) {
+  const auto peak = device.report.live_totals().peak_event;
+  if (!device.report.last_use || !peak) return {};
+  const auto event = static_cast<std::int64_t>(*peak);
+  const model::LastUses uses(facts.trace, device.trace);
+  std::uint64_t unused = 0, whole = 0;
+  for (const std::uint32_t row :
+       model::live_set(device.trace, model::default_liveness(device.trace), event)) {
+    if (!is_of_lines(facts.lines.line(facts.trace.stack(device.trace, row)))) continue;
+    const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row);
+    whole += size;
+    if (uses.used_again(row, event) == model::UsedAgain::kNo) unused += size;
+  }
+  if (!is_most(unused, whole)) return {};
+  return "At the peak, no operator uses " + bytes_text(unused) + " of the " + bytes_text(whole) +
+         " of these lines again.";
+}
+
+void explain_never_used_again(Peak& peak, Explanations& out) {
+  const auto& found = peak.device().report.last_use;
+  if (!found || peak.bytes() < kLeastPeakBytes) return;
+  std::vector<const UnusedRow*> rows = advised(*found);
+  std::set<std::string_view> names;
+  for (const UnusedRow* row : rows) names.insert(row->line);
+  if (names.empty()) return;
+  std::vector<bool> is_of_rows(peak.facts().lines.line_count());
+  for (std::uint32_t id = 0; id < is_of_rows.size(); ++id) {
+    is_of_rows[id] = names.contains(peak.facts().lines.label(model::LineId{id}));
+  }
+  const model::LastUses uses(peak.trace(), peak.device().trace);
+  // Peak::live() is without the lines that grow, which memory_growth reports.
+  Explanation explanation;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (!is_of_rows[peak.line(allocation).index()]) continue;
+    const auto again = uses.used_again(allocation.lifetime, peak.event());
+    if (again == model::UsedAgain::kNo) explanation.add(peak, part);
+  }
+  if (explanation.bytes < kLeastPeakBytes) return;
+  std::set<std::uint32_t> lines;
+  for (const std::uint32_t part : explanation.parts)
+    lines.insert(peak.line(peak.live()[part]).value);
+  std::vector<std::string> labels;
+  for (const std::uint32_t id : lines)
+    labels.push_back(peak.facts().lines.label(model::LineId{id}));
+  std::erase_if(rows, [&](const UnusedRow* row) {
+    return std::ranges::find(labels, row->line) == labels.end();
+  });
+  report::Finding& finding = explanation.finding;
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
+    return lines.contains(peak.line(allocation).value) ? uses.freeable(allocation.lifetime)
+                                                       : allocation.died;
+  });
+  std::uint64_t kept = 0;
+  for (const UnusedRow* row : rows) kept += row->kind == UnusedKind::kKept ? row->bytes : 0;
+  if (!is_at_least(kept, kKeptShareOfPeak, peak.bytes()) &&
+      !is_at_least(saving, kSavingShareOfPeak, peak.bytes())) {
+    return;
+  }
+  explanation.kind = Kind::kUnused;
+  finding.id = "never_used_again";
+  finding.title = "No operator uses " + bytes_text(explanation.bytes) + " of the " +
+                  bytes_text(peak.bytes()) + " at the peak on " + peak.device().name + " again";
+  for (const UnusedRow* row : rows) {
+    if (finding.evidence.size() == kRowsNamed) break;
+    finding.evidence.push_back(row_text(peak, *row));
+  }
+  std::uint64_t at_end = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (allocation.died == model::kNone) at_end += allocation.size_bytes;
+  }
+  if (is_most(at_end, explanation.bytes)) {
+    finding.evidence.push_back(bytes_text(at_end) +
+                               " of it was still live when the recording ended: what the program "
+                               "read later is unknown.");
+  }
+  if (found->is_sampled) {
+    finding.evidence.push_back("Uses of memory were observed only in some steps.");
+  }
+  finding.steps = {
+      {step_for(*rows.front()) +
+           (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
+       saving}};
+  const bool is_of_function = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    return peak.line_label(allocation) == rows.front()->line &&
+           peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
+  });
+  if (is_of_function && rows.front()->kind == UnusedKind::kOutputInBackward) {
+    finding.steps.insert(
+        finding.steps.begin(),
+        step_up_to("Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " +
+                       rows.front()->line + ", if it saves them: its backward does not use them.",
+                   saving));
+  }
+  out.push_back(std::move(explanation));
+}
+
+}  // namespace plimsoll::findings

@@ -1,0 +1,234 @@
+#include "findings/peak/peak.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "analysis/backwards.h"
+#include "analysis/evidence/backwards.h"
+#include "base/growth_rule.h"
+#include "findings/live.h"
+#include "findings/text.h"
+#include "model/categories.h"
+#include "model/live_set.h"
+#include "model/user_line.h"
+
+namespace plimsoll::findings {
+namespace {
+
+// The largest share of the live bytes that events and blocks may leave unexplained.
+constexpr double kMostUnexplained = 0.05;
+
+constexpr std::size_t kFollowersAsked = 8;
+
+constexpr double kShareOfGraph = 0.5;
+
+// Whether a backward uses the forward around the peak. The forward may begin with tensors that it
+// does not keep, so the calls after the peak decide: an evaluation makes the same calls as the
+// training forward after it, but keeps none of their results.
+bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
+                        const report::PointInTime& point,
+                        const std::vector<std::uint32_t>& begins) {
+  if (point.phase != "forward" || point.layer.empty() || begins.empty()) return false;
+  const std::string_view root = std::string_view(point.layer).substr(0, point.layer.find('.'));
+  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
+  std::set<Call> unkept;                                 // calls since a backward last used one
+  std::vector<Call> followers;
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::string_view category = facts.trace.strings[facts.trace.category(device.trace, row)];
+    if (category != model::kActivation) continue;
+    const model::Site& site = facts.trace.birth(device.trace, row);
+    const std::string_view layer = facts.trace.strings[site.layer];
+    if (layer.substr(0, layer.find('.')) != root) continue;
+    const Call call{site.layer.value, site.op.value};
+    if (!has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward)) {
+      unkept.insert(call);
+    } else if (lifetimes.alloc[row] <= *point.event) {
+      unkept.clear();
+    } else {
+      followers.push_back(call);
+      if (followers.size() == kFollowersAsked) break;
+    }
+  }
+  const auto run_before =
+      std::ranges::count_if(followers, [&](const Call& call) { return unkept.contains(call); });
+  return static_cast<std::size_t>(run_before) * 2 < followers.size();
+}
+
+// Whether the peak is between a backward and the end of its step, with neither a forward nor an
+// optimizer in between: gradients are clipped, projected or copied.
+bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
+                                  std::uint32_t event, const std::vector<std::uint32_t>& begins,
+                                  std::span<const std::uint32_t> step_ends) {
+  const auto next = std::ranges::upper_bound(begins, event);
+  const auto end = std::ranges::upper_bound(step_ends, event);
+  if (next == begins.begin() || end == step_ends.end()) return false;
+  const std::uint32_t last = std::min(*end, static_cast<std::uint32_t>(device.trace.events.size()));
+  for (std::uint32_t each = *std::prev(next); each < last; ++each) {
+    if (device.trace.events.action[each] != model::Action::kAlloc) continue;
+    const model::Phase phase = facts.trace.site(device.trace, each).phase;
+    const bool is_optimizer = phase == model::Phase::kOptimizer && each <= event;
+    if (phase == model::Phase::kForward || is_optimizer) return false;
+  }
+  return true;
+}
+
+// Whether a graph may wait for a backward when the recording ends: half of what forwards made is
+// then still live. What a forward without a graph makes is freed, except for its outputs.
+bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  std::uint64_t made = 0, live = 0;
+  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::string_view category = facts.trace.strings[facts.trace.category(device.trace, row)];
+    if (category != model::kActivation) continue;
+    const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row);
+    made += size;
+    if (model::death(lifetimes, row, model::default_liveness(device.trace)) == model::kNone)
+      live += size;
+  }
+  return made > 0 && is_at_least(live, kShareOfGraph, made);
+}
+
+// A forward that ran out of memory may be the first one of a training run.
+bool may_train(const Facts& facts, const DeviceFacts& device) {
+  const model::Trace& trace = facts.trace;
+  if (trace.has_inferred_roles) return true;
+  for (std::size_t row = 0; row < trace.marks.size(); ++row) {
+    if (trace.marks[row].kind == model::MarkKind::kBackwardBegin) return true;
+  }
+  for (std::uint32_t id = 0; id < trace.sites.size(); ++id) {
+    const model::Phase phase = trace.sites[model::SiteId{id}].phase;
+    if (phase == model::Phase::kBackward || phase == model::Phase::kOptimizer) return true;
+  }
+  const auto has_failed = [](const report::DeviceReport& each) {
+    return !each.oom_details.empty();
+  };
+  return std::ranges::any_of(facts.report.devices, has_failed) || may_await_backward(facts, device);
+}
+
+std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t device) {
+  std::unordered_set<std::string> lines;
+  for (const report::GrowthRow& row : facts.report.tables.growth) {
+    if (row.device != device || !row.is_certain || row.is_model_in_stages) continue;
+    if (row.bytes_per_step >= base::kLeastGrowthPerStep) lines.insert(row.line);
+  }
+  return lines;
+}
+
+PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std::uint32_t row) {
+  PeakAllocation allocation;
+  allocation.lifetime = row;
+  allocation.born = device.trace.lifetimes.alloc[row];
+  allocation.died =
+      model::death(device.trace.lifetimes, row, model::default_liveness(device.trace));
+  if (allocation.born != model::kNone) {
+    allocation.stack = facts.trace.site(device.trace, allocation.born).stack;
+  } else if (device.trace.lifetimes.block[row] != model::kNone) {
+    // Only the final block has the allocation's site.
+    allocation.stack = facts.trace.stack(device.trace, row);
+  }
+  allocation.size_bytes = facts.trace.lifetime_bytes(device.trace, row);
+  return allocation;
+}
+
+// Whether the peak can be explained. A single allocation is not a history (recording_was_empty),
+// and events and segments of a snapshot may contradict each other.
+bool is_judged(const DeviceFacts& device, const report::PointInTime& point) {
+  const auto unexplained = static_cast<double>(point.unexplained_bytes);
+  return device.traffic.allocations > 1 &&
+         std::abs(unexplained) <= kMostUnexplained * static_cast<double>(point.live_bytes);
+}
+
+}  // namespace
+
+std::optional<Peak> Peak::of(const Facts& facts, const DeviceFacts& device) {
+  const report::PointInTime* point = own_peak(facts, device);
+  if (facts.trace.has_inferred_roles) point = peak_point(facts, device);
+  if (point == nullptr || !point->event || point->live_bytes == 0) return std::nullopt;
+  if (facts.trace.has_inferred_roles && !is_judged(device, *point)) return std::nullopt;
+  return Peak(facts, device, *point);
+}
+
+Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInTime& point)
+    : facts_(&facts),
+      device_(&device),
+      point_(&point),
+      evidence_(&facts.evidence(device.trace)),
+      event_(static_cast<std::uint32_t>(*point.event)),
+      begins_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
+      ends_(evidence::backward_ends(facts.trace, device.trace)),
+      may_train_(findings::may_train(facts, device)),
+      layers_(facts.trace) {
+  const auto growing = growing_lines(facts, device.report.device);
+  const auto liveness = model::default_liveness(device.trace);
+  is_in_training_ =
+      point.phase == "backward" || point.phase == "optimizer" ||
+      is_in_used_forward(facts, device, point, begins_) ||
+      is_between_backward_and_step(facts, device, event_, begins_, evidence().spans().steps());
+  for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
+    const bool is_from_before = device.trace.lifetimes.alloc[row] == model::kNone;
+    if (is_from_before && !is_inferred()) continue;
+    const PeakAllocation allocation = allocation_of(facts, device, row);
+    const bool is_saved = has(flags(allocation), model::LifetimeFlags::kSavedForBackward);
+    if (is_saved && awaits_backward(allocation)) {
+      is_in_training_ = true;
+    }
+    if (!growing.empty() && growing.contains(line_label(allocation))) continue;
+    live_.push_back(allocation);
+  }
+}
+
+bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
+  if (!is_inferred()) return phase(allocation) == model::Phase::kOptimizer;
+  return stacks().has(allocation.stack, evidence::StackFlag::kOptimizer);
+}
+
+bool Peak::is_of_torch_optimizer(const PeakAllocation& allocation) const {
+  return is_of_optimizer(allocation) &&
+         stacks().has(allocation.stack, evidence::StackFlag::kTorchOptimizer);
+}
+
+bool Peak::meets_backward(const PeakAllocation& allocation) const {
+  const auto next = std::ranges::upper_bound(begins_, allocation.born);
+  return next != begins_.end() && *next <= allocation.died;
+}
+
+bool Peak::awaits_backward(const PeakAllocation& allocation) const {
+  const auto next = std::ranges::upper_bound(begins_, allocation.born);
+  if (next == begins_.end() || *next <= event_ || *next > allocation.died) return false;
+  // Memory that outlives both its backward and the next one is retained by a variable.
+  const auto after = std::next(next);
+  return after == begins_.end() || allocation.died <= *after;
+}
+
+std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
+  return std::min(allocation.died, evidence().spans().end_of_step(allocation.born));
+}
+
+void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) const {
+  const model::Lifetimes& lifetimes = device_->trace.lifetimes;
+  for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    each(allocation_of(*facts_, *device_, row));
+  }
+}
+
+std::uint64_t Peak::saving(const Death& death) const {
+  return saving_of_absence([&](const PeakAllocation& allocation) {
+    return Absence{death(allocation), allocation.died};
+  });
+}
+
+std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
+  const std::uint64_t most = replay().peak_if([&](std::uint32_t row) {
+    const auto [from, to] = absent(allocation_of(*facts_, *device_, row));
+    return whatif::Absence{from, to};
+  });
+  return bytes() - std::min(bytes(), most);
+}
+
+}  // namespace plimsoll::findings

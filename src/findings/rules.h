@@ -1,0 +1,76 @@
+// The rules. Each examines the facts and returns findings only if they are certain: a healthy file
+// has none. Each threshold is defined next to its rule, with its reason; docs/findings.md lists all
+// of them.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/evidence/evidence.h"
+#include "analysis/pass.h"
+#include "analysis/whatif/whatif.h"
+#include "findings/allocator/allocator_conf.h"
+#include "findings/traffic.h"
+#include "model/trace.h"
+#include "report/finding.h"
+#include "report/report.h"
+
+namespace plimsoll::findings {
+
+namespace evidence = analysis::evidence;
+namespace whatif = analysis::whatif;
+using analysis::Options;
+
+// What rules ask about the allocations of a device.
+struct DeviceEvidence {
+  DeviceEvidence(const model::Trace& trace, const evidence::TraceFacts& of_trace,
+                 const model::DeviceTrace& device)
+      : evidence(trace, of_trace, device), replay(trace, device) {}
+
+  evidence::Evidence evidence;
+  whatif::Replay replay;
+};
+
+struct Facts {
+  const model::Trace& trace;
+  const model::UserLines& lines;
+  const report::Report& report;
+  const Options& options;
+  AllocatorConf conf;
+  std::vector<Traffic> traffic;  // same order as Trace::devices
+  AcceleratorNames names = {};
+  evidence::TraceFacts of_trace = {trace, lines};
+  mutable std::map<const model::DeviceTrace*, DeviceEvidence> of_devices = {};
+
+  // Built when a rule first asks for it.
+  const DeviceEvidence& evidence(const model::DeviceTrace& device) const {
+    return of_devices.try_emplace(&device, trace, of_trace, device).first->second;
+  }
+};
+
+// One of the devices that the user requested.
+struct DeviceFacts {
+  const model::DeviceTrace& trace;
+  const report::DeviceReport& report;
+  const Traffic& traffic;
+  std::string name;  // "cuda:0"
+};
+std::vector<DeviceFacts> devices_of(const Facts& facts);
+// Whether the peak of the device is known and worth explaining. It is not if the memory that
+// matters is on another device, unless the user requested this one.
+bool is_peak_judged(const Facts& facts, const DeviceFacts& device);
+
+using Findings = std::vector<report::Finding>;
+using Steps = std::vector<report::FindingStep>;
+
+#define RULE(function) Findings function(const Facts& facts);
+#include "report/findings.def"
+
+// For devices without a finding: the figures closest to one, closest first.
+std::vector<report::NearMiss> near_misses(const Facts& facts);
+std::optional<report::NearMiss> near_stranded(const DeviceFacts& device);
+
+}  // namespace plimsoll::findings
