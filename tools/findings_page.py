@@ -64,7 +64,11 @@ def section(path: Path) -> str | None:
 
 
 def generated() -> str:
-    sections = [section(path) for path in sorted(RULES.rglob("*.cc"), key=lambda path: path.name) if "_test" not in path.name]
+    sections = [
+        section(path)
+        for path in sorted(RULES.rglob("*.cc"), key=lambda path: path.name)
+        if "_test" not in path.name
+    ]
     return BEGIN + "\n" + "\n".join(filter(None, sections)) + END
 
 

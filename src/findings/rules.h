@@ -14,6 +14,7 @@
 #include "analysis/whatif/whatif.h"
 #include "findings/allocator/allocator_conf.h"
 #include "findings/traffic.h"
+#include "model/last_use.h"
 #include "model/trace.h"
 #include "report/finding.h"
 #include "report/report.h"
@@ -28,10 +29,11 @@ using analysis::Options;
 struct DeviceEvidence {
   DeviceEvidence(const model::Trace& trace, const evidence::TraceFacts& of_trace,
                  const model::DeviceTrace& device)
-      : evidence(trace, of_trace, device), replay(trace, device) {}
+      : evidence(trace, of_trace, device), replay(trace, device), uses(trace, device) {}
 
   evidence::Evidence evidence;
   whatif::Replay replay;
+  model::LastUses uses;
 };
 
 struct Facts {

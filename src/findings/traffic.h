@@ -12,6 +12,8 @@
 
 namespace plimsoll::findings {
 
+namespace evidence = analysis::evidence;
+
 struct Traffic {
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;  // requested bytes, summed over all allocations
@@ -25,7 +27,6 @@ struct Traffic {
 };
 
 Traffic traffic_of(const model::Trace& trace, const model::UserLines& lines,
-                   const analysis::evidence::TraceFacts& of_trace,
-                   const model::DeviceTrace& device);
+                   const evidence::TraceFacts& of_trace, const model::DeviceTrace& device);
 
 }  // namespace plimsoll::findings

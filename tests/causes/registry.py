@@ -60,7 +60,7 @@ def table() -> dict[str, dict[str, str]]:
     """The rows of expected.tsv by program.
 
     `finding`: ids that may come first, separated by |, or "none" for a clean program. `names`: a
-    pattern that the text of the first finding matches. `allowed`: the id of a finding that is right
+    pattern that the text of the first finding matches. `allowed`: ids of findings that are right
     for a clean program. `words`: the mistake.
     """
     with (FOLDER / "expected.tsv").open() as lines:

@@ -53,8 +53,8 @@ def is_right(row: Row) -> bool:
     if program and is_planted(row):
         return test_causes.is_right(program, findings)
     if program or right == [CLEAN]:
-        allowed = registry.table()[program]["allowed"] if program else ""
-        alarms = test_causes.false_alarms([each for each in findings if each["id"] != allowed])
+        allowed = registry.table()[program]["allowed"].split("|") if program else ()
+        alarms = test_causes.false_alarms([each for each in findings if each["id"] not in allowed])
         return row["status"] == 0 and not alarms
     return row["status"] == 0 and (first_of(row) in right if right else not findings)
 

@@ -8,6 +8,9 @@
 namespace plimsoll::analysis::evidence {
 namespace {
 
+// A median of fewer steps is no typical step.
+constexpr std::size_t kFewestSteps = 2;
+
 std::vector<Span> outermost(const std::vector<std::uint32_t>& begins,
                             const std::vector<std::uint32_t>& ends) {
   std::vector<Span> backwards;
@@ -29,7 +32,8 @@ std::vector<Span> outermost(const std::vector<std::uint32_t>& begins,
 }  // namespace
 
 Spans::Spans(const model::Trace& trace, const model::DeviceTrace& device)
-    : backwards_(outermost(marks_of(trace, device, model::MarkKind::kBackwardBegin),
+    : lifetimes_(device.lifetimes),
+      backwards_(outermost(marks_of(trace, device, model::MarkKind::kBackwardBegin),
                            backward_ends(trace, device))),
       steps_(marks_of(trace, device, model::MarkKind::kStep)) {
   for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
@@ -62,6 +66,29 @@ std::uint32_t Spans::step(std::uint32_t event) const {
 std::uint32_t Spans::end_of_step(std::uint32_t event) const {
   const auto end = std::ranges::upper_bound(steps_, event);
   return end == steps_.end() ? model::kNone : *end;
+}
+
+std::uint64_t Spans::allocations(std::uint32_t from, std::uint32_t to) const {
+  const std::uint32_t* const begin = lifetimes_.alloc.data() + lifetimes_.baseline_count;
+  const std::uint32_t* const end = lifetimes_.alloc.data() + lifetimes_.size();
+  const std::uint32_t* const first = std::lower_bound(begin, end, from);
+  return static_cast<std::uint64_t>(std::lower_bound(first, end, std::max(from, to)) - first);
+}
+
+std::optional<std::uint64_t> Spans::allocations_per_step() const {
+  std::vector<std::uint32_t> marks = steps_;
+  if (marks.size() <= kFewestSteps) {
+    marks.clear();
+    for (const Span& backward : backwards_) marks.push_back(backward.begin);
+  }
+  if (marks.size() <= kFewestSteps) return std::nullopt;
+  std::vector<std::uint64_t> lengths;
+  for (std::size_t i = 1; i < marks.size(); ++i) {
+    lengths.push_back(allocations(marks[i - 1], marks[i]));
+  }
+  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+  std::ranges::nth_element(lengths, middle);
+  return *middle;
 }
 
 }  // namespace plimsoll::analysis::evidence

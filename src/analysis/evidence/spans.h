@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,12 @@ class Spans {
   // The end of the step that contains the event; kNone if it does not end.
   std::uint32_t end_of_step(std::uint32_t event) const;
 
+  // The device's allocations by the events [from, to).
+  std::uint64_t allocations(std::uint32_t from, std::uint32_t to) const;
+  // Those of a typical step, by marked steps or else from one backward to the next; nullopt if
+  // there are too few.
+  std::optional<std::uint64_t> allocations_per_step() const;
+
   // The beginnings of the runs of Python's garbage collector.
   std::span<const std::uint32_t> collections() const { return collections_; }
   std::span<const std::uint32_t> full_collections() const { return full_collections_; }
@@ -44,6 +51,7 @@ class Spans {
   const std::vector<std::uint32_t>& ooms() const { return ooms_; }
 
  private:
+  const model::Lifetimes& lifetimes_;
   std::vector<Span> backwards_;
   std::vector<std::uint32_t> steps_, collections_, full_collections_, ooms_;
 };

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "analysis/evidence/backwards.h"
-#include "analysis/uses/buffers.h"
+#include "analysis/evidence/buffers.h"
+#include "analysis/evidence/spans.h"
 #include "analysis/uses/sentence.h"
 #include "analysis/whatif/whatif.h"
 #include "base/hash.h"
@@ -30,8 +31,6 @@ using report::UnusedRow;
 
 // A line with a thousandth of the peak changes no decision.
 constexpr std::uint64_t kLeastPartOfPeak = 1000;
-// A median of fewer steps is no typical step.
-constexpr std::size_t kFewestSteps = 2;
 constexpr std::size_t kLifetimesPerProgress = std::size_t{1} << 16U;
 
 // Reports progress over the lifetimes of a device; false after an interruption.
@@ -74,67 +73,17 @@ class Places {
   std::size_t count_ = 0;
 };
 
-// The marks of a device, and how many allocations are between them.
-class Clock {
- public:
-  Clock(const model::Trace& trace, const model::DeviceTrace& device)
-      : allocations_(device.lifetimes), trace_(trace), device_(device) {
-    for (const auto kind : {model::MarkKind::kStep, model::MarkKind::kBackwardBegin}) {
-      const std::vector<std::uint32_t> marks = marks_of(kind);
-      if (marks.size() <= kFewestSteps) continue;
-      std::vector<std::uint64_t> lengths;
-      for (std::size_t i = 1; i < marks.size(); ++i) {
-        lengths.push_back(allocations(marks[i - 1], marks[i]));
-      }
-      const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-      std::ranges::nth_element(lengths, middle);
-      step_ = *middle;
-      return;
-    }
-  }
-
-  // Allocations of a step, by step marks or else from one backward to the next; nullopt if unknown.
-  std::optional<std::uint64_t> step() const { return step_; }
-  // Allocations by the events [from, to) of the device.
-  std::uint64_t allocations(std::uint32_t from, std::uint32_t to) const {
-    return place(to) - std::min(place(from), place(to));
-  }
-  // The event before which the backward begins that runs after `event`; nullopt if none does.
-  std::optional<std::uint32_t> backward_around(std::uint32_t event) const {
-    std::optional<std::uint32_t> begin;
-    for (std::size_t row = 0; row < device_.mark_events.size(); ++row) {
-      if (device_.mark_events[row] > event) break;
-      const model::MarkKind kind = trace_.marks[row].kind;
-      if (kind == model::MarkKind::kBackwardBegin && !begin) begin = device_.mark_events[row];
-      const bool is_end = kind == model::MarkKind::kBackwardEnd || kind == model::MarkKind::kStep;
-      if (is_end) begin = std::nullopt;
-    }
-    return begin;
-  }
-  // Whether there are allocations outside the spans in which uses are observed.
-  bool is_sampled() const {
-    const auto begins = marks_of(model::MarkKind::kUsesBegin);
-    const auto ends = marks_of(model::MarkKind::kUsesEnd);
-    if (begins.size() > 1) return true;
-    const auto all = static_cast<std::uint32_t>(device_.events.size());
-    return !ends.empty() && allocations(ends.back(), all) > 0;
-  }
-
- private:
-  std::vector<std::uint32_t> marks_of(model::MarkKind kind) const {
-    return evidence::marks_of(trace_, device_, kind);
-  }
-  std::uint64_t place(std::uint32_t event) const {
-    const std::uint32_t* const begin = allocations_.alloc.data() + allocations_.baseline_count;
-    const std::uint32_t* const end = allocations_.alloc.data() + allocations_.size();
-    return static_cast<std::uint64_t>(std::lower_bound(begin, end, event) - begin);
-  }
-
-  const model::Lifetimes& allocations_;
-  const model::Trace& trace_;
-  const model::DeviceTrace& device_;
-  std::optional<std::uint64_t> step_;
-};
+// Whether there are allocations outside the spans in which uses are observed.
+bool is_sampled(const model::Trace& trace, const model::DeviceTrace& device,
+                const evidence::Spans& spans) {
+  const auto marks_of = [&](model::MarkKind kind) {
+    return evidence::marks_of(trace, device, kind);
+  };
+  if (marks_of(model::MarkKind::kUsesBegin).size() > 1) return true;
+  const auto ends = marks_of(model::MarkKind::kUsesEnd);
+  const auto all = static_cast<std::uint32_t>(device.events.size());
+  return !ends.empty() && spans.allocations(ends.back(), all) > 0;
+}
 
 // An allocation that is live at the peak and that no operator uses again.
 struct Unused {
@@ -156,7 +105,8 @@ class DeviceUses {
         peak_(peak),
         uses_(trace_, device),
         places_(trace_, context.lines),
-        clock_(trace_, device) {}
+        spans_(trace_, device),
+        step_(spans_.allocations_per_step()) {}
 
   // Unfinished if the progress is interrupted.
   report::LastUse find() {
@@ -165,11 +115,10 @@ class DeviceUses {
     for (Unused& each : unused_) each.is_certain = is_silent(each.lifetime);
     count_of_place_.resize(places_.count());
     for (const Unused& each : unused_) ++count_of_place_[each.place];
-    const auto backward = clock_.backward_around(peak_);
-    for (Unused& each : unused_) each.kind = kind_of(each, backward);
+    for (Unused& each : unused_) each.kind = kind_of(each);
     add_rows();
     add_replays();
-    found_.is_sampled = clock_.is_sampled();
+    found_.is_sampled = is_sampled(trace_, device_, spans_);
     found_.is_all_used = is_all_used(found_);
     found_.text = sentence(found_, at_end_bytes_);
     return std::move(found_);
@@ -209,23 +158,26 @@ class DeviceUses {
   // Whether something of this place was used again after more than two steps: the program may read
   // the rest at any time, too. Half of a bound is exceeded.
   bool is_read_later(std::uint32_t place) const {
-    return clock_.step() && longest_gap_[place] / 2 > 2 * *clock_.step();
+    return step_ && longest_gap_[place] / 2 > 2 * *step_;
   }
 
-  UnusedKind kind_of(const Unused& unused, std::optional<std::uint32_t> backward) const {
+  UnusedKind kind_of(const Unused& unused) const {
     if (trace_.strings[trace_.category(device_, unused.lifetime)] == model::kGradient) {
       return UnusedKind::kGradients;
     }
     const std::uint64_t silence =
-        clock_.allocations(device_.lifetimes.unused_from[unused.lifetime], peak_ + 1);
+        spans_.allocations(device_.lifetimes.unused_from[unused.lifetime], peak_ + 1);
     // Without steps, a place that retains several allocations counts.
-    const bool is_kept = clock_.step()
-                             ? silence > 2 * *clock_.step() && !is_read_later(unused.place)
-                             : unused.is_certain && count_of_place_[unused.place] >= kFewest;
+    const bool is_kept =
+        step_ ? silence > 2 * *step_ && !is_read_later(unused.place)
+              : unused.is_certain && count_of_place_[unused.place] >= evidence::kFewest;
     if (is_kept) return UnusedKind::kKept;
     const bool is_of_forward =
         trace_.birth(device_, unused.lifetime).phase == model::Phase::kForward;
-    const bool is_older = backward && device_.lifetimes.alloc[unused.lifetime] < *backward;
+    const std::size_t running = spans_.backward_at(peak_);
+    const bool is_older =
+        running < spans_.backwards().size() &&
+        device_.lifetimes.alloc[unused.lifetime] < spans_.backwards()[running].begin;
     return is_of_forward && is_older ? UnusedKind::kOutputInBackward : UnusedKind::kLocal;
   }
 
@@ -254,7 +206,7 @@ class DeviceUses {
       if (row->second.certain_bytes >= std::max<std::uint64_t>(least, 1) && each.is_certain) {
         is_advised_[each.place] = true;
       }
-      if (each.kind != UnusedKind::kKept || row->second.count < kFewest) continue;
+      if (each.kind != UnusedKind::kKept || row->second.count < evidence::kFewest) continue;
       is_kept_[each.place] = true;
       found_.kept_bytes += each.size_bytes;
     }
@@ -272,20 +224,19 @@ class DeviceUses {
       const bool is_listed = std::ranges::find(lines, each.line.value) != lines.end();
       if (!is_listed) lines.push_back(each.line.value);
     }
-    std::unordered_map<std::uint32_t, std::vector<Entry>> entries;  // by line
+    std::unordered_map<std::uint32_t, std::vector<evidence::Entry>> entries;  // by line
     const model::Lifetimes& lifetimes = device_.lifetimes;
     for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
       if (!continues(progress_, row, lifetimes.size())) return;
       const std::vector<std::uint32_t>& lines = lines_of_place[places_.of(device_, row)];
       if (lines.empty()) continue;
-      const bool is_long =
-          clock_.step() ? lifetimes.silence[row] > 2 * *clock_.step() : is_silent(row);
+      const bool is_long = step_ ? lifetimes.silence[row] > 2 * *step_ : is_silent(row);
       const std::uint32_t died = death(lifetimes, row, model::default_liveness(device_));
       if (!is_long && died != kNone) continue;
       for (const std::uint32_t line : lines) entries[line].push_back({lifetimes.alloc[row], died});
     }
     for (const auto& [line, list] : entries) {
-      rows.at({line, UnusedKind::kKept}).is_bounded = is_bounded_buffer(list);
+      rows.at({line, UnusedKind::kKept}).is_bounded = evidence::is_bounded_buffer(list);
     }
   }
 
@@ -316,7 +267,8 @@ class DeviceUses {
   std::uint32_t peak_;
   model::LastUses uses_;
   Places places_;
-  Clock clock_;
+  evidence::Spans spans_;
+  std::optional<std::uint64_t> step_;  // its allocations
   std::vector<Unused> unused_;
   std::uint64_t at_end_bytes_ = 0;             // of unused_, live when the recording ends
   std::vector<std::uint64_t> longest_gap_;     // by place, in allocations

@@ -147,6 +147,7 @@ TEST(Uses, gradients_outputs_in_backward_and_locals_are_told_apart) {
     l.maker.begin_backward();
     l.alloc("local.py", 1000, {.phase = Phase::kBackward}, l.event + 1);
   });
+  loop.maker.end_backward();
   const LastUse found = run(loop.maker.finish());
   EXPECT_EQ(found.unused_bytes, 6000u);
   EXPECT_EQ(row_of(found, "grad.py:7 (f)")->kind, UnusedKind::kGradients);

@@ -17,12 +17,7 @@
 namespace plimsoll::findings {
 namespace {
 
-constexpr double kGarbageShareOfPeak = 0.15;
-// If a source (source_of) runs at nearly every step, its allocations are garbage at the end of
-// their step. With fewer steps than this, regularity is unknown.
-constexpr std::size_t kFewestRegularSteps = 3;
-constexpr double kRegular = 0.6;
-// The share of allocations outliving their step that the collector must have freed: tensors in a
+// The share of the bytes outliving their step that the collector must have freed: tensors in a
 // queue or list that the program clears itself are not garbage. A tensor that is replaced in the
 // next step is no evidence either way.
 constexpr double kMostlyCollected = 0.8;
@@ -32,35 +27,17 @@ constexpr std::size_t kFewestStepsKept = 2;
 constexpr double kCollectedOften = 0.25;
 constexpr double kShareOfKind = 0.1;
 
-bool has_collected(const model::Lifetimes& lifetimes) {
-  for (std::size_t row = 0; row < lifetimes.size(); ++row) {
-    if (has(lifetimes.flags[row], model::LifetimeFlags::kCollected)) return true;
-  }
-  return false;
-}
-
-// The source of an allocation: its line and category. One line may make both long-lived state and
-// temporaries, and only the temporaries are replaced at every step.
-std::uint64_t source_of(const Peak& peak, const PeakAllocation& allocation) {
-  return std::uint64_t{peak.line(allocation).value} << 32u |
-         peak.trace().category(peak.device().trace, allocation.lifetime).value;
-}
-
-struct SourceHistory {
+// What the allocations of one line and category leave after their step.
+struct Outliving {
   struct Run {
     std::size_t step = 0;
     std::uint32_t event = 0;  // of the first allocation in it
   };
   std::vector<Run> runs;  // by step
-  // Bytes of the allocations that outlive their step.
   std::uint64_t collected_bytes = 0;
   std::uint64_t freed_bytes = 0;  // by the program
   std::uint64_t left_bytes = 0;   // live at the end
 
-  bool is_regular() const {
-    return runs.size() >= kFewestRegularSteps &&
-           is_at_least(runs.size(), kRegular, runs.back().step - runs.front().step + 1);
-  }
   // The event at which a later step allocates again; kNone if none does.
   std::uint32_t next_run(std::size_t step) const {
     const auto next = std::ranges::upper_bound(runs, step, {}, &Run::step);
@@ -78,23 +55,42 @@ struct SourceHistory {
 class Garbage {
  public:
   explicit Garbage(const Peak& peak) : peak_(peak), spans_(peak.evidence().spans()) {
-    peak.for_each([&](const PeakAllocation& allocation) { add(allocation); });
+    peak.for_each([&](const PeakAllocation& allocation) {
+      Outliving& source = sources_[source_of(allocation)];
+      const std::size_t step = peak.step(allocation.born);
+      if (source.runs.empty() || source.runs.back().step != step) {
+        source.runs.push_back({step, allocation.born});
+      }
+      const std::size_t kept = peak.step(allocation.died) - step;
+      if (kept == 0) return;
+      if (allocation.died == model::kNone) {
+        source.left_bytes += allocation.size_bytes;
+      } else if (is_collected(allocation)) {
+        source.collected_bytes += allocation.size_bytes;
+      } else if (kept >= kFewestStepsKept) {
+        source.freed_bytes += allocation.size_bytes;
+      }
+    });
   }
 
-  // The event from which on the allocation is garbage; its death if it never is. If a full
-  // collection did not free it, it was still in use then.
+  // The event from which on the allocation is garbage, its death if it never is: after its last use
+  // or, if that is unknown, when a later step makes another one. If a full collection did not free
+  // it, it was still in use then.
   std::uint32_t since(const PeakAllocation& allocation) const {
-    const SourceHistory& source = sources_.at(source_of(peak_, allocation));
+    const Outliving& source = sources_.at(source_of(allocation));
     const bool is_left = allocation.died == model::kNone && source.is_cyclic_at_end();
     const bool is_freed = is_collected(allocation) && source.is_cyclic();
     if (!is_left && !is_freed) return allocation.died;
-    std::uint32_t since = source.is_regular() ? peak_.death_after_step(allocation)
-                                              : source.next_run(peak_.step(allocation.born));
     const std::uint32_t freed =
         is_left ? model::kNone : spans_.collections()[collection(allocation)];
     const auto full = std::ranges::lower_bound(spans_.full_collections(), freed);
-    if (full != spans_.full_collections().begin()) since = std::max(since, *std::prev(full));
-    return std::min(since, allocation.died);
+    const std::uint32_t in_use =
+        full == spans_.full_collections().begin() ? allocation.born : *std::prev(full);
+    const auto again = peak_.uses().used_again(allocation.lifetime, allocation.born);
+    const bool is_known = again == model::UsedAgain::kYes || again == model::UsedAgain::kNo;
+    const std::uint32_t unused = is_known ? peak_.uses().freeable(allocation.lifetime)
+                                          : source.next_run(peak_.step(allocation.born));
+    return std::min(std::max(unused, in_use), allocation.died);
   }
 
   // The number of the collection that freed it.
@@ -107,48 +103,37 @@ class Garbage {
   bool is_collected(const PeakAllocation& allocation) const {
     return peak_.evidence().fate(allocation.lifetime) == evidence::Fate::kCollector;
   }
-  void add(const PeakAllocation& allocation) {
-    SourceHistory& source = sources_[source_of(peak_, allocation)];
-    const std::size_t step = peak_.step(allocation.born);
-    if (source.runs.empty() || source.runs.back().step != step) {
-      source.runs.push_back({step, allocation.born});
-    }
-    const std::size_t kept = peak_.step(allocation.died) - step;
-    if (kept == 0) return;
-    if (allocation.died == model::kNone) {
-      source.left_bytes += allocation.size_bytes;
-    } else if (is_collected(allocation)) {
-      source.collected_bytes += allocation.size_bytes;
-    } else if (kept >= kFewestStepsKept) {
-      source.freed_bytes += allocation.size_bytes;
-    }
+  // One line may make both long-lived state and temporaries.
+  std::uint64_t source_of(const PeakAllocation& allocation) const {
+    return std::uint64_t{peak_.line(allocation).value} << 32u |
+           peak_.trace().category(peak_.device().trace, allocation.lifetime).value;
   }
 
   const Peak& peak_;
   const evidence::Spans& spans_;
-  std::unordered_map<std::uint64_t, SourceHistory> sources_;
+  std::unordered_map<std::uint64_t, Outliving> sources_;
 };
 
-// Figures about garbage in the whole recording.
-struct GarbageTotals {
+// What the whole recording shows about garbage.
+std::string garbage_text(const Peak& peak, const Garbage& garbage) {
   std::set<std::size_t> collections;
-  std::uint64_t collected_bytes = 0;
-  std::uint64_t left_bytes = 0;
+  std::uint64_t collected = 0, left = 0;
   std::size_t most_steps = 0;  // between its birth and its free
-
-  GarbageTotals(const Peak& peak, const Garbage& garbage) {
-    peak.for_each([&](const PeakAllocation& allocation) {
-      if (garbage.since(allocation) >= allocation.died) return;
-      if (allocation.died == model::kNone) {
-        left_bytes += allocation.size_bytes;
-        return;
-      }
-      collections.insert(garbage.collection(allocation));
-      collected_bytes += allocation.size_bytes;
-      most_steps = std::max(most_steps, peak.step(allocation.died) - peak.step(allocation.born));
-    });
-  }
-};
+  peak.for_each([&](const PeakAllocation& allocation) {
+    if (garbage.since(allocation) >= allocation.died) return;
+    if (allocation.died == model::kNone) {
+      left += allocation.size_bytes;
+      return;
+    }
+    collections.insert(garbage.collection(allocation));
+    collected += allocation.size_bytes;
+    most_steps = std::max(most_steps, peak.step(allocation.died) - peak.step(allocation.born));
+  });
+  return "Reference cycles retain it until Python's garbage collector runs: " +
+         counted(collections.size(), "run") + " of the collector freed " + bytes_text(collected) +
+         ", up to " + counted(most_steps, "step") + " after it was allocated" +
+         (left == 0 ? "." : ", and " + bytes_text(left) + " are still live at the end.");
+}
 
 std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage) {
   std::uint64_t of_checkpoint = 0, of_function = 0;
@@ -178,29 +163,21 @@ std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage)
 }  // namespace
 
 void explain_garbage(Peak& peak, Explanations& out) {
-  if (!peak.has_steps() || !has_collected(peak.device().trace.lifetimes)) return;
+  if (!peak.has_steps() || peak.evidence().spans().collections().empty()) return;
   const Garbage garbage(peak);
   Explanation explanation;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     if (garbage.since(peak.live()[part]) <= peak.event()) explanation.add(peak, part);
   }
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kGarbageShareOfPeak, peak.bytes())) return;
+  if (!is_at_least(explanation.bytes, kLeastShareOfMistake, peak.bytes())) return;
   explanation.kind = Kind::kMistake;
-  const GarbageTotals totals(peak, garbage);
   report::Finding& finding = explanation.finding;
   finding.id = "garbage_in_cycles";
   finding.title = "Garbage in reference cycles is " + share_text(peak, explanation.bytes) + ": " +
                   bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
   finding.evidence.push_back("It is " + lines_text(peak, explanation.parts) + ".");
-  finding.evidence.push_back(
-      "Reference cycles retain it until Python's garbage collector runs: " +
-      counted(totals.collections.size(), "run") + " of the collector freed " +
-      bytes_text(totals.collected_bytes) + ", up to " + counted(totals.most_steps, "step") +
-      " after it was allocated" +
-      (totals.left_bytes == 0
-           ? "."
-           : ", and " + bytes_text(totals.left_bytes) + " are still live at the end."));
+  finding.evidence.push_back(garbage_text(peak, garbage));
   const std::uint64_t saving =
       peak.saving([&](const PeakAllocation& allocation) { return garbage.since(allocation); });
   finding.steps = {{how_to_break_the_cycle(peak, explanation), saving},

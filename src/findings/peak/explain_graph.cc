@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,7 +13,6 @@
 #include "findings/peak/peak.h"
 #include "findings/text.h"
 #include "model/categories.h"
-#include "model/last_use.h"
 
 namespace plimsoll::findings {
 namespace {
@@ -102,17 +100,16 @@ std::uint64_t saving_without_graph(const Peak& peak, const Graphs& graphs) {
     return graphs.bytes.contains(pass_of(peak, allocation).root) &&
            is_of_unused_graph(peak, allocation);
   });
-  std::optional<model::LastUses> uses;
-  if (peak.trace().has_uses) uses.emplace(peak.trace(), peak.device().trace);
+  const model::LastUses& uses = peak.uses();
   return peak.saving([&](const PeakAllocation& allocation) {
     const auto found = freed.find(allocation.lifetime);
     if (found == freed.end()) return allocation.died;
     // The operator that an operator calls last uses it unseen.
     const bool is_known =
-        uses && !found->second.is_inside_operator &&
-        uses->used_again(allocation.lifetime, allocation.born) != model::UsedAgain::kUnknown;
+        !found->second.is_inside_operator &&
+        uses.used_again(allocation.lifetime, allocation.born) != model::UsedAgain::kUnknown;
     return std::min(allocation.died,
-                    is_known ? uses->freeable(allocation.lifetime) : found->second.event);
+                    is_known ? uses.freeable(allocation.lifetime) : found->second.event);
   });
 }
 

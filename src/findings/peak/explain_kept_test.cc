@@ -1,4 +1,4 @@
-// Tensors that a program keeps: for an epoch, many from one line, gradients that no optimizer
+// Tensors that a program keeps: batches and results, gradients that no optimizer
 // clears, state of earlier optimizers, and memory left by an earlier backward.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ Case kept_outputs(bool is_queue) {
   return c;
 }
 
-TEST(ExplainEpoch, tensors_kept_until_the_end_of_an_epoch_are_named) {
-  const auto found = kept_outputs(false).run(explain_epoch);
+TEST(ExplainKept, tensors_kept_until_the_end_of_an_epoch_are_named) {
+  const auto found = kept_outputs(false).run(explain_kept);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "batches_kept");
   EXPECT_THAT(found[0].title, HasSubstr("Tensors that 9 earlier steps made"));
@@ -43,60 +43,63 @@ TEST(ExplainEpoch, tensors_kept_until_the_end_of_an_epoch_are_named) {
   EXPECT_EQ(found[0].saving_bytes(), 36 * kMib);
 }
 
-TEST(ExplainEpoch, a_queue_of_the_newest_tensors_is_not_reported) {
-  EXPECT_THAT(kept_outputs(true).run(explain_epoch), IsEmpty());
+TEST(ExplainKept, a_queue_of_the_newest_tensors_is_not_reported) {
+  EXPECT_THAT(kept_outputs(true).run(explain_kept), IsEmpty());
 }
 
-TEST(ExplainMany, many_tensors_of_one_line_outside_the_model_are_named) {
-  for (const char* category : {"other", "activation"}) {
-    Case c;
-    const auto line = c.maker.stack({{"evolve.py", 5, "noise"}});
-    for (std::uint64_t i = 0; i < 20; ++i) {
-      c.maker.alloc_reported(
-          1 + i, kMib * (1 + i % 2),
-          {.category = category, .phase = Phase::kOther, .op = "aten::randn_like", .stack = line});
-    }
-    c.maker.alloc_reported(90, 1, {.category = "activation", .phase = Phase::kForward});
-    const auto found = c.run(explain_many);
-    if (std::string_view(category) == "activation") {
-      EXPECT_THAT(found, IsEmpty()) << "a line of a model runs over layers";
-      continue;
-    }
-    ASSERT_THAT(found, SizeIs(1));
-    EXPECT_EQ(found[0].id, "one_line_dominates");
-    EXPECT_THAT(found[0].title, HasSubstr("20 tensors of one line fill 100.0%"));
-    EXPECT_THAT(found[0].title, HasSubstr("evolve.py:5 (noise)"));
+// Ten tensors of one line.
+Case ten_tensors(const model::LastUse& use, const char* category, model::Phase phase) {
+  Case c;
+  c.maker.builder().uses_known();
+  const auto line = c.maker.stack({{"data.py", 5, "load"}});
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    c.maker.alloc_reported(1 + i, kMib * (1 + i % 2),
+                           {.category = category,
+                            .phase = phase,
+                            .stack = line,
+                            .autograd = model::Autograd::kOff,
+                            .use = use});
   }
+  c.maker.alloc_reported(90, 1, {.category = "activation", .phase = Phase::kForward});
+  c.maker.begin_backward().alloc(91, 1).end_backward();
+  c.peak_at_event = 10;
+  return c;
 }
 
-// Outputs of a teacher, which no backward uses; or activations, which the last backward does use.
-TEST(ExplainMany, outputs_of_many_forwards_that_no_backward_uses_are_named) {
-  for (const bool are_used : {false, true}) {
-    Case c;
-    const auto line = c.maker.stack({{"teach.py", 5, "forward"}});
-    for (std::uint64_t i = 0; i < 20; ++i) {
-      c.maker.alloc_reported(1 + i, kMib,
-                             {.layer = "Net.head",
-                              .category = "activation",
-                              .phase = Phase::kForward,
-                              .op = "aten::linear",
-                              .stack = line});
-    }
-    c.peak_at_event = 19;
-    c.peak_phase = "forward";
-    c.maker.begin_backward();
-    for (std::uint64_t i = 0; are_used && i < 20; ++i) c.maker.free(1 + i, kMib);
-    c.maker.alloc(90, 1).end_backward();
-    const auto found = c.run(explain_many);
-    ASSERT_THAT(found, SizeIs(are_used ? 0 : 1));
-    if (are_used) continue;
-    EXPECT_THAT(found[0].title, HasSubstr("20 tensors of one line fill 100.0%"));
-    EXPECT_THAT(found[0].evidence.back(), HasSubstr("no backward uses"));
-  }
+constexpr std::uint8_t kGapOf64 = 7;
+
+TEST(ExplainKept, data_that_waits_longer_than_a_step_is_a_mistake) {
+  const auto found =
+      ten_tensors({.unused_from = 12, .gap = kGapOf64}, "other", Phase::kData).run(explain_kept);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "batches_kept");
+  EXPECT_THAT(found[0].title, HasSubstr("10 tensors that data.py:5 (load) made are 100.0%"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("Keep two of them instead of 10: load"));
+  EXPECT_EQ(found[0].saving_bytes(), 12 * kMib);
+}
+
+TEST(ExplainKept, data_that_every_step_uses_is_a_fact) {
+  const auto found =
+      ten_tensors({.unused_from = 12, .gap = 1}, "other", Phase::kData).run(explain_kept);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "one_line_dominates");
+}
+
+// The outputs of a forward, which a later operator uses, or which none uses.
+TEST(ExplainKept, results_are_a_mistake_only_if_no_operator_uses_them_again) {
+  const auto found_with = [](std::uint32_t unused_from) {
+    return ten_tensors({.unused_from = unused_from, .gap = kGapOf64}, "activation", Phase::kForward)
+        .run(explain_kept);
+  };
+  EXPECT_THAT(found_with(12), IsEmpty());
+  const auto found = found_with(10);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "batches_kept");
+  EXPECT_THAT(found[0].next_step(), HasSubstr("A smaller batch changes nothing."));
 }
 
 // Allocations in backward by the program's hooks and functions, and by torch.
-TEST(ExplainMany, in_backward_only_the_programs_own_code_counts) {
+TEST(ExplainKept, in_backward_only_the_programs_own_code_counts) {
   for (const std::string op : {"BackwardHookFunctionBackward", "MulBackward0"}) {
     Case c;
     const auto line = c.maker.stack({{"private.py", 5, "per_sample"}});
@@ -105,7 +108,7 @@ TEST(ExplainMany, in_backward_only_the_programs_own_code_counts) {
           1 + i, 4 * kMib,
           {.category = "activation_gradient", .phase = Phase::kBackward, .op = op, .stack = line});
     }
-    EXPECT_THAT(c.run(explain_many), SizeIs(op.ends_with("0") ? 0 : 1));
+    EXPECT_THAT(c.run(explain_kept), SizeIs(op.ends_with("0") ? 0 : 1));
   }
 }
 

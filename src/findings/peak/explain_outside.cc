@@ -17,8 +17,6 @@
 namespace plimsoll::findings {
 namespace {
 
-// Of what is allocated outside training.
-constexpr double kShareCollected = 0.4;
 constexpr double kOutsideShareOfPeak = 0.15;
 
 // The most bytes that are live in a backward or an optimizer step.
@@ -109,36 +107,6 @@ bool awaits_a_backward_that_is_missing(const Peak& peak) {
          is_at_least(live.size(), kShareOfKeptCalls, kept.size());
 }
 
-// Tensors of one line and operator that the program collects, as in a list of an evaluation's
-// results.
-struct Collected {
-  std::string line;
-  std::size_t tensors = 0;
-  std::uint64_t bytes = 0;
-};
-
-// The largest collection without graphs among the parts; `tensors` is 0 if there is none. A graph
-// also has many tensors of one line.
-Collected largest_collection(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  constexpr std::size_t kFewestCollected = 8;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Collected> all;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const model::Site& site = peak.site(allocation);
-    const bool is_without_graph = site.autograd == model::Autograd::kOff;
-    if (!is_without_graph || !peak.has_line(allocation)) continue;
-    Collected& of_line = all[{peak.line(allocation).value, site.op.value}];
-    if (of_line.tensors++ == 0) of_line.line = peak.line_label(allocation);
-    of_line.bytes += allocation.size_bytes;
-  }
-  Collected largest;
-  for (auto& [key, each] : all) {
-    const bool is_larger = each.tensors >= kFewestCollected && each.bytes > largest.bytes;
-    if (is_larger) largest = std::move(each);
-  }
-  return largest;
-}
-
 const char* stage(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (begins.front() > peak.event()) return "before the first backward";
@@ -186,7 +154,6 @@ void explain_outside(Peak& peak, Explanations& out) {
   const std::string same_samples =
       " A smaller batch changes nothing: the same samples are collected.";
   const std::size_t times = times_appended(peak, *largest);
-  const Collected collected = largest_collection(peak, explanation.parts);
   if (times > 0) {
     finding.evidence.push_back("That line makes one tensor longer again and again, " +
                                base::format_count(times) + " times up to " +
@@ -205,15 +172,6 @@ void explain_outside(Peak& peak, Explanations& out) {
                   : step_up_to("Append the results to a list after .cpu(), and call torch.cat once "
                                "at the end.",
                                excess)};
-  } else if (is_at_least(collected.bytes, kShareCollected, explanation.bytes)) {
-    finding.evidence.push_back("The program collects " + counted(collected.tensors, "tensor") +
-                               " of " + collected.line + ", " + bytes_text(collected.bytes) +
-                               " in all.");
-    finding.steps = {step_up_to("Of each tensor that " + collected.line +
-                                    " makes, keep only what you need, such as the number of "
-                                    "correct answers, not the tensor itself." +
-                                    same_samples,
-                                excess)};
   } else {
     finding.steps = {step_up_to("Process less at a time at " + line +
                                     ": a smaller batch for evaluation, chunks for preparation and "

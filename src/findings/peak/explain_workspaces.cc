@@ -18,7 +18,7 @@ namespace {
 
 // Every program that multiplies has one workspace for forward's thread, one for backward's and one
 // of cuBLASLt. Only additional ones are the program's choice.
-constexpr std::size_t kFewestKept = 4;
+constexpr std::size_t kFewestWorkspaces = 4;
 constexpr std::uint64_t kLeastKeptBytes = std::uint64_t{256} << 20;
 constexpr double kShareOfKeptWorkspaces = 0.1;
 
@@ -72,7 +72,7 @@ void explain_convolution(const Peak& peak, Explanations& out) {
   out.push_back(std::move(explanation));
 }
 
-void explain_kept(const Peak& peak, Explanations& out) {
+void explain_of_cublas(const Peak& peak, Explanations& out) {
   Explanation explanation;
   std::map<std::uint64_t, std::size_t> counts;  // by size
   std::uint64_t saving = 0;
@@ -85,7 +85,7 @@ void explain_kept(const Peak& peak, Explanations& out) {
       saving += allocation.size_bytes - kReducedBytes;
     }
   }
-  if (explanation.parts.size() < kFewestKept || explanation.bytes < kLeastKeptBytes) return;
+  if (explanation.parts.size() < kFewestWorkspaces || explanation.bytes < kLeastKeptBytes) return;
   if (!is_at_least(explanation.bytes, kShareOfKeptWorkspaces, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "library_workspaces";
@@ -114,7 +114,7 @@ void explain_kept(const Peak& peak, Explanations& out) {
 }  // namespace
 
 void explain_workspaces(Peak& peak, Explanations& out) {
-  explain_kept(peak, out);
+  explain_of_cublas(peak, out);
   explain_convolution(peak, out);
 }
 

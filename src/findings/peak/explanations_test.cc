@@ -361,47 +361,6 @@ TEST(Explanations, a_checkpoint_that_stays_comes_before_the_state_of_the_optimiz
   EXPECT_EQ(found[1].id, "optimizer_state_dominates");
 }
 
-TEST(Explanations, tensors_that_no_forward_uses_are_not_batches) {
-  Case c;
-  const auto stack = c.maker.stack({{"data.py", 5, "load"}});
-  for (std::uint64_t i = 0; i < 6; ++i) {
-    c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "other", .stack = stack});
-  }
-  EXPECT_THAT(c.run(explain_batches), SizeIs(0));
-}
-
-TEST(Explanations, many_tensors_of_one_size_outside_the_model_are_batches) {
-  for (const std::uint64_t batches : {3u, 6u}) {
-    Case c;
-    const auto stack = c.maker.stack({{"data.py", 5, "load"}});
-    for (std::uint64_t i = 0; i < batches; ++i) {
-      c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "other", .stack = stack});
-    }
-    c.maker.alloc_reported(20, 1, {.category = "activation", .phase = Phase::kForward});
-    const auto found = c.run(explain_batches);
-    ASSERT_THAT(found, SizeIs(batches == 6 ? 1 : 0));
-    EXPECT_EQ(found.empty() ? 0 : found[0].saving_bytes(), batches == 6 ? 40 * kMib : 0);
-  }
-}
-
-// Gradients of several tasks, made after the forward and freed before the next.
-TEST(Explanations, tensors_between_two_forwards_are_not_batches) {
-  Case c;
-  const auto stack = c.maker.stack({{"surgery.py", 5, "flat_gradient"}});
-  c.maker.alloc_reported(20, 1, {.category = "activation", .phase = Phase::kForward});
-  for (std::uint64_t i = 0; i < 6; ++i) {
-    c.maker.alloc_reported(1 + i, 10 * kMib, {.category = "other", .stack = stack});
-  }
-  c.peak_at_event = 6;
-  for (std::uint64_t i = 0; i < 6; ++i) c.maker.free(1 + i, 10 * kMib);
-  c.maker.alloc_reported(21, 1, {.category = "activation", .phase = Phase::kForward});
-  const auto found = c.run(explain_batches);
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].id, "one_line_dominates");
-  EXPECT_THAT(found[0].title, HasSubstr("6 tensors of one line fill"));
-  EXPECT_THAT(found[0].evidence[0], HasSubstr("No forward runs while they are live."));
-}
-
 // Gradients that are projected after backward, in a step that is marked; or an evaluation, which
 // follows the optimizer.
 TEST(Explanations, between_backward_and_the_end_of_its_step_is_training) {

@@ -35,14 +35,10 @@ std::string text_of(std::uint64_t unused, std::uint64_t whole) {
 }
 
 std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
-  if (!peak.device().report.last_use) return 0;
-  const model::LastUses uses(peak.trace(), peak.device().trace);
   std::uint64_t unused = 0;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
-    const bool is_unused =
-        uses.used_again(allocation.lifetime, peak.event()) == model::UsedAgain::kNo;
-    if (is_unused) unused += allocation.size_bytes;
+    if (peak.is_unused(allocation)) unused += allocation.size_bytes;
   }
   return unused;
 }
@@ -114,7 +110,7 @@ std::string unused_text(const Facts& facts, const DeviceFacts& device,
   const auto peak = device.report.live_totals().peak_event;
   if (!device.report.last_use || !peak) return {};
   const auto event = static_cast<std::int64_t>(*peak);
-  const model::LastUses uses(facts.trace, device.trace);
+  const model::LastUses& uses = facts.evidence(device.trace).uses;
   std::uint64_t unused = 0, whole = 0;
   for (const std::uint32_t row :
        model::live_set(device.trace, model::default_liveness(device.trace), event)) {
@@ -139,14 +135,12 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   for (std::uint32_t id = 0; id < is_of_rows.size(); ++id) {
     is_of_rows[id] = names.contains(peak.facts().lines.label(model::LineId{id}));
   }
-  const model::LastUses uses(peak.trace(), peak.device().trace);
   // Peak::live() is without the lines that grow, which memory_growth reports.
   Explanation explanation;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
     if (!is_of_rows[peak.line(allocation).index()]) continue;
-    const auto again = uses.used_again(allocation.lifetime, peak.event());
-    if (again == model::UsedAgain::kNo) explanation.add(peak, part);
+    if (peak.is_unused(allocation)) explanation.add(peak, part);
   }
   if (explanation.bytes < kLeastPeakBytes) return;
   std::set<std::uint32_t> lines;
@@ -160,7 +154,7 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   });
   report::Finding& finding = explanation.finding;
   const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-    return lines.contains(peak.line(allocation).value) ? uses.freeable(allocation.lifetime)
+    return lines.contains(peak.line(allocation).value) ? peak.uses().freeable(allocation.lifetime)
                                                        : allocation.died;
   });
   std::uint64_t kept = 0;

@@ -231,4 +231,12 @@ std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
   return bytes() - std::min(bytes(), most);
 }
 
+std::vector<bool> claimed(const Peak& peak, const Explanations& explanations) {
+  std::vector<bool> is_claimed(peak.live().size());
+  for (const Explanation& each : explanations) {
+    for (const std::uint32_t part : each.parts) is_claimed[part] = true;
+  }
+  return is_claimed;
+}
+
 }  // namespace plimsoll::findings

@@ -43,6 +43,11 @@ class Peak {
   const evidence::Evidence& evidence() const { return evidence_->evidence; }
   const evidence::StackFacts& stacks() const { return evidence().stacks(); }
   const whatif::Replay& replay() const { return evidence_->replay; }
+  const model::LastUses& uses() const { return evidence_->uses; }
+  // Whether it is known that no operator uses it again after the peak.
+  bool is_unused(const PeakAllocation& allocation) const {
+    return uses().used_again(allocation.lifetime, event_) == model::UsedAgain::kNo;
+  }
 
   // By birth, without memory that grows from step to step, which memory_growth reports.
   const std::vector<PeakAllocation>& live() const { return live_; }
@@ -156,6 +161,9 @@ struct Explanation {
   }
 };
 using Explanations = std::vector<Explanation>;
+
+// Which rows of Peak::live() an explanation explains already, for a more general rule.
+std::vector<bool> claimed(const Peak& peak, const Explanations& explanations);
 
 // A smaller peak needs no explanation. Even a small trial of a large program has a few MiB.
 inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{4} << 20;

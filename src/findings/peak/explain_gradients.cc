@@ -1,6 +1,5 @@
-// gradients_kept, when no optimizer clears the gradients: parameters meant to be frozen get
-// gradients because the program leaves requires_grad on and passes only the other parameters to the
-// optimizer.
+// gradients_kept: gradients that no optimizer clears, because the program leaves requires_grad on
+// and passes only the other parameters to it; and gradients that outlive their optimizer step.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -14,14 +13,14 @@
 #include "findings/peak/graph.h"
 #include "findings/peak/owners.h"
 #include "findings/peak/peak.h"
-#include "findings/peak/unowned.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
 namespace plimsoll::findings {
 namespace {
 
-constexpr double kUnownedShareOfPeak = 0.05;
+// Of gradients that nothing needs: every program has them, so a small share is worth a line.
+constexpr double kLeastShareOfHabit = 0.05;
 constexpr std::size_t kUnownedFewestBackwards = 4;
 // A gradient must survive this share of the backwards in which other gradients are allocated.
 constexpr double kShareOfBackwards = 0.5;
@@ -60,6 +59,13 @@ std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
   for (auto& [name, gradient] : gradients) gradient.has_state = states.contains(name);
   return gradients;
 }
+
+struct Unowned {
+  std::vector<std::uint32_t> parts;            // rows of Peak::live(), ascending
+  std::size_t cleared = 0;                     // other gradients, which are freed and made again
+  std::size_t fewest_backwards = 0;            // that any of `parts` survives
+  std::set<std::string_view> trained_modules;  // whose gradients are cleared
+};
 
 // What a module keeps for backward, and would not keep if it were frozen.
 struct KeptByModule {
@@ -104,8 +110,6 @@ KeptByModule kept_by_module(const Peak& peak, std::string_view module,
   return kept;
 }
 
-}  // namespace
-
 Unowned unowned_gradients(const Peak& peak) {
   const std::size_t backwards = peak.backward_begins().size();
   if (backwards < kUnownedFewestBackwards) return {};
@@ -135,6 +139,8 @@ Unowned unowned_gradients(const Peak& peak) {
   return unowned;
 }
 
+}  // namespace
+
 void explain_unowned(Peak& peak, Explanations& out) {
   const Unowned unowned = unowned_gradients(peak);
   Explanation explanation;
@@ -145,7 +151,7 @@ void explain_unowned(Peak& peak, Explanations& out) {
     bytes[peak.trace().strings[peak.tensor(allocation).name]] += allocation.size_bytes;
   }
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kUnownedShareOfPeak, peak.bytes())) return;
+  if (!is_at_least(explanation.bytes, kLeastShareOfHabit, peak.bytes())) return;
   explanation.kind = Kind::kMistake;
   const Owner owner = owner_of_most(bytes, kUnownedShareOfOwner);
   const std::string what = owner.path.empty() ? "these parameters" : owner.path;
@@ -184,6 +190,40 @@ void explain_unowned(Peak& peak, Explanations& out) {
                    {"If " + what +
                     " should be trained, pass the parameters to the optimizer, whose zero_grad() "
                     "clears their gradients."}};
+  out.push_back(std::move(explanation));
+}
+
+void explain_gradients(Peak& peak, Explanations& out) {
+  if (!peak.has_steps() || peak.point().phase == "optimizer") return;
+  const std::vector<bool> is_claimed = claimed(peak, out);
+  Explanation explanation;
+  std::set<std::uint32_t> of_others;
+  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (is_claimed[part]) of_others.insert(allocation.lifetime);
+    const bool is_kept = peak.category(allocation) == model::kGradient &&
+                         peak.death_after_step(allocation) <= peak.event();
+    if (is_kept && !is_claimed[part]) explanation.add(peak, part);
+  }
+  if (explanation.bytes < kLeastHabitBytes) return;
+  if (!is_at_least(explanation.bytes, kLeastShareOfHabit, peak.bytes())) return;
+  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
+    const bool is_kept =
+        peak.category(allocation) == model::kGradient && !of_others.contains(allocation.lifetime);
+    return is_kept ? peak.death_after_step(allocation) : allocation.died;
+  });
+  if (saving == 0) return;
+  explanation.kind = Kind::kMistake;
+  report::Finding& finding = explanation.finding;
+  finding.id = "gradients_kept";
+  finding.title = "Gradients of the previous step stay allocated while the next one runs on " +
+                  peak.device().name + ": " + bytes_text(explanation.bytes) + " of the peak";
+  finding.evidence.emplace_back("They are live at the peak, after the step that used them.");
+  finding.steps = {
+      {"Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
+       "optimizer.step() and not after the forward, unless you accumulate gradients over all these "
+       "batches.",
+       saving}};
   out.push_back(std::move(explanation));
 }
 

@@ -1,4 +1,4 @@
-#include "analysis/uses/buffers.h"
+#include "analysis/evidence/buffers.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 #include "model/ids.h"
 
-namespace plimsoll::analysis::uses {
+namespace plimsoll::analysis::evidence {
 namespace {
 
 using model::kNone;
@@ -67,4 +67,4 @@ TEST(Buffers, frees_at_the_programs_end_do_not_count) {
 }
 
 }  // namespace
-}  // namespace plimsoll::analysis::uses
+}  // namespace plimsoll::analysis::evidence

@@ -1,9 +1,9 @@
-#include "analysis/uses/buffers.h"
+#include "analysis/evidence/buffers.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace plimsoll::analysis::uses {
+namespace plimsoll::analysis::evidence {
 
 bool is_bounded_buffer(std::span<const Entry> entries) {
   if (entries.empty()) return false;
@@ -35,4 +35,4 @@ bool is_bounded_buffer(std::span<const Entry> entries) {
   return fewest + 1 >= most - most / 2;
 }
 
-}  // namespace plimsoll::analysis::uses
+}  // namespace plimsoll::analysis::evidence

@@ -1,5 +1,4 @@
-// model_copies, batches_kept, optimizer_scratch: memory that a program retains in addition to what
-// training needs.
+// model_copies: copies of a model that a program keeps in addition to the one that it trains.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "findings/peak/peak.h"
-#include "findings/peak/unowned.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
@@ -21,8 +19,6 @@ constexpr double kShareOfLoaded = 0.5;
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
 constexpr double kLeastShareOfModel = 0.001;
-// Double buffering is two batches.
-constexpr std::size_t kFewestBatches = 4;
 
 // The model that owns a tensor, and the model's class: "Net" and "Net" for "Net.fc.weight"; "Net#2"
 // (the second Net) and "Net" for "Net#2.fc.weight".
@@ -77,14 +73,12 @@ struct Belongings {
   }
 };
 
-void add_belongings(const Peak& peak, Explanation& explanation, Belongings& belongings) {
+void add_belongings(const Peak& peak, const std::vector<bool>& is_claimed, Explanation& explanation,
+                    Belongings& belongings) {
   if (belongings.models.empty()) return;
-  // A mistake of their own, which explain_unowned reports.
-  const std::vector<std::uint32_t> unowned = unowned_gradients(peak).parts;
   for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
     const PeakAllocation& allocation = peak.live()[part];
-    if (!belongings.have(peak, allocation)) continue;
-    if (std::ranges::binary_search(unowned, part)) continue;
+    if (is_claimed[part] || !belongings.have(peak, allocation)) continue;
     explanation.add(peak, part);
     (peak.category(allocation) == model::kGradient ? belongings.gradients
                                                    : belongings.optimizer_state) +=
@@ -106,7 +100,8 @@ std::map<std::string_view, std::uint64_t> trained_bytes(const Peak& peak) {
 
 // Adds models of the same class with the same parameters, except the one that is trained most.
 void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models,
-               Explanation& explanation, std::vector<std::string>& names, Belongings& belongings) {
+               const std::vector<bool>& is_claimed, Explanation& explanation,
+               std::vector<std::string>& names, Belongings& belongings) {
   auto trained = trained_bytes(peak);
   std::map<std::string_view, std::string_view> originals;  // by class
   const auto is_like_first = [&](std::string_view kind, const Model& model) {
@@ -126,7 +121,7 @@ void add_twins(const Peak& peak, const std::map<std::string_view, Model>& models
     names.emplace_back(name);
     belongings.models.insert(name);
   }
-  add_belongings(peak, explanation, belongings);
+  add_belongings(peak, is_claimed, explanation, belongings);
 }
 
 // The bytes of the tensors, converted to the model's dtype; 0 if they are not copies of the model.
@@ -256,33 +251,6 @@ void add_steps_of_copies(const Peak& peak, const Lifetimes& copies, const Belong
   finding.steps.push_back({"Keep the copies in bfloat16."});
 }
 
-// How much the peak falls if at most two tensors of this line and size are live.
-std::uint64_t saving_of_two(const Peak& peak, std::uint32_t line, std::uint64_t size) {
-  std::vector<std::uint32_t> rows;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    const bool is_one = allocation.size_bytes == size && peak.line(allocation).value == line;
-    if (is_one) rows.push_back(allocation.lifetime);
-  });
-  return peak.replay().at_most(2, rows);
-}
-
-bool has_forward(const model::Trace& trace) {
-  return std::ranges::any_of(trace.devices, [&](const model::DeviceTrace& device) {
-    return std::ranges::any_of(device.events.site, [&](model::SiteId site) {
-      return trace.sites[site].phase == model::Phase::kForward;
-    });
-  });
-}
-
-// The births of all allocations in a forward on the device, ascending.
-std::vector<std::uint32_t> forwards_of(const Peak& peak) {
-  std::vector<std::uint32_t> births;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (peak.phase(allocation) == model::Phase::kForward) births.push_back(allocation.born);
-  });
-  return births;
-}
-
 }  // namespace
 
 void explain_copies(Peak& peak, Explanations& out) {
@@ -290,7 +258,7 @@ void explain_copies(Peak& peak, Explanations& out) {
   Explanation explanation;
   std::vector<std::string> names;
   Belongings belongings;
-  add_twins(peak, models, explanation, names, belongings);
+  add_twins(peak, models, claimed(peak, out), explanation, names, belongings);
   const std::size_t twins = names.size();
   add_snapshots(peak, models, explanation, names);
   const bool has_snapshots = names.size() > twins;
@@ -331,77 +299,6 @@ void explain_copies(Peak& peak, Explanations& out) {
     add_steps_of_copies(peak, rows_of(peak, explanation.parts), belongings, finding);
   }
   out.push_back(std::move(explanation));
-}
-
-// Explains many live tensors of one size, allocated at one line outside the model. They are batches
-// only if a model runs while they are live. Otherwise they are, for example, gradients of several
-// tasks.
-void explain_batches(Peak& peak, Explanations& out) {
-  if (!has_forward(peak.trace())) return;
-  const std::vector<std::uint32_t> forwards = forwards_of(peak);
-  const auto meets_forward = [&](std::uint32_t part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const auto next = std::ranges::upper_bound(forwards, allocation.born);
-    return next != forwards.end() && *next < allocation.died;
-  };
-  struct Key {
-    std::uint32_t line;
-    std::uint64_t size;
-    auto operator<=>(const Key&) const = default;
-  };
-  std::map<Key, Explanation> queues;
-  std::set<std::uint64_t> model_sizes;  // of parameters
-  for (const auto& [name, model] : models_of(peak)) {
-    model_sizes.insert(model.sizes.begin(), model.sizes.end());
-  }
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const std::string_view category = peak.category(allocation);
-    const model::Phase phase = peak.phase(allocation);
-    if (category != model::kInput && category != model::kOtherCategory) continue;
-    if (phase != model::Phase::kOther && phase != model::Phase::kData) continue;
-    if (!peak.has_line(allocation) || allocation.size_bytes < kSmallTensorBytes) continue;
-    const std::uint64_t size = allocation.size_bytes;
-    const bool is_like_parameter = model_sizes.contains(size) || model_sizes.contains(size / 2) ||
-                                   model_sizes.contains(size * 2);
-    if (is_like_parameter) continue;
-    queues[Key{peak.line(allocation).value, allocation.size_bytes}].add(peak, part);
-  }
-  for (auto& [key, explanation] : queues) {
-    if (explanation.parts.size() < kFewestBatches || explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(explanation.bytes, kRetainedShareOfPeak, peak.bytes())) continue;
-    const PeakAllocation& first = peak.live()[explanation.parts.front()];
-    const std::string line = peak.line_label(first);
-    report::Finding& finding = explanation.finding;
-    explanation.kind = Kind::kMistake;
-    // If the model is on another device, it is unknown when it runs.
-    if (!forwards.empty() && std::ranges::none_of(explanation.parts, meets_forward)) {
-      finding.id = "one_line_dominates";
-      finding.title = counted(explanation.parts.size(), "tensor") + " of one line fill " +
-                      share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
-                      " of " + bytes_text(peak.bytes()) + " at " + line;
-      finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
-                                 callers_text(peak, first) +
-                                 ". No forward runs while they are live.");
-      finding.steps = {{"Keep fewer of the tensors that " + line +
-                        " makes: use each when it is made and drop it."},
-                       {"Keep them in a smaller dtype."}};
-      out.push_back(std::move(explanation));
-      continue;
-    }
-    finding.id = "batches_kept";
-    finding.title = counted(explanation.parts.size(), "batch-like tensor") + " made at " + line +
-                    " are " + share_text(peak, explanation.bytes) + ": " +
-                    bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
-    finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
-                               ", created outside forward and backward and live simultaneously.");
-    finding.steps.push_back(
-        {"Keep two of them instead of " + std::to_string(explanation.parts.size()) +
-             ": load batches when they are needed (a DataLoader with a smaller prefetch_factor, a "
-             "shorter queue).",
-         saving_of_two(peak, key.line, key.size)});
-    out.push_back(std::move(explanation));
-  }
 }
 
 }  // namespace plimsoll::findings

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace plimsoll::analysis::uses {
+namespace plimsoll::analysis::evidence {
 
 // The fewest allocations of a line that show a pattern.
 inline constexpr std::size_t kFewest = 3;
@@ -18,4 +18,4 @@ struct Entry {
 // `entries` are the allocations of one line that outlived their last use, by birth.
 bool is_bounded_buffer(std::span<const Entry> entries);
 
-}  // namespace plimsoll::analysis::uses
+}  // namespace plimsoll::analysis::evidence
