@@ -49,6 +49,11 @@ bool Evidence::is_used_by_backward(std::uint32_t lifetime) const {
   return is_freed_by_backward(lifetime) || use_of(pass_of(lifetime)).is_used;
 }
 
+bool Evidence::may_be_used_by_backward(std::uint32_t lifetime) const {
+  if (device_.lifetimes.alloc[lifetime] == kNone) return false;
+  return is_used_by_backward(lifetime) || use_of(pass_of(lifetime)).is_open;
+}
+
 bool Evidence::is_of_graph(std::uint32_t lifetime) const {
   if (device_.lifetimes.alloc[lifetime] == kNone) return false;
   const model::Autograd autograd = site(lifetime).autograd;
@@ -137,7 +142,10 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
                                  spans_.backwards()[next].begin < kept.last_died &&
                                  latest[next] <= kept.last_born;
     const double least = kShareKept * static_cast<double>(kept.made);
-    uses[pass] = {may_be_retained || kept.used_bytes > kept.bytes / kLeastUsed,
+    // Neither a pass of its root nor two backwards follow.
+    const bool is_open =
+        kept.last_died == kNone && latest.size() < next + 2 && next_pass(pass) == kNone;
+    uses[pass] = {may_be_retained || kept.used_bytes > kept.bytes / kLeastUsed, is_open,
                   kept.keeps_first && static_cast<double>(kept.kept) >= least};
   }
   return uses;

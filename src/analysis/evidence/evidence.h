@@ -66,6 +66,8 @@ class Evidence {
   // Whether a backward frees it, or frees or last uses what its forward pass keeps, other than
   // its result.
   bool is_used_by_backward(std::uint32_t lifetime) const;
+  // The same, or the recording ends before it is known.
+  bool may_be_used_by_backward(std::uint32_t lifetime) const;
   // Whether autograd keeps it: the operator that made it has built a node. If the recording does
   // not state that, whether its forward pass keeps most of what it makes.
   bool is_of_graph(std::uint32_t lifetime) const;
@@ -85,6 +87,7 @@ class Evidence {
   const Passes& passes() const;
   struct PassUse {
     bool is_used = false;
+    bool is_open = false;  // a backward may follow the recording
     bool keeps_most = false;
   };
   const PassUse& use_of(const Pass& pass) const;

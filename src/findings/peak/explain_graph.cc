@@ -27,7 +27,7 @@ Pass pass_of(const Peak& peak, const PeakAllocation& allocation) {
 bool is_of_unused_graph(const Peak& peak, const PeakAllocation& allocation) {
   return is_forward_activation(peak, allocation) &&
          peak.evidence().is_of_graph(allocation.lifetime) &&
-         !peak.evidence().is_used_by_backward(allocation.lifetime);
+         !peak.evidence().may_be_used_by_backward(allocation.lifetime);
 }
 
 // What is live at the peak of the passes of a recording that no backward uses.
@@ -40,17 +40,6 @@ struct Graphs {
     return std::ranges::max_element(bytes, {}, [](const auto& each) { return each.second; })->first;
   }
 };
-
-// Whether the recording may end before the backward of a pass: neither a pass of its root nor two
-// backwards follow.
-bool may_be_cut_off(const Peak& peak, const Pass& pass, const std::vector<std::uint32_t>& parts) {
-  const evidence::Spans& spans = peak.evidence().spans();
-  const PeakAllocation& last = peak.live()[parts.back()];
-  const bool is_freed = std::ranges::all_of(
-      parts, [&](std::uint32_t part) { return peak.live()[part].died != model::kNone; });
-  return !is_freed && spans.backwards().size() < spans.round(last.born) + 2 &&
-         peak.evidence().next_pass(pass) == model::kNone;
-}
 
 // Whether a pass that is called where this one is, and that a backward uses, begins while the parts
 // are live.
@@ -79,7 +68,6 @@ Graphs unused_graphs(const Peak& peak) {
   }
   std::erase_if(graphs.parts, [&](const auto& each) {
     const auto& [pass, parts] = each;
-    if (may_be_cut_off(peak, pass, parts)) return true;
     // Memory ran out before the backward.
     const bool has_failed = peak.evidence().meets_oom(peak.live()[parts.back()].lifetime);
     return has_failed && !is_retried(peak, pass, parts);

@@ -127,8 +127,8 @@ void describe(const Peak& peak, const std::vector<PeakAllocation>& all, Explanat
   finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                              callers_text(peak, first) + ", live simultaneously.");
   if (category == model::kBuffer) finding.evidence.emplace_back("They are buffers of modules.");
-  if (is_mistake) {
-    finding.evidence.emplace_back("Operators leave most of them alone for longer than a step.");
+  if (is_mistake && category != model::kActivation) {
+    finding.evidence.emplace_back("For longer than a step, no operator uses most of them.");
   }
   const std::string how =
       category == model::kBuffer ? "share one among the modules, or make it when it is needed."

@@ -53,60 +53,6 @@ std::uint64_t most_in_training(const Peak& peak) {
   return most;
 }
 
-// Whether the recording ends in the middle of the peak's forward, for example because it failed: no
-// earlier forward that a backward followed ends with the same call.
-bool ends_in_the_middle_of_a_forward(const Peak& peak) {
-  const auto& begins = peak.backward_begins();
-  if (peak.point().phase != "forward" || begins.back() > peak.event()) return false;
-  const auto& strings = peak.trace().strings;
-  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
-  std::set<Call> ends;                                   // of forwards that are followed by a
-                                                         // backward
-  Call last;
-  auto begin = begins.begin();
-  bool is_forward = false;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    for (; begin != begins.end() && *begin <= allocation.born; ++begin) ends.insert(last);
-    const model::Site& site = peak.site(allocation);
-    is_forward = site.phase == model::Phase::kForward && !strings[site.layer].empty();
-    if (!is_forward) return;
-    last = {site.layer.value, site.op.value};
-  });
-  return is_forward && !ends.contains(last);
-}
-
-// Whether the recording ends just after the peak's forward, which keeps as much as earlier forwards
-// kept for their backwards. Then the program failed while computing the loss. An evaluation keeps
-// little, and the recording continues after it.
-bool awaits_a_backward_that_is_missing(const Peak& peak) {
-  const std::uint32_t last_begin = peak.backward_begins().back();
-  if (last_begin > peak.event()) return false;
-  constexpr double kShareOfKeptCalls = 0.8;
-  constexpr std::size_t kFewestKeptCalls = 4;  // a smaller model keeps as many in an evaluation
-  constexpr std::size_t kMostAfter = 8;
-  std::size_t after = 0;
-  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
-  const auto call_of = [&](const PeakAllocation& allocation) {
-    const model::Site& site = peak.site(allocation);
-    return Call{site.layer.value, site.op.value};
-  };
-  std::set<Call> kept, live;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.born > peak.event()) ++after;
-    if (peak.category(allocation) != model::kActivation) return;
-    const bool is_used = allocation.born < last_begin && peak.meets_backward(allocation);
-    if (is_used && peak.phase(allocation) == model::Phase::kForward) {
-      kept.insert(call_of(allocation));
-    }
-  });
-  for (const PeakAllocation& allocation : peak.live()) {
-    const bool is_last = allocation.born != model::kNone && allocation.born > last_begin;
-    if (is_last && kept.contains(call_of(allocation))) live.insert(call_of(allocation));
-  }
-  return after <= kMostAfter && kept.size() >= kFewestKeptCalls &&
-         is_at_least(live.size(), kShareOfKeptCalls, kept.size());
-}
-
 const char* stage(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (begins.front() > peak.event()) return "before the first backward";
@@ -118,7 +64,6 @@ const char* stage(const Peak& peak) {
 
 void explain_outside(Peak& peak, Explanations& out) {
   if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
-  if (ends_in_the_middle_of_a_forward(peak) || awaits_a_backward_that_is_missing(peak)) return;
   const std::uint64_t training = most_in_training(peak);
   const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
   if (excess < kLeastPeakBytes || !is_at_least(excess, kOutsideShareOfPeak, peak.bytes())) return;

@@ -136,32 +136,24 @@ TEST(Explanations, a_recording_that_ends_in_a_forward_does_not_show_its_backward
 }
 
 TEST(Explanations, a_forward_that_begins_with_temporaries_is_training) {
-  for (const bool is_evaluation : {false, true}) {
-    Case c;
-    for (std::uint64_t step = 0; step < 3; ++step) {
-      if (step == 2) {
-        c.maker.alloc_reported(90, 100 * kMib,
-                               {.layer = "Net",
-                                .category = "activation",
-                                .phase = Phase::kForward,
-                                .op = "aten::sub"});
-        c.peak_at_event = 2 * (8 + 16 + 2);
-        c.maker.free(90, 100 * kMib);
-        if (is_evaluation) {
-          forward(c, 71, 1, LifetimeFlags::kNothing);
-          free_all(c, 71, 1);
-        }
-      }
-      forward(c, 1, 1, kSaved);
-      c.maker.begin_backward();
-      free_all(c, 1, 1);
-      c.maker.alloc_reported(50, 1, {.category = "temporary", .phase = Phase::kBackward});
-      c.maker.free_immediately(50, 1).end_backward();
+  Case c;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    if (step == 2) {
+      c.maker.alloc_reported(
+          90, 100 * kMib,
+          {.layer = "Net", .category = "activation", .phase = Phase::kForward, .op = "aten::sub"});
+      c.peak_at_event = 2 * (8 + 16 + 2);
+      c.maker.free(90, 100 * kMib);
     }
-    c.peak_phase = "forward";
-    c.peak_layer = "Net";
-    EXPECT_THAT(c.run(explain_outside), SizeIs(is_evaluation ? 1 : 0));
+    forward(c, 1, 1, kSaved);
+    c.maker.begin_backward();
+    free_all(c, 1, 1);
+    c.maker.alloc_reported(50, 1, {.category = "temporary", .phase = Phase::kBackward});
+    c.maker.free_immediately(50, 1).end_backward();
   }
+  c.peak_phase = "forward";
+  c.peak_layer = "Net";
+  EXPECT_THAT(c.run(explain_outside), IsEmpty());
 }
 
 TEST(Explanations, lines_of_one_function_are_one_place_and_those_of_a_forward_are_not) {
@@ -452,59 +444,32 @@ TEST(Explanations, a_peak_that_no_training_step_reaches_is_reported_with_the_exc
   EXPECT_THAT(found[0].evidence[0], HasSubstr("eval.py:9 (evaluate): 70.0 MiB"));
 }
 
-// Two steps, and a larger forward that ends with the layer `last`. That is the last layer of the
-// model or, if the program fails in the forward, an earlier one.
-Case larger_forward(const char* last) {
+// Two steps, and a larger forward at the end: an evaluation, or one that fails.
+Case larger_forward(model::Autograd last) {
   Case c;
   for (int step = 0; step < 3; ++step) {
     const std::uint64_t mib = step == 2 ? 30 : 4;
-    for (const char* layer : {"Net.first", "Net.second"}) {
-      c.maker.alloc_reported(1 + (layer[4] == 's'), mib * kMib,
-                             {.layer = layer,
-                              .category = "activation",
-                              .phase = Phase::kForward,
-                              .op = "aten::linear",
-                              .flags = step == 2 ? LifetimeFlags::kNothing : kSaved});
-      if (step == 2 && layer == std::string_view(last)) break;
-    }
-    if (step == 2) break;
-    c.maker.begin_backward().free(1, mib * kMib).free(2, mib * kMib).end_backward();
-  }
-  c.peak_phase = "forward";
-  return c;
-}
-
-TEST(Explanations, a_forward_that_fails_is_not_outside_of_training) {
-  EXPECT_THAT(larger_forward("Net.first").run(explain_outside), IsEmpty());
-  EXPECT_THAT(larger_forward("Net.second").run(explain_outside), SizeIs(1));
-}
-
-// Two steps of five layers, and a third forward in which `kept` layers keep their allocations.
-Case complete_forward_at_the_end(std::uint64_t kept) {
-  Case c;
-  for (int step = 0; step < 3; ++step) {
-    const std::uint64_t mib = step == 2 ? 30 : 4;
-    for (std::uint64_t i = 0; i < 5; ++i) {
+    for (std::uint64_t i = 0; i < 3; ++i) {
       c.maker.alloc_reported(1 + i, mib * kMib,
                              {.layer = "Net." + std::to_string(i),
                               .category = "activation",
                               .phase = Phase::kForward,
                               .op = "aten::linear",
-                              .flags = step == 2 ? LifetimeFlags::kNothing : kSaved});
-      if (step == 2 && i < 5 - kept) c.maker.free(1 + i, mib * kMib);
+                              .flags = step == 2 ? LifetimeFlags::kNothing : kSaved,
+                              .autograd = step == 2 ? last : model::Autograd::kBuilt});
     }
     if (step == 2) break;
     c.maker.begin_backward();
-    for (std::uint64_t i = 0; i < 5; ++i) c.maker.free(1 + i, mib * kMib);
+    for (std::uint64_t i = 0; i < 3; ++i) c.maker.free(1 + i, mib * kMib);
     c.maker.end_backward();
   }
   c.peak_phase = "forward";
   return c;
 }
 
-TEST(Explanations, a_loss_that_fails_is_not_outside_of_training) {
-  EXPECT_THAT(complete_forward_at_the_end(5).run(explain_outside), IsEmpty());
-  EXPECT_THAT(complete_forward_at_the_end(2).run(explain_outside), SizeIs(1));
+TEST(Explanations, a_forward_that_fails_is_not_outside_of_training) {
+  EXPECT_THAT(larger_forward(model::Autograd::kBuilt).run(explain_outside), IsEmpty());
+  EXPECT_THAT(larger_forward(model::Autograd::kOff).run(explain_outside), SizeIs(1));
 }
 
 // A function called by forward or by the training loop allocates most; `main` itself calls the
@@ -518,8 +483,11 @@ TEST(Explanations, a_function_that_makes_most_activations_should_be_checkpointed
         1, kMib,
         {.layer = "Net", .category = "activation", .phase = Phase::kForward, .stack = in_layer});
     for (std::uint64_t i = 0; i < 30; ++i) {
-      c.maker.alloc_reported(
-          2 + i, kMib, {.category = "activation", .phase = Phase::kForward, .stack = outside});
+      c.maker.alloc_reported(2 + i, kMib,
+                             {.category = "activation",
+                              .phase = Phase::kForward,
+                              .stack = outside,
+                              .autograd = model::Autograd::kBuilt});
     }
     const auto found = c.run(explain_activations);
     ASSERT_THAT(found, SizeIs(1));
@@ -543,7 +511,8 @@ TEST(Explanations, the_forward_of_an_autograd_function_is_named) {
                               .category = "activation",
                               .phase = Phase::kForward,
                               .flags = kSaved,
-                              .stack = stack});
+                              .stack = stack,
+                              .autograd = model::Autograd::kBuilt});
     }
     c.peak_phase = "forward";
     const auto found = c.run(explain_activations);

@@ -18,7 +18,10 @@ using testing::SizeIs;
 Case forward_of(std::uint64_t mib, bool is_freed) {
   Case c;
   const auto of_layer = [](std::string_view layer) {
-    return tests::Reported{.layer = layer, .category = "activation", .phase = Phase::kForward};
+    return tests::Reported{.layer = layer,
+                           .category = "activation",
+                           .phase = Phase::kForward,
+                           .autograd = model::Autograd::kBuilt};
   };
   c.maker.alloc_reported(1, mib * kMib, of_layer("Net.a"));
   c.maker.alloc_reported(2, mib * kMib, of_layer("Net.b"));

@@ -23,41 +23,17 @@ namespace {
 // The largest share of the live bytes that events and blocks may leave unexplained.
 constexpr double kMostUnexplained = 0.05;
 
-constexpr std::size_t kFollowersAsked = 8;
-
-constexpr double kShareOfGraph = 0.5;
-
-// Whether a backward uses the forward around the peak. The forward may begin with tensors that it
-// does not keep, so the calls after the peak decide: an evaluation makes the same calls as the
-// training forward after it, but keeps none of their results.
-bool is_in_used_forward(const Facts& facts, const DeviceFacts& device,
-                        const report::PointInTime& point,
-                        const std::vector<std::uint32_t>& begins) {
-  if (point.phase != "forward" || point.layer.empty() || begins.empty()) return false;
-  const std::string_view root = std::string_view(point.layer).substr(0, point.layer.find('.'));
-  using Call = std::pair<std::uint32_t, std::uint32_t>;  // layer, operator
-  std::set<Call> unkept;                                 // calls since a backward last used one
-  std::vector<Call> followers;
+// Whether a backward uses the forward around the peak, or may do so after the recording.
+bool is_in_used_forward(const evidence::Evidence& evidence, const DeviceFacts& device,
+                        const model::Trace& trace, const report::PointInTime& point) {
+  if (point.phase != "forward") return false;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
-  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    const std::string_view category = facts.trace.strings[facts.trace.category(device.trace, row)];
-    if (category != model::kActivation) continue;
-    const model::Site& site = facts.trace.birth(device.trace, row);
-    const std::string_view layer = facts.trace.strings[site.layer];
-    if (layer.substr(0, layer.find('.')) != root) continue;
-    const Call call{site.layer.value, site.op.value};
-    if (!has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward)) {
-      unkept.insert(call);
-    } else if (lifetimes.alloc[row] <= *point.event) {
-      unkept.clear();
-    } else {
-      followers.push_back(call);
-      if (followers.size() == kFollowersAsked) break;
-    }
+  for (std::size_t row = lifetimes.size(); row-- > lifetimes.baseline_count;) {
+    const bool is_of_forward = trace.birth(device.trace, row).phase == model::Phase::kForward;
+    if (lifetimes.alloc[row] > *point.event || !is_of_forward) continue;
+    return evidence.may_be_used_by_backward(static_cast<std::uint32_t>(row));
   }
-  const auto run_before =
-      std::ranges::count_if(followers, [&](const Call& call) { return unkept.contains(call); });
-  return static_cast<std::size_t>(run_before) * 2 < followers.size();
+  return false;
 }
 
 // Whether the peak is between a backward and the end of its step, with neither a forward nor an
@@ -78,20 +54,17 @@ bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
   return true;
 }
 
-// Whether a graph may wait for a backward when the recording ends: half of what forwards made is
-// then still live. What a forward without a graph makes is freed, except for its outputs.
+// Whether a graph may wait for a backward when the recording ends.
 bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
+  const evidence::Evidence& evidence = facts.evidence(device.trace).evidence;
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
-  std::uint64_t made = 0, live = 0;
-  for (std::size_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    const std::string_view category = facts.trace.strings[facts.trace.category(device.trace, row)];
-    if (category != model::kActivation) continue;
-    const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row);
-    made += size;
-    if (model::death(lifetimes, row, model::default_liveness(device.trace)) == model::kNone)
-      live += size;
+  for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const model::Site& site = facts.trace.birth(device.trace, row);
+    const bool may_be_of_graph =
+        site.phase == model::Phase::kForward && site.autograd != model::Autograd::kOff;
+    if (may_be_of_graph && evidence.fate(row) == evidence::Fate::kLive) return true;
   }
-  return made > 0 && is_at_least(live, kShareOfGraph, made);
+  return false;
 }
 
 // A forward that ran out of memory may be the first one of a training run.
@@ -168,16 +141,14 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
   const auto liveness = model::default_liveness(device.trace);
   is_in_training_ =
       point.phase == "backward" || point.phase == "optimizer" ||
-      is_in_used_forward(facts, device, point, begins_) ||
+      is_in_used_forward(evidence(), device, trace(), point) ||
       is_between_backward_and_step(facts, device, event_, begins_, evidence().spans().steps());
   for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
     const bool is_from_before = device.trace.lifetimes.alloc[row] == model::kNone;
     if (is_from_before && !is_inferred()) continue;
     const PeakAllocation allocation = allocation_of(facts, device, row);
     const bool is_saved = has(flags(allocation), model::LifetimeFlags::kSavedForBackward);
-    if (is_saved && awaits_backward(allocation)) {
-      is_in_training_ = true;
-    }
+    if (is_saved && awaits_backward(allocation)) is_in_training_ = true;
     if (!growing.empty() && growing.contains(line_label(allocation))) continue;
     live_.push_back(allocation);
   }
