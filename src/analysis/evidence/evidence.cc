@@ -54,6 +54,10 @@ bool Evidence::may_be_used_by_backward(std::uint32_t lifetime) const {
   return is_used_by_backward(lifetime) || use_of(pass_of(lifetime)).is_open;
 }
 
+bool Evidence::is_left_by_backward(std::uint32_t lifetime) const {
+  return device_.lifetimes.alloc[lifetime] != kNone && use_of(pass_of(lifetime)).is_left;
+}
+
 bool Evidence::is_of_graph(std::uint32_t lifetime) const {
   if (device_.lifetimes.alloc[lifetime] == kNone) return false;
   const model::Autograd autograd = site(lifetime).autograd;
@@ -89,7 +93,7 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
   struct Kept {
     std::uint32_t last_born = 0;  // its result, which other graphs may use
     std::uint32_t last_died = 0;
-    std::uint64_t bytes = 0, used_bytes = 0;
+    std::uint64_t bytes = 0, used_bytes = 0, left_bytes = 0;
     std::size_t made = 0, kept = 0;
     std::uint32_t first_born = kNone;
     bool keeps_first = false;  // which few modules return
@@ -124,8 +128,11 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
     kept.bytes += bytes;
     // The last use is before this event.
     const std::uint32_t unused_from = trace_.has_uses ? lifetimes.unused_from[row] : kNone;
-    const bool is_last_used = unused_from != kNone && unused_from > 0 &&
-                              spans_.backward_at(unused_from - 1) < spans_.backwards().size();
+    const std::size_t using_it = unused_from == kNone || unused_from == 0
+                                     ? latest.size()
+                                     : spans_.backward_at(unused_from - 1);
+    const bool is_last_used = using_it < latest.size();
+    if (is_last_used && died > spans_.backwards()[using_it].end) kept.left_bytes += bytes;
     const std::size_t freeing = spans_.backward_at(died);
     if (freeing < latest.size()) latest[freeing] = std::max(latest[freeing], lifetimes.alloc[row]);
     if (is_last_used || freeing < latest.size()) kept.used_bytes += bytes;
@@ -146,6 +153,7 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
     const bool is_open =
         kept.last_died == kNone && latest.size() < next + 2 && next_pass(pass) == kNone;
     uses[pass] = {may_be_retained || kept.used_bytes > kept.bytes / kLeastUsed, is_open,
+                  kept.left_bytes > kept.bytes / 2,
                   kept.keeps_first && static_cast<double>(kept.kept) >= least};
   }
   return uses;

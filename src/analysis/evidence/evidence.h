@@ -68,6 +68,9 @@ class Evidence {
   bool is_used_by_backward(std::uint32_t lifetime) const;
   // The same, or the recording ends before it is known.
   bool may_be_used_by_backward(std::uint32_t lifetime) const;
+  // Whether a backward was the last to use most of its forward pass and left it, because the graph
+  // was to be used again (retain_graph or create_graph).
+  bool is_left_by_backward(std::uint32_t lifetime) const;
   // Whether autograd keeps it: the operator that made it has built a node. If the recording does
   // not state that, whether its forward pass keeps most of what it makes.
   bool is_of_graph(std::uint32_t lifetime) const;
@@ -88,6 +91,7 @@ class Evidence {
   struct PassUse {
     bool is_used = false;
     bool is_open = false;  // a backward may follow the recording
+    bool is_left = false;
     bool keeps_most = false;
   };
   const PassUse& use_of(const Pass& pass) const;

@@ -130,17 +130,17 @@ void describe(const Peak& peak, const std::vector<PeakAllocation>& all, Explanat
   if (is_mistake && category != model::kActivation) {
     finding.evidence.emplace_back("For longer than a step, no operator uses most of them.");
   }
-  const std::string how =
-      category == model::kBuffer ? "share one among the modules, or make it when it is needed."
-      : category == model::kActivation
-          ? "reduce each to what you need (a loss, the index of the best class), or write it to a "
-            "file. A smaller batch changes nothing."
-          : "load or make each when it is needed (a smaller prefetch_factor, a shorter queue, "
-            "random "
-            "numbers from their seed), and drop it after its use.";
-  finding.steps = {
-      {"Keep two of them instead of " + count + ": " + how, peak.replay().at_most(2, rows_of(all))},
-      {"Keep them in a smaller dtype."}};
+  const std::string step =
+      category == model::kBuffer ? "Share one among the modules, or make it when it is needed."
+      : category == model::kActivation ? "Of each, keep only what you need (a loss, the index of "
+                                         "the best class), or write it to "
+                                         "a file. A smaller batch changes nothing."
+                                       : "Load or make each when it is needed (a smaller "
+                                         "prefetch_factor, a shorter queue, random "
+                                         "numbers from their seed): keep two of them instead of " +
+                                             count + ".";
+  finding.steps = {step_up_to(step, peak.replay().at_most(2, rows_of(all))),
+                   {"Keep them in a smaller dtype."}};
 }
 
 void describe_gathered(const Peak& peak, const Origins& all, Explanation& explanation) {

@@ -74,7 +74,7 @@ TEST(ExplainKept, data_that_waits_longer_than_a_step_is_a_mistake) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].id, "batches_kept");
   EXPECT_THAT(found[0].title, HasSubstr("10 tensors that data.py:5 (load) made are 100.0%"));
-  EXPECT_THAT(found[0].next_step(), HasSubstr("Keep two of them instead of 10: load"));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("keep two of them instead of 10."));
   EXPECT_EQ(found[0].saving_bytes(), 12 * kMib);
 }
 

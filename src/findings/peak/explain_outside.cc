@@ -53,6 +53,17 @@ std::uint64_t most_in_training(const Peak& peak) {
   return most;
 }
 
+// Whether the line that makes the largest tensor makes as much in most of the other rounds.
+bool is_of_every_round(const Peak& peak, const PeakAllocation& largest) {
+  std::set<std::uint32_t> rounds;
+  peak.for_each([&](const PeakAllocation& each) {
+    const bool is_like_it =
+        peak.line(each) == peak.line(largest) && each.size_bytes >= largest.size_bytes / 2;
+    if (is_like_it) rounds.insert(peak.evidence().spans().round(each.born));
+  });
+  return rounds.size() * 2 > peak.backward_begins().size();
+}
+
 const char* stage(const Peak& peak) {
   const auto& begins = peak.backward_begins();
   if (begins.front() > peak.event()) return "before the first backward";
@@ -83,7 +94,7 @@ void explain_outside(Peak& peak, Explanations& out) {
     const bool is_larger = largest == nullptr || allocation.size_bytes > largest->size_bytes;
     if (is_larger) largest = &allocation;
   }
-  if (explanation.bytes == 0) return;
+  if (explanation.bytes == 0 || is_of_every_round(peak, *largest)) return;
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";

@@ -75,7 +75,12 @@ std::string row_text(const Peak& peak, const UnusedRow& row) {
   return text;
 }
 
-std::string step_for(const UnusedRow& row) {
+std::string step_for(const UnusedRow& row, bool is_left_by_backward) {
+  if (is_left_by_backward) {
+    return "A backward has used what " + row.line +
+           " allocates, and autograd keeps it: pass create_graph=True or retain_graph=True only "
+           "where a later backward needs the graph, and delete (del) what refers to it.";
+  }
   switch (row.kind) {
     case UnusedKind::kKept:
       return "Find the list, attribute, closure or cache that retains what " + row.line +
@@ -184,8 +189,17 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
+  std::uint64_t left = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    if (peak.evidence().is_left_by_backward(allocation.lifetime)) left += allocation.size_bytes;
+  }
+  const bool is_left = is_most(left, explanation.bytes);
+  const std::string path = path_text(peak, explanation.parts);
+  const bool has_callers = path.find(" → ") != std::string::npos;
+  if (has_callers) finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
   finding.steps = {
-      {step_for(*rows.front()) +
+      {step_for(*rows.front(), is_left) +
            (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
        saving}};
   const bool is_of_function = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {

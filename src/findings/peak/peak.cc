@@ -36,24 +36,6 @@ bool is_in_used_forward(const evidence::Evidence& evidence, const DeviceFacts& d
   return false;
 }
 
-// Whether the peak is between a backward and the end of its step, with neither a forward nor an
-// optimizer in between: gradients are clipped, projected or copied.
-bool is_between_backward_and_step(const Facts& facts, const DeviceFacts& device,
-                                  std::uint32_t event, const std::vector<std::uint32_t>& begins,
-                                  std::span<const std::uint32_t> step_ends) {
-  const auto next = std::ranges::upper_bound(begins, event);
-  const auto end = std::ranges::upper_bound(step_ends, event);
-  if (next == begins.begin() || end == step_ends.end()) return false;
-  const std::uint32_t last = std::min(*end, static_cast<std::uint32_t>(device.trace.events.size()));
-  for (std::uint32_t each = *std::prev(next); each < last; ++each) {
-    if (device.trace.events.action[each] != model::Action::kAlloc) continue;
-    const model::Phase phase = facts.trace.site(device.trace, each).phase;
-    const bool is_optimizer = phase == model::Phase::kOptimizer && each <= event;
-    if (phase == model::Phase::kForward || is_optimizer) return false;
-  }
-  return true;
-}
-
 // Whether a graph may wait for a backward when the recording ends.
 bool may_await_backward(const Facts& facts, const DeviceFacts& device) {
   const evidence::Evidence& evidence = facts.evidence(device.trace).evidence;
@@ -139,10 +121,8 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
   const auto liveness = model::default_liveness(device.trace);
-  is_in_training_ =
-      point.phase == "backward" || point.phase == "optimizer" ||
-      is_in_used_forward(evidence(), device, trace(), point) ||
-      is_between_backward_and_step(facts, device, event_, begins_, evidence().spans().steps());
+  is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
+                    is_in_used_forward(evidence(), device, trace(), point);
   for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
     const bool is_from_before = device.trace.lifetimes.alloc[row] == model::kNone;
     if (is_from_before && !is_inferred()) continue;
