@@ -107,7 +107,15 @@ std::string unused_text(const Peak& peak, const Explanation& explanation) {
 }
 
 bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {
-  return is_most(unused_bytes(peak, explanation), explanation.bytes);
+  // Programs keep parameters and optimizer state in any case: the rest shows it.
+  std::uint64_t used_again = 0;
+  for (const std::uint32_t part : explanation.parts) {
+    const PeakAllocation& allocation = peak.live()[part];
+    const auto again = peak.uses().used_again(allocation.lifetime, peak.event());
+    if (again == model::UsedAgain::kYes) used_again += allocation.size_bytes;
+  }
+  const std::uint64_t unused = unused_bytes(peak, explanation);
+  return unused > used_again && is_at_least(unused, kLeastShareOfMistake, explanation.bytes);
 }
 
 std::string unused_text(const Facts& facts, const DeviceFacts& device,
