@@ -9,6 +9,8 @@
 namespace plimsoll::findings {
 namespace {
 
+constexpr std::size_t kMostInTurn = 64;
+
 struct Appended {
   std::size_t times = 0;               // until `largest`
   std::vector<whatif::Freed> earlier;  // each is replaced when the next one is made
@@ -32,6 +34,8 @@ Appended appended(const Peak& peak, const PeakAllocation& largest) {
       if (old.tensor.size_bytes >= each.size_bytes) continue;
       if (before == nullptr || old.tensor.size_bytes > before->tensor.size_bytes) before = &old;
     }
+    const bool is_full = before == nullptr && newest.size() == kMostInTurn;
+    if (is_full) newest.erase(newest.begin());
     if (before == nullptr) before = &newest.emplace_back(Newest{each, 0});
     if (before->times > 0) found.earlier.push_back({before->tensor.lifetime, each.born});
     *before = {each, before->times + 1};

@@ -21,7 +21,7 @@ constexpr std::size_t kFewestRuns = 5;
 constexpr double kShareOfEarlier = 0.1;
 constexpr double kShareOfCalls = 0.5;
 
-bool is_of_forward(const Peak& peak, const PeakAllocation& allocation) {
+bool is_made_by_forward(const Peak& peak, const PeakAllocation& allocation) {
   return peak.category(allocation) == model::kActivation &&
          peak.phase(allocation) == model::Phase::kForward;
 }
@@ -50,7 +50,7 @@ std::uint64_t saving_of_first_order(const Peak& peak) {
   std::vector<whatif::Freed> freed;
   peak.for_each([&](const PeakAllocation& each) {
     const bool is_of_graph =
-        is_of_forward(peak, each) || peak.category(each) == model::kActivationGradient;
+        is_made_by_forward(peak, each) || peak.category(each) == model::kActivationGradient;
     const evidence::Span* const backward = is_of_graph ? first_backward(peak, each) : nullptr;
     if (backward != nullptr) freed.push_back({each.lifetime, backward->end});
   });
@@ -81,7 +81,7 @@ Left left_by_backwards(const Peak& peak, const Explanation& explanation) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> calls;  // layer, operator
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& each = peak.live()[part];
-    if (!is_of_forward(peak, each) || !is_left(peak, each)) continue;
+    if (!is_made_by_forward(peak, each) || !is_left(peak, each)) continue;
     calls.insert({peak.site(each).layer.value, peak.site(each).op.value});
     if (is_used_after(peak, each, first_backward(peak, each)->end)) {
       left.activations += each.size_bytes;
@@ -132,7 +132,7 @@ Calls calls_of_most(const Peak& peak, const Explanation& explanation, Callers& c
     if (!peak.has_line(each)) continue;
     Calls& calls = lines[callers.of(each)];
     calls.bytes += each.size_bytes;
-    if (!is_of_forward(peak, each) || peak.site(each).layer == model::StringId{}) continue;
+    if (!is_made_by_forward(peak, each) || peak.site(each).layer == model::StringId{}) continue;
     calls.forward += each.size_bytes;
     if (peak.evidence().is_freed_by_backward(each.lifetime)) calls.freed += each.size_bytes;
     calls.runs.insert(peak.evidence().pass_of(each.lifetime));
@@ -151,7 +151,7 @@ std::uint64_t saving_of_rounds(const Peak& peak, const std::string& line, Caller
   std::vector<std::uint32_t> begins;
   evidence::Pass last;
   peak.for_each([&](const PeakAllocation& each) {
-    if (!is_of_forward(peak, each) || callers.of(each) != line) return;
+    if (!is_made_by_forward(peak, each) || callers.of(each) != line) return;
     made.push_back(each);
     const evidence::Pass pass = peak.evidence().pass_of(each.lifetime);
     if (pass.number == 0 || pass == last) return;  // the loss of a pass may be outside all layers
@@ -191,10 +191,11 @@ Steps steps_for_calls(const Peak& peak, Explanation& explanation) {
     evidence.push_back(bytes_text(left.gradients) +
                        " of it are tensors of a backward that has ended: create_graph=True" + at +
                        " keeps them, and the graph behind them, for another backward.");
+    // A single call may need the second derivative, as that of a differential equation.
     Steps steps = {step_up_to("Pass create_graph=True" + at +
                                   " only if you differentiate through the gradient. Without it, "
                                   "each backward frees its graph.",
-                              saving_of_first_order(peak))};
+                              is_repeated ? saving_of_first_order(peak) : 0)};
     if (is_repeated) {
       steps.push_back({"Make fewer of the calls at " + calls.line +
                        " before the backward that needs them: each adds its graph."});

@@ -47,13 +47,6 @@ LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Me
   for (const LayerRow& row : layers) {
     if (row.device == device) by_path.emplace(row.layer, &row);
   }
-  const auto largest = [&](const FoldedLayerRow* row) {
-    std::uint64_t most = 0;
-    for (const std::string& path : row->layers) {
-      most = std::max(most, by_path.at(path)->inclusive.*measure);
-    }
-    return static_cast<double>(most);
-  };
   const std::vector<FoldedLayerRow> folded =
       report::fold_layers(layers, report::FoldedBy::kStructure);
   std::map<std::string_view, FoldedRows> children;
@@ -62,17 +55,18 @@ LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Me
     children[report::parent_layer(row.layer)].push_back(&row);
   }
   FoldedRows open = children[""];
-  const auto whole = static_cast<double>(sum_of(open, measure));
+  const std::uint64_t whole = sum_of(open, measure);
   FoldedRows chosen;
   while (!open.empty()) {
     const FoldedLayerRow* row = open.back();
     open.pop_back();
     const FoldedRows& inside = children[row->layer];
     const std::uint64_t bytes = row->inclusive.*measure;
-    const bool is_large = largest(row) > kLargestBlock * whole;
+    const std::uint64_t one = bytes / row->layers.size();  // they are equal
+    const bool is_large = static_cast<double>(one) > kLargestBlock * static_cast<double>(whole);
     if (is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes)) {
       open.insert(open.end(), inside.begin(), inside.end());
-    } else if (static_cast<double>(bytes) >= kLeastShareOfBlock * whole) {
+    } else if (is_at_least(bytes, kLeastShareOfBlock, whole)) {
       chosen.push_back(row);
     }
   }

@@ -61,13 +61,12 @@ struct Substituted {
 Substituted substituted(const Peak& peak) {
   Substituted found;
   Places softmaxes, products;
-  std::set<std::uint32_t> lines;                               // of one-hot tensors
-  std::map<std::uint64_t, std::vector<std::uint32_t>> deaths;  // of what is live, by size
+  std::set<std::uint32_t> lines;                      // of one-hot tensors
+  std::map<std::uint64_t, std::uint32_t> last_death;  // by size
   peak.for_each([&](const PeakAllocation& each) {
-    auto& of_size = deaths[each.size_bytes];
-    std::erase_if(of_size, [&](std::uint32_t died) { return died <= each.born; });
-    const bool is_larger_than_operands = of_size.empty();
-    of_size.push_back(each.died);
+    std::uint32_t& death = last_death[each.size_bytes];
+    const bool is_larger_than_operands = death <= each.born;
+    death = std::max(death, each.died);
     if (each.size_bytes < kSmallTensorBytes || !peak.has_line(each)) return;
     const evidence::OperatorSet ops = peak.evidence().all_ops(each.lifetime);
     // Where scaled_dot_product_attention stores them, it is in use.
@@ -200,15 +199,6 @@ constexpr std::array kTransforms = {
 // Steps for lines where neither chunks through checkpoints nor another operator may help; empty if
 // they may.
 Steps other_steps(const Peak& peak, const PeakAllocation& largest, const std::string& line) {
-  if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
-    return {{"Pin less at a time at " + line +
-             ": reuse one pinned buffer for all transfers, and leave memory that is not "
-             "transferred unpinned."}};
-  }
-  if (peak.trace().has_native_lines) {
-    return {
-        {"Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused."}};
-  }
   if (auto step = chunk_size_step(peak, largest)) return {*std::move(step)};
   if (peak.op(largest).has(Operator::kConvolution)) {
     return {{"Run the convolution at " + line + " on fewer images or on tiles at a time."},

@@ -58,25 +58,22 @@ std::string package_text(const Peak& peak, const std::vector<std::uint32_t>& par
   return ", of which " + most->first + " creates " + bytes_text(most->second);
 }
 
-// Tensors of half precision show that the program already computes in it. Most operators have no
-// recorded dtype, so a small share is enough.
 constexpr double kShareOfFloat32 = 0.5;
-constexpr double kMostOfHalf = 0.1;
 
 // The steps if nothing else helps.
 Steps smaller_batch(const Peak& peak, const Explanation& explanation) {
-  std::uint64_t single = 0, half = 0;
+  std::uint64_t single = 0;
+  bool has_half = false;  // then the program already computes in it
   const PeakAllocation* largest = &peak.live()[explanation.parts.front()];
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     if (allocation.size_bytes > largest->size_bytes) largest = &allocation;
     const std::string_view dtype = peak.trace().strings[peak.tensor(allocation).dtype];
     if (dtype == "float32") single += allocation.size_bytes;
-    if (dtype == "bfloat16" || dtype == "float16") half += allocation.size_bytes;
+    has_half = has_half || dtype == "bfloat16" || dtype == "float16";
   }
   if (auto chunks = chunk_size_step(peak, *largest)) return {*std::move(chunks)};
-  const bool is_single = is_at_least(single, kShareOfFloat32, explanation.bytes) &&
-                         !is_at_least(half, kMostOfHalf, explanation.bytes);
+  const bool is_single = !has_half && is_at_least(single, kShareOfFloat32, explanation.bytes);
   Steps steps;
   if (is_single) steps.push_back({"Compute in bfloat16 (torch.autocast)."});
   steps.push_back({"Use a smaller batch."});
