@@ -196,14 +196,10 @@ constexpr std::array kTransforms = {
               " for all rows at the same time: it then runs that number of rows at a time."},
 };
 
-// Steps for lines where neither chunks through checkpoints nor another operator may help; empty if
-// they may.
+// For lines where neither chunks through checkpoints nor another operator may help; empty if they
+// may.
 Steps other_steps(const Peak& peak, const PeakAllocation& largest, const std::string& line) {
   if (auto step = chunk_size_step(peak, largest)) return {*std::move(step)};
-  if (peak.op(largest).has(Operator::kConvolution)) {
-    return {{"Run the convolution at " + line + " on fewer images or on tiles at a time."},
-            {"Run it in bfloat16."}};
-  }
   if (peak.op(largest).has(Operator::kSparseBackward)) {
     return {{"If the sparse matrix needs no gradient, create it with requires_grad=False: the "
              "backward of the product at " +
