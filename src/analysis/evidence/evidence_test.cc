@@ -189,7 +189,7 @@ TEST(Operators, have_several_classes) {
   const OperatorSet sub = classes_of("aten::sub");
   EXPECT_TRUE(sub.has(Operator::kDifference));
   EXPECT_TRUE(sub.has(Operator::kElementwise));
-  EXPECT_FALSE(sub.has(Operator::kLinear | Operator::kNorm));
+  EXPECT_FALSE(sub.has(Operator::kLinear | Operator::kClone));
   EXPECT_TRUE(classes_of("SparseMmBackward0").has(Operator::kSparseBackward));
   EXPECT_FALSE(classes_of("").has(Operator::kElementwise));
 }

@@ -65,6 +65,12 @@ std::uint64_t Replay::never_made(std::span<const std::uint32_t> rows) const {
   return saved(change);
 }
 
+std::uint64_t Replay::freed_early(std::span<const Freed> rows) const {
+  std::vector<std::uint64_t> change = change_;
+  for (const auto& [row, event] : rows) remove(lifetimes_[row], Absence{event, kNone}, change);
+  return saved(change);
+}
+
 std::uint64_t Replay::at_most(std::size_t count, std::span<const std::uint32_t> rows) const {
   std::vector<std::uint64_t> change = change_;
   delay(count, rows, change);

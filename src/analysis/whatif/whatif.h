@@ -18,6 +18,12 @@ struct Absence {
   std::uint32_t to = 0;
 };
 
+// An allocation that a change frees at an event, if it is not dead by then.
+struct Freed {
+  std::uint32_t row = 0;
+  std::uint32_t event = model::kNone;  // kNone: no change
+};
+
 // Code that runs in forward and, after a change, again in backward.
 struct Run {
   std::vector<std::uint32_t> rows;     // what it keeps for backward, by birth
@@ -46,6 +52,8 @@ class Replay {
 
   // The program does not make them.
   std::uint64_t never_made(std::span<const std::uint32_t> rows) const;
+  // The program frees each at an event.
+  std::uint64_t freed_early(std::span<const Freed> rows) const;
   // At most `count` of them are live at any time: each is made only when the one `count` before it
   // has died.
   std::uint64_t at_most(std::size_t count, std::span<const std::uint32_t> rows) const;

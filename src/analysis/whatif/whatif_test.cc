@@ -32,6 +32,18 @@ TEST(Replay, saves_only_down_to_the_next_peak) {
   EXPECT_EQ(replay.never_made({}), 0u);
 }
 
+TEST(Replay, frees_at_an_event) {
+  const model::Trace trace = three_then_one();
+  const Replay replay(trace, trace.devices.at(0));
+  const auto saving = [&](std::uint32_t event) {
+    const whatif::Freed first{0, event};
+    return replay.freed_early(std::span(&first, 1));
+  };
+  EXPECT_EQ(saving(2), 50u);  // before the third is made; later 250
+  EXPECT_EQ(saving(3), 0u);
+  EXPECT_EQ(saving(model::kNone), 0u);
+}
+
 TEST(Replay, keeps_at_most_a_number) {
   const model::Trace trace = three_then_one();
   const Replay replay(trace, trace.devices.at(0));

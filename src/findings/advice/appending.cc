@@ -1,43 +1,78 @@
 #include "findings/advice/appending.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
+#include <algorithm>
+#include <string>
+
+#include "base/units.h"
+#include "findings/text.h"
 
 namespace plimsoll::findings {
 namespace {
 
-struct Extended {
-  std::uint64_t size_bytes = 0;
-  std::uint32_t died = 0;
-  std::size_t times = 0;
+constexpr std::size_t kMostInTurn = 64;
+
+struct Appended {
+  std::size_t times = 0;               // until `largest`
+  std::vector<whatif::Freed> earlier;  // each is replaced when the next one is made
 };
+
+Appended appended(const Peak& peak, const PeakAllocation& largest) {
+  struct Newest {
+    PeakAllocation tensor;
+    std::size_t times = 1;
+  };
+  Appended found;
+  if (largest.born == model::kNone) return found;
+  if (!peak.evidence().called_ops(largest.lifetime).has(evidence::Operator::kJoining)) return found;
+  std::vector<Newest> newest;  // a line may make several longer in turn
+  peak.for_each([&](const PeakAllocation& each) {
+    if (each.size_bytes < kSmallTensorBytes || peak.line(each) != peak.line(largest)) return;
+    if (peak.site(each).op != peak.site(largest).op) return;
+    std::erase_if(newest, [&](const Newest& old) { return old.tensor.died < each.born; });
+    Newest* before = nullptr;
+    for (Newest& old : newest) {
+      if (old.tensor.size_bytes >= each.size_bytes) continue;
+      if (before == nullptr || old.tensor.size_bytes > before->tensor.size_bytes) before = &old;
+    }
+    const bool is_full = before == nullptr && newest.size() == kMostInTurn;
+    if (is_full) newest.erase(newest.begin());
+    if (before == nullptr) before = &newest.emplace_back(Newest{each, 0});
+    if (before->times > 0) found.earlier.push_back({before->tensor.lifetime, each.born});
+    *before = {each, before->times + 1};
+    if (each.lifetime == largest.lifetime) found.times = before->times;
+  });
+  return found;
+}
 
 }  // namespace
 
 std::size_t times_appended(const Peak& peak, const PeakAllocation& largest) {
   constexpr std::size_t kFewest = 8;
-  constexpr std::size_t kMostLatest = 8;
-  if (largest.born == model::kNone) return 0;
-  if (!peak.evidence().called_ops(largest.lifetime).has(evidence::Operator::kJoining)) return 0;
-  const model::StringId op = peak.site(largest).op;
-  const model::LineId line = peak.line(largest);
-  // The tensors that the next one may extend: a line may make several longer in turn.
-  std::deque<Extended> latest;
-  std::size_t times = 0;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.born > largest.born || allocation.size_bytes < kSmallTensorBytes) return;
-    if (peak.site(allocation).op != op || peak.line(allocation) != line) return;
-    const Extended* before = nullptr;
-    for (const Extended& each : latest) {
-      if (each.died < allocation.born || each.size_bytes >= allocation.size_bytes) continue;
-      if (before == nullptr || each.size_bytes > before->size_bytes) before = &each;
-    }
-    times = before == nullptr ? 1 : before->times + 1;
-    if (latest.size() == kMostLatest) latest.pop_front();
-    latest.push_back({allocation.size_bytes, allocation.died, times});
-  });
+  const std::size_t times = appended(peak, largest).times;
   return times >= kFewest ? times : 0;
+}
+
+std::uint64_t saving_of_appended(const Peak& peak, const PeakAllocation& largest) {
+  return peak.replay().freed_early(appended(peak, largest).earlier);
+}
+
+bool advise_appended(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                     report::Finding& finding) {
+  const PeakAllocation& largest = peak.live()[*std::ranges::max_element(
+      parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
+  const std::size_t times = times_appended(peak, largest);
+  if (times == 0) return false;
+  const std::string line = peak.line_label(largest);
+  finding.evidence.push_back(line + " makes one tensor longer again and again, " +
+                             base::format_count(times) + " times up to " +
+                             bytes_text(largest.size_bytes) +
+                             ". Each time, the old and the new tensor are live.");
+  finding.steps = {{"Allocate the tensor at " + line +
+                        " once, in its final size, and write each part into a slice of it, which "
+                        "also saves the copies.",
+                    saving_of_appended(peak, largest)},
+                   {"Keep only what you need of each part that " + line + " appends."}};
+  return true;
 }
 
 }  // namespace plimsoll::findings

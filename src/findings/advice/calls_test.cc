@@ -1,6 +1,4 @@
 // Code that runs several times: several forward passes before a backward, and double backwards.
-#include "findings/advice/calls.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,13 +1,15 @@
 #include "findings/advice/line_advice.h"
 
 #include <algorithm>
-#include <functional>
+#include <array>
+#include <cmath>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
+#include "base/units.h"
+#include "findings/advice/appending.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
@@ -15,134 +17,95 @@ namespace plimsoll::findings {
 namespace {
 
 using evidence::Operator;
+using evidence::StackFlag;
 
-// Whether it is a matrix of attention scores. Where scaled_dot_product_attention itself stores
-// them, the advice to call it would be wrong.
-bool is_of_attention(const Peak& peak, const PeakAllocation& allocation) {
-  const evidence::OperatorSet ops = peak.evidence().all_ops(allocation.lifetime);
-  return ops.has(Operator::kSoftmax | Operator::kBatchedProduct) &&
-         !ops.has(Operator::kLogSoftmax | Operator::kFusedAttention);
+// Tensors of one size that one layer makes or, outside all layers, one function: the steps of one
+// computation.
+struct MadeAt {
+  std::uint32_t line = 0;  // for places of one line only
+  std::uint32_t layer = 0;
+  std::uint32_t file = 0;
+  std::uint32_t function = 0;
+  std::uint64_t size_bytes = 0;
+  auto operator<=>(const MadeAt&) const = default;
+};
+using Places = std::set<MadeAt>;
+
+MadeAt place_of(const Peak& peak, const PeakAllocation& allocation) {
+  const model::StringId layer = peak.site(allocation).layer;
+  if (layer != model::StringId{}) {
+    return {.layer = layer.value, .size_bytes = allocation.size_bytes};
+  }
+  const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
+  return {.file = frame.file.value,
+          .function = frame.function.value,
+          .size_bytes = allocation.size_bytes};
 }
 
-// Whether it is the differences of all pairs: a subtraction whose result is larger than both of its
-// operands, so no tensor of its size is live.
-bool is_of_pairs(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.op(allocation).has(Operator::kDifference) &&
-         live_of_size(peak, allocation.born, allocation.size_bytes) == 0;
+MadeAt line_of(const Peak& peak, const PeakAllocation& allocation) {
+  return {.line = peak.line(allocation).value, .size_bytes = allocation.size_bytes};
 }
 
-bool is_one_hot(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.op(allocation).has(Operator::kOneHot | Operator::kScatter);
+bool is_at(const Peak& peak, const PeakAllocation& allocation, const Places& places) {
+  return peak.has_line(allocation) && (places.contains(place_of(peak, allocation)) ||
+                                       places.contains(line_of(peak, allocation)));
 }
 
-// An allocation of the same layer that is live when `allocation` is made and fits.
-std::optional<PeakAllocation> live_source(const Peak& peak, const PeakAllocation& allocation,
-                                          const std::function<bool(const PeakAllocation&)>& fits) {
-  std::vector<PeakAllocation> live;
-  peak.for_each([&](const PeakAllocation& each) {
-    if (each.born == model::kNone || each.born >= allocation.born) return;
-    if (each.died <= allocation.born || each.size_bytes < allocation.size_bytes) return;
-    if (peak.site(each).layer == peak.site(allocation).layer) live.push_back(each);
-  });
-  const auto found = std::ranges::find_if(live, fits);
-  return found == live.end() ? std::nullopt : std::optional(*found);
-}
-
-// The scores of an attention that the allocation is, or that a dropout made it from.
-std::optional<PeakAllocation> scores_of(const Peak& peak, const PeakAllocation& allocation) {
-  if (is_of_attention(peak, allocation)) return allocation;
-  const evidence::OperatorSet ops = peak.evidence().all_ops(allocation.lifetime);
-  if (!ops.has(Operator::kDropout)) return std::nullopt;
-  return live_source(peak, allocation, [&](const PeakAllocation& each) {
-    const bool is_of_size =
-        each.size_bytes == allocation.size_bytes || each.size_bytes == allocation.size_bytes * 2;
-    const bool is_softmax = peak.op(each).has(Operator::kSoftmax);
-    return is_of_size && is_softmax && is_of_attention(peak, each);
-  });
-}
-
-// The differences of all pairs that the allocation is, or whose norm it computes.
-std::optional<PeakAllocation> pairs_of(const Peak& peak, const PeakAllocation& allocation) {
-  if (is_of_pairs(peak, allocation)) return allocation;
-  const evidence::OperatorSet forward =
-      peak.evidence().operators().of(peak.site(allocation).forward_op);
-  if (!(peak.op(allocation) | forward).has(Operator::kNorm)) return std::nullopt;
-  return live_source(peak, allocation, [&](const PeakAllocation& each) {
-    return each.size_bytes == allocation.size_bytes && is_of_pairs(peak, each);
-  });
-}
-
-// The one-hot tensor that the allocation is, or that its line copies to another dtype.
-std::optional<PeakAllocation> one_hot_of(const Peak& peak, const PeakAllocation& allocation) {
-  if (is_one_hot(peak, allocation)) return allocation;
-  if (!peak.op(allocation).has(Operator::kConversion)) return std::nullopt;
-  return live_source(peak, allocation, [&](const PeakAllocation& each) {
-    return peak.line(each) == peak.line(allocation) && is_one_hot(peak, each);
-  });
-}
-
-// Whether it is the dense gradient that the backward of a sparse product computes for its matrix.
-bool is_of_sparse_backward(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.op(allocation).has(Operator::kSparseBackward);
-}
-
-// What never stores the largest tensors.
-struct Substitute {
-  std::string text;                     // empty if nothing is known to fit
-  std::vector<PeakAllocation> sources;  // what it never stores either
+// What an operator of torch would compute without storing it.
+struct Substituted {
+  Places scores;   // of attention: a softmax of a batched product, in any dtype
+  Places pairs;    // differences of all pairs
+  Places one_hot;  // also in another dtype
 };
 
-Substitute substitute_for(const Peak& peak, const std::vector<std::uint32_t>& largest) {
-  Substitute substitute;
-  const auto is_any = [&](const auto& source) {
-    for (const std::uint32_t part : largest) {
-      if (auto found = source(peak, peak.live()[part])) substitute.sources.push_back(*found);
+Substituted substituted(const Peak& peak) {
+  Substituted found;
+  Places softmaxes, products;
+  std::set<std::uint32_t> lines;                      // of one-hot tensors
+  std::map<std::uint64_t, std::uint32_t> last_death;  // by size
+  peak.for_each([&](const PeakAllocation& each) {
+    std::uint32_t& death = last_death[each.size_bytes];
+    const bool is_larger_than_operands = death <= each.born;
+    death = std::max(death, each.died);
+    if (each.size_bytes < kSmallTensorBytes || !peak.has_line(each)) return;
+    const evidence::OperatorSet ops = peak.evidence().all_ops(each.lifetime);
+    // Where scaled_dot_product_attention stores them, it is in use.
+    const bool is_fused = ops.has(Operator::kFusedAttention | Operator::kLogSoftmax);
+    if (!is_fused && ops.has(Operator::kSoftmax)) softmaxes.insert(place_of(peak, each));
+    const bool is_product =
+        peak.phase(each) != model::Phase::kBackward && ops.has(Operator::kBatchedProduct);
+    if (!is_fused && is_product) products.insert(place_of(peak, each));
+    const evidence::OperatorSet op = peak.op(each);
+    if (op.has(Operator::kDifference) && is_larger_than_operands) {
+      found.pairs.insert(place_of(peak, each));
     }
-    return !substitute.sources.empty();
-  };
-  if (is_any(scores_of)) {
-    const bool has_dropout = std::ranges::any_of(
-        largest, [&](std::uint32_t part) { return !is_of_attention(peak, peak.live()[part]); });
-    substitute.text = "use torch.nn.functional.scaled_dot_product_attention" +
-                      std::string(has_dropout ? " (with dropout_p)" : "") + " if this is attention";
-  } else if (is_any(pairs_of)) {
-    substitute.text = "use torch.cdist if these are the differences of all pairs";
-  } else if (is_any(one_hot_of)) {
-    substitute.text = "use an index in place of a one-hot tensor";
-  }
-  return substitute;
-}
-
-// The function that contains the line of an allocation.
-std::pair<std::uint32_t, std::uint32_t> code_of(const Peak& peak,
-                                                const PeakAllocation& allocation) {
-  const model::StackTable& stacks = peak.trace().stacks;
-  const model::Frame& frame = stacks.frame(peak.facts().lines.frame(allocation.stack));
-  return {frame.file.value, frame.function.value};
-}
-
-// By how much the peak falls at most if no tensor of the parts' sizes is made on their lines. A
-// substitute for a whole function also makes its other tensors of these sizes unnecessary.
-std::uint64_t saving_of_lines(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                              const Substitute& substitute) {
-  std::set<std::uint32_t> lines;
-  std::set<std::uint64_t> sizes;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> functions;
-  for (const std::uint32_t part : parts) {
-    lines.insert(peak.line(peak.live()[part]).value);
-    sizes.insert(peak.live()[part].size_bytes);
-  }
-  for (const PeakAllocation& source : substitute.sources) {
-    if (!peak.has_line(source)) continue;
-    functions.insert(code_of(peak, source));
-    sizes.insert(source.size_bytes);
-  }
-  return peak.saving([&](const PeakAllocation& allocation) {
-    const bool is_dropped = sizes.contains(allocation.size_bytes) && peak.has_line(allocation) &&
-                            (lines.contains(peak.line(allocation).value) ||
-                             functions.contains(code_of(peak, allocation)));
-    return is_dropped ? allocation.born : allocation.died;
+    const bool is_one_hot = op.has(Operator::kOneHot | Operator::kScatter);
+    const std::uint32_t line = peak.line(each).value;
+    if (is_one_hot) lines.insert(line);
+    if (is_one_hot || (op.has(Operator::kConversion) && lines.contains(line))) {
+      found.one_hot.insert(line_of(peak, each));
+    }
   });
+  for (const MadeAt& softmax : softmaxes) {
+    for (const std::uint64_t size :
+         {softmax.size_bytes, softmax.size_bytes / 2, softmax.size_bytes * 2}) {
+      MadeAt product = softmax;
+      product.size_bytes = size;
+      if (!products.contains(product)) continue;
+      found.scores.insert({softmax, product});
+    }
+  }
+  return found;
+}
+
+// The parts as large as the largest one.
+std::vector<std::uint32_t> largest_of(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+  std::uint64_t most = 0;
+  for (const std::uint32_t part : parts) most = std::max(most, peak.live()[part].size_bytes);
+  std::vector<std::uint32_t> largest;
+  std::ranges::copy_if(parts, std::back_inserter(largest),
+                       [&](std::uint32_t part) { return peak.live()[part].size_bytes == most; });
+  return largest;
 }
 
 // By how much the peak falls at most if the lines of the parts run in chunks: none of their large
@@ -179,18 +142,93 @@ std::uint64_t saving_of_chunks(const Peak& peak, const std::vector<std::uint32_t
     forward.insert(forward.end(), backward.begin(), backward.end());
     return peak.replay().never_made(forward);
   }
-  if (!is_checkpointed) return peak.replay().in_chunks(forward, backward, {});
+  if (!is_checkpointed) read.clear();
   return peak.replay().in_chunks(forward, backward, std::vector(read.begin(), read.end()));
 }
 
-// The parts as large as the largest one.
-std::vector<std::uint32_t> largest_of(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  std::uint64_t most = 0;
-  for (const std::uint32_t part : parts) most = std::max(most, peak.live()[part].size_bytes);
-  std::vector<std::uint32_t> largest;
-  std::ranges::copy_if(parts, std::back_inserter(largest),
-                       [&](std::uint32_t part) { return peak.live()[part].size_bytes == most; });
-  return largest;
+// For an operator whose result has N × N elements while two tensors of N elements are live:
+// [N] and [N, 1] broadcast to [N, N], often by mistake.
+void advise_broadcast(const Peak& peak, const PeakAllocation& made, const std::string& line,
+                      report::Finding& finding) {
+  constexpr std::uint64_t kFewestElements = 256;
+  if (!peak.op(made).has(Operator::kElementwise)) return;
+  for (const std::uint64_t item : {4u, 2u, 8u}) {
+    const auto count = static_cast<std::uint64_t>(
+        std::llround(std::sqrt(static_cast<double>(made.size_bytes) / static_cast<double>(item))));
+    if (count < kFewestElements || count * count * item != made.size_bytes) continue;
+    std::size_t operands = 0;
+    peak.for_each([&](const PeakAllocation& each) {
+      const bool is_live = each.born < made.born && each.died > made.born;
+      if (is_live && each.size_bytes == count * item) ++operands;
+    });
+    if (operands < 2) continue;
+    const std::string number = base::format_count(count);
+    const std::string size = std::to_string(count);  // in shapes, a comma separates dimensions
+    finding.evidence.push_back(std::string(peak.trace().strings[peak.site(made).op]) + " makes " +
+                               number + " × " + number + " elements there, while two tensors of " +
+                               number + " elements are live.");
+    finding.steps.insert(
+        finding.steps.begin(),
+        {"If the result should have " + number + " elements, correct the shapes at " + line +
+             ": [" + size + "] and [" + size + ", 1] broadcast to [" + size + ", " + size +
+             "] (squeeze or view one of them).",
+         worthwhile(peak, saving_if_absent(peak, [&](const PeakAllocation& each) {
+                      return each.size_bytes == made.size_bytes &&
+                             peak.line(each) == peak.line(made);
+                    }))});
+    return;
+  }
+}
+
+struct Transform {
+  StackFlag flag;
+  std::string_view begin;
+  std::string_view end;  // after the line
+};
+constexpr std::array kTransforms = {
+    Transform{StackFlag::kJacfwd,
+              "Compute the Jacobian with torch.func.jacrev(…, chunk_size=…) in place of jacfwd or "
+              "hessian, which run ",
+              " for all of its columns at the same time."},
+    Transform{StackFlag::kJacrev, "Pass chunk_size to torch.func.jacrev, which runs ",
+              " for all rows at the same time: it then runs that number of rows at a time."},
+    Transform{StackFlag::kVmap, "Pass chunk_size to torch.func.vmap, which runs ",
+              " for all rows at the same time: it then runs that number of rows at a time."},
+};
+
+// For lines where neither chunks through checkpoints nor another operator may help; empty if they
+// may.
+Steps other_steps(const Peak& peak, const PeakAllocation& largest, const std::string& line) {
+  if (auto step = chunk_size_step(peak, largest)) return {*std::move(step)};
+  if (peak.op(largest).has(Operator::kSparseBackward)) {
+    return {{"If the sparse matrix needs no gradient, create it with requires_grad=False: the "
+             "backward of the product at " +
+             line + " makes a dense gradient of it."},
+            {"Compute the product at " + line +
+             " from the entries of the matrix (index_select, multiply, index_add)."}};
+  }
+  return {};
+}
+
+Steps chunk_steps(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                  const PeakAllocation& largest, const std::string& line) {
+  if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
+    return {
+        {"Make the tensor at " + line + " smaller: compute it in chunks, or use a smaller dtype."},
+        {"Create it only when it is needed, and delete it (del) afterwards."}};
+  }
+  // Temporaries of backward belong to what forward keeps for it.
+  const bool is_kept = std::ranges::any_of(largest_of(peak, parts), [&](std::uint32_t part) {
+    return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
+           peak.phase(peak.live()[part]) == model::Phase::kBackward;
+  });
+  const bool is_checkpointed = is_kept && peak.is_in_training();
+  const std::uint64_t saving =
+      peak.is_inferred() ? 0 : worthwhile(peak, saving_of_chunks(peak, parts, is_checkpointed));
+  return {step_up_to("Avoid the full-size tensor at " + line + ": compute it in chunks" +
+                         (is_checkpointed ? std::string(kEachThroughCheckpoint) : "") +
+                         ", or make it smaller.",
+                     saving)};
 }
 
 }  // namespace
@@ -200,158 +238,57 @@ bool is_of_training(std::string_view category) {
          category == model::kTemporaryCategory;
 }
 
-std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t size_bytes) {
-  std::size_t count = 0;
-  peak.for_each([&](const PeakAllocation& each) {
-    const bool is_born = each.born == model::kNone || each.born < event;
-    if (is_born && each.died > event && each.size_bytes == size_bytes) ++count;
-  });
-  return count;
-}
-
-Steps steps_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                     const std::string& line) {
-  const std::vector<std::uint32_t> all_largest = largest_of(peak, parts);
-  const PeakAllocation& largest = peak.live()[all_largest.front()];
-  if (peak.device().trace.device.type == model::DeviceType::kPinnedHost) {
-    return {{"Pin less at a time at " + line +
-             ": reuse one pinned buffer for all transfers, and leave memory that is not "
-             "transferred unpinned."}};
-  }
-  if (peak.trace().has_native_lines) {
-    return {
-        {"Allocate less at a time at " + line + ": in chunks, or into one buffer that is reused."}};
-  }
-  if (std::string advice = chunk_size_advice(peak, largest, line); !advice.empty()) {
-    return {{std::move(advice)}};
-  }
-  if (peak.op(largest).has(Operator::kConvolution)) {
-    const bool is_scratch = peak.category(largest) == model::kTemporaryCategory;
-    const bool is_on_host = peak.device().trace.device.type == model::DeviceType::kCpu;
-    Steps steps = {
-        {"Run the convolution at " + line + " on fewer images or on tiles at a time" +
-         (is_scratch && !is_on_host ? ": it needs this memory only while it runs." : ".")},
-        {"Run it in bfloat16."}};
-    if (is_scratch && !is_on_host) {
-      steps.push_back(
-          {"Set torch.backends.cudnn.benchmark = False if it is True: it may have chosen an "
-           "algorithm that needs more."});
-    }
-    return steps;
-  }
-  const Substitute substitute = substitute_for(peak, all_largest);
-  if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
-    const std::string smaller = "Make the tensor at " + line + " smaller: ";
-    Steps steps = {{smaller + "compute it in chunks, or use a smaller dtype."},
-                   {"Create it only when it is needed, and delete it (del) afterwards."}};
-    if (!substitute.text.empty()) {
-      steps.front().text = "Compute it in chunks, or use a smaller dtype.";
-      steps.insert(steps.begin(), {smaller + substitute.text + "."});
-    }
-    return steps;
-  }
-  if (is_of_sparse_backward(peak, largest)) {
-    return {{"If the sparse matrix needs no gradient, create it with requires_grad=False: the "
-             "backward of the product at " +
-             line + " makes a dense gradient of it."},
-            {"Compute the product at " + line +
-             " from the entries of the matrix (index_select, multiply, index_add)."}};
-  }
-  // Temporaries of backward belong to what forward keeps for it.
-  const bool is_kept = std::ranges::any_of(all_largest, [&](std::uint32_t part) {
-    return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
-           peak.phase(peak.live()[part]) == model::Phase::kBackward;
-  });
-  const bool is_checkpointed = is_kept && peak.is_in_training();
-  const std::uint64_t of_chunks =
-      peak.is_inferred() ? 0 : worthwhile(peak, saving_of_chunks(peak, parts, is_checkpointed));
-  const std::string avoid = "Avoid the full-size tensor at " + line + ": ";
-  const std::string in_chunks = " it in chunks" +
-                                (is_checkpointed ? std::string(kEachThroughCheckpoint) : "") +
-                                ", or make it smaller.";
-  if (substitute.text.empty()) return {step_up_to(avoid + "compute" + in_chunks, of_chunks)};
-  const std::uint64_t saving =
-      peak.is_inferred() ? 0 : worthwhile(peak, saving_of_lines(peak, parts, substitute));
-  return {step_up_to(avoid + substitute.text + ".", saving),
-          step_up_to("Compute" + in_chunks, of_chunks)};
-}
-
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {
   constexpr double kWorthIt = 0.02;
   return is_at_least(saving_bytes, kWorthIt, peak.bytes()) ? saving_bytes : 0;
 }
 
-void advise_one_hot(const Peak& peak, Explanation& explanation) {
-  constexpr double kLeastOneHot = 0.1;
-  std::set<std::uint32_t> one_hot;  // lines
-  peak.for_each([&](const PeakAllocation& allocation) {
-    const bool is_made = allocation.born != model::kNone && allocation.born <= peak.event();
-    if (!is_made || !peak.has_line(allocation)) return;
-    if (!peak.op(allocation).has(Operator::kOneHot)) return;
-    one_hot.insert(peak.line(allocation).value);
-  });
-  for (const std::uint32_t part : explanation.parts) {
-    one_hot.erase(peak.line(peak.live()[part]).value);
-  }
-  std::map<std::string, std::uint64_t> lines;
-  for (const PeakAllocation& each : peak.live()) {
-    const bool is_of_line = peak.has_line(each) && one_hot.contains(peak.line(each).value);
-    if (is_of_line) lines[peak.line_label(each)] += each.size_bytes;
-  }
-  for (const auto& [line, bytes] : lines) {
-    if (!is_at_least(bytes, kLeastOneHot, peak.bytes())) continue;
-    explanation.finding.evidence.push_back("One-hot tensors of " + line + " are another " +
-                                           bytes_text(bytes) + " of the peak.");
-    const std::uint64_t saving = peak.saving([&](const PeakAllocation& each) {
-      const bool is_of_line = peak.has_line(each) && one_hot.contains(peak.line(each).value) &&
-                              peak.line_label(each) == line;
-      return is_of_line ? each.born : each.died;
-    });
-    explanation.finding.steps.push_back(step_up_to(
-        "Use an index (torch.gather) in place of the one-hot tensors of " + line + ".", saving));
-  }
+void order_by_saving(Steps& steps) {
+  std::ranges::stable_sort(steps, std::ranges::greater{}, &report::FindingStep::saving_bytes);
 }
 
-std::uint64_t saving_of_appended(const Peak& peak, const PeakAllocation& largest) {
-  std::map<std::uint32_t, std::uint32_t> extended;  // by lifetime: when the longer one is made
-  std::vector<PeakAllocation> latest;               // not yet made longer
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (peak.site(allocation).op != peak.site(largest).op) return;
-    if (peak.line(allocation) != peak.line(largest)) return;
-    std::erase_if(latest, [&](const auto& each) { return each.died < allocation.born; });
-    auto before = latest.end();
-    for (auto each = latest.begin(); each != latest.end(); ++each) {
-      if (each->size_bytes >= allocation.size_bytes) continue;
-      if (before == latest.end() || each->size_bytes > before->size_bytes) before = each;
+Steps substitutes(const Peak& peak) {
+  const Substituted found = substituted(peak);
+  Steps steps;
+  const auto add = [&](const Places& places, const char* text) {
+    std::vector<std::uint32_t> parts;
+    for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
+      if (is_at(peak, peak.live()[part], places)) parts.push_back(part);
     }
-    if (before == latest.end()) {
-      latest.push_back(allocation);
-      return;
-    }
-    extended[before->lifetime] = allocation.born;
-    *before = allocation;
-  });
-  return peak.saving([&](const PeakAllocation& allocation) {
-    const auto found = extended.find(allocation.lifetime);
-    return found == extended.end() ? allocation.died : std::min(allocation.died, found->second);
-  });
+    if (parts.empty()) return;
+    const std::uint64_t saving = worthwhile(
+        peak, saving_if_absent(
+                  peak, [&](const PeakAllocation& each) { return is_at(peak, each, places); }));
+    if (saving == 0) return;
+    steps.push_back(step_up_to(
+        "Avoid the full-size tensors of " + line_of_most(peak, parts).first + ": " + text, saving));
+  };
+  add(found.scores, "use torch.nn.functional.scaled_dot_product_attention if this is attention.");
+  add(found.pairs, "use torch.cdist if these are the differences of all pairs.");
+  add(found.one_hot, "use an index (torch.gather) in place of a one-hot tensor.");
+  return steps;
 }
 
-std::string chunk_size_advice(const Peak& peak, const PeakAllocation& allocation,
-                              const std::string& what) {
-  using evidence::StackFlag;
-  const auto is_in = [&](StackFlag flag) { return peak.stacks().has(allocation.stack, flag); };
-  if (is_in(StackFlag::kJacfwd)) {
-    return "Compute the Jacobian with torch.func.jacrev(…, chunk_size=…) in place of jacfwd or "
-           "hessian, which run " +
-           what + " for all of its columns at the same time.";
+void advise_line(const Peak& peak, const std::vector<std::uint32_t>& parts, const std::string& line,
+                 report::Finding& finding) {
+  const PeakAllocation& largest = peak.live()[largest_of(peak, parts).front()];
+  finding.steps = other_steps(peak, largest, line);
+  if (finding.steps.empty()) {
+    finding.steps = substitutes(peak);
+    std::ranges::move(chunk_steps(peak, parts, largest, line), std::back_inserter(finding.steps));
+    order_by_saving(finding.steps);
   }
-  const std::string_view transform = is_in(StackFlag::kJacrev) ? "jacrev"
-                                     : is_in(StackFlag::kVmap) ? "vmap"
-                                                               : "";
-  if (transform.empty()) return {};
-  return "Pass chunk_size to torch.func." + std::string(transform) + ", which runs " + what +
-         " for all rows at the same time: it then runs that number of rows at a time.";
+  advise_appended(peak, parts, finding);
+  advise_broadcast(peak, largest, line, finding);
+}
+
+std::optional<report::FindingStep> chunk_size_step(const Peak& peak,
+                                                   const PeakAllocation& allocation) {
+  for (const auto& [flag, begin, end] : kTransforms) {
+    if (!peak.stacks().has(allocation.stack, flag)) continue;
+    return report::FindingStep{std::string(begin) + peak.line_label(allocation) + std::string(end)};
+  }
+  return std::nullopt;
 }
 
 }  // namespace plimsoll::findings

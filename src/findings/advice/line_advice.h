@@ -1,8 +1,8 @@
-// What to change at a line that makes tensors which fill much of the peak.
+// What to change where a program makes tensors that fill much of the peak.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,27 +16,34 @@ inline constexpr std::string_view kEachThroughCheckpoint =
 
 bool is_of_training(std::string_view category);
 
-// How many tensors of a size are live at an event.
-std::size_t live_of_size(const Peak& peak, std::uint32_t event, std::uint64_t size_bytes);
-
-// The next steps for `parts` of the peak, which one line or one function makes.
-Steps steps_for_line(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                     const std::string& line);
-
 // The saving, or 0 if it is too small to be stated.
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes);
 
-// If a line with torch.nn.functional.one_hot, other than those of the parts, has a large share of
-// the peak: adds evidence and advice about it.
-void advise_one_hot(const Peak& peak, Explanation& explanation);
+// By how much the peak falls if the program does not make the allocations for which
+// is_absent(const PeakAllocation&) holds.
+template <typename IsAbsent>
+std::uint64_t saving_if_absent(const Peak& peak, IsAbsent&& is_absent) {
+  std::vector<std::uint32_t> rows;
+  peak.for_each([&](const PeakAllocation& each) {
+    if (is_absent(each)) rows.push_back(each.lifetime);
+  });
+  return peak.replay().never_made(rows);
+}
 
-// By how much the peak falls if the line of `largest` wrote into tensors of the final size instead
-// of making each longer: an old tensor is then never live while the new one is.
-std::uint64_t saving_of_appended(const Peak& peak, const PeakAllocation& largest);
+// Orders steps by their savings; those without one come last, in their order.
+void order_by_saving(Steps& steps);
 
-// The next step if torch.func (jacrev, vmap, …) runs the allocation for all rows at once; empty if
-// it does not. `what` is computed there: a line or "the model".
-std::string chunk_size_advice(const Peak& peak, const PeakAllocation& allocation,
-                              const std::string& what);
+// Gives the steps for `parts` of the peak, which one line or one function makes, and the evidence
+// that they need.
+void advise_line(const Peak& peak, const std::vector<std::uint32_t>& parts, const std::string& line,
+                 report::Finding& finding);
+
+// The steps for what an operator of torch would never store, wherever it is a worthwhile part of
+// the peak: scores of attention, differences of all pairs, one-hot tensors.
+Steps substitutes(const Peak& peak);
+
+// The step if torch.func (jacrev, vmap, …) runs the line of the allocation for all rows at once.
+std::optional<report::FindingStep> chunk_size_step(const Peak& peak,
+                                                   const PeakAllocation& allocation);
 
 }  // namespace plimsoll::findings

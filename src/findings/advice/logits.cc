@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <ranges>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <set>
+#include <string>
 
 #include "findings/advice/line_advice.h"
 #include "findings/text.h"
 
 namespace plimsoll::findings {
 namespace {
-
-// A smaller loss is not worth its own advice.
-constexpr double kLeastLoss = 0.05;
-constexpr double kShareOfLogits = 0.5;
 
 using evidence::Operator;
 
@@ -35,33 +30,29 @@ bool may_be_copied(std::uint64_t from, std::uint64_t to) {
   return fits(from) || fits(from * 2) || fits(from / 2);
 }
 
-// What computes the loss: allocations before the peak, outside backward and optimizer.
-struct OfForward {
-  std::vector<PeakAllocation> sources;  // linear operators, copies and losses
-  std::vector<std::uint32_t> nll;       // births of what nll_loss makes, ascending
-};
-
-OfForward what_computes_losses(const Peak& peak) {
-  OfForward forward;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (allocation.born > peak.event() || !peak.has_line(allocation)) return;
-    const model::Site& site = peak.site(allocation);
-    if (site.phase == model::Phase::kBackward || site.phase == model::Phase::kOptimizer) return;
-    const evidence::OperatorSet op = peak.op(allocation);
-    if (op.has(Operator::kNegativeLogLikelihood)) forward.nll.push_back(allocation.born);
-    if (is_loss(op) || op.has(Operator::kToLoss) || is_linear(peak, allocation)) {
-      forward.sources.push_back(allocation);
-    }
+// The largest cross entropy before the peak, its source, the source of that and so on, up to a
+// linear operator; empty if none leads to one.
+std::vector<PeakAllocation> chain_of_loss(const Peak& peak) {
+  std::vector<PeakAllocation> sources;  // linear operators, copies and losses, by birth
+  std::vector<std::uint32_t> nll;       // births of what nll_loss makes
+  peak.for_each([&](const PeakAllocation& each) {
+    if (each.born > peak.event() || !peak.has_line(each)) return;
+    const model::Phase phase = peak.phase(each);
+    if (phase == model::Phase::kBackward || phase == model::Phase::kOptimizer) return;
+    const evidence::OperatorSet op = peak.op(each);
+    if (op.has(Operator::kNegativeLogLikelihood)) nll.push_back(each.born);
+    const bool is_source = is_loss(op) || op.has(Operator::kToLoss) || is_linear(peak, each);
+    if (is_source) sources.push_back(each);
   });
-  return forward;
-}
-
-// The loss, its source, the source of that and so on, up to a linear operator; empty if none leads
-// to one.
-std::vector<PeakAllocation> chain_of(const Peak& peak, const OfForward& forward,
-                                     const PeakAllocation& loss) {
-  std::vector<PeakAllocation> chain = {loss};
-  for (const PeakAllocation& each : forward.sources | std::views::reverse) {
+  std::vector<PeakAllocation> chain(1);
+  for (const PeakAllocation& each : sources) {
+    const evidence::OperatorSet op = peak.op(each);
+    if (!is_loss(op) || each.size_bytes < chain[0].size_bytes) continue;
+    const auto next_nll = std::ranges::upper_bound(nll, each.born);
+    const bool is_read = next_nll != nll.end() && *next_nll < each.died;
+    if (is_read || op.has(Operator::kCrossEntropy)) chain[0] = each;
+  }
+  for (const PeakAllocation& each : sources | std::views::reverse) {
     const PeakAllocation& made = chain.back();
     const bool is_read = each.born < made.born && each.died > made.born;
     if (!is_read || !may_be_copied(each.size_bytes, made.size_bytes)) continue;
@@ -73,70 +64,38 @@ std::vector<PeakAllocation> chain_of(const Peak& peak, const OfForward& forward,
 
 }  // namespace
 
-std::optional<Logits> logits_of(const Peak& peak) {
-  if (peak.is_inferred() || peak.trace().has_native_lines) return std::nullopt;
-  const auto& strings = peak.trace().strings;
-  const OfForward forward = what_computes_losses(peak);
-  const PeakAllocation* loss = nullptr;
-  for (const PeakAllocation& each : forward.sources) {
-    const evidence::OperatorSet op = peak.op(each);
-    if (!is_loss(op) || (loss != nullptr && each.size_bytes < loss->size_bytes)) continue;
-    const auto next_nll = std::ranges::upper_bound(forward.nll, each.born);
-    const bool is_cross_entropy =
-        op.has(Operator::kCrossEntropy) || (next_nll != forward.nll.end() && *next_nll < each.died);
-    if (is_cross_entropy) loss = &each;
+Steps steps_for_logits(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                       report::Finding& finding) {
+  if (peak.is_inferred() || peak.trace().has_native_lines) return {};
+  const std::vector<PeakAllocation> chain = chain_of_loss(peak);
+  if (chain.empty()) return {};
+  std::set<std::uint32_t> lines;
+  std::set<std::uint64_t> sizes;
+  for (const PeakAllocation& each : chain) {
+    lines.insert(peak.line(each).value);
+    sizes.insert(each.size_bytes);
   }
-  if (loss == nullptr || !is_at_least(loss->size_bytes, kLeastLoss, peak.bytes())) {
-    return std::nullopt;
-  }
-  const std::vector<PeakAllocation> chain = chain_of(peak, forward, *loss);
-  if (chain.empty()) return std::nullopt;
-  Logits logits;
-  logits.maker = strings[peak.site(chain.back()).layer];
-  if (logits.maker.empty()) logits.maker = peak.line_label(chain.back());
-  logits.loss = peak.line_label(*loss);
-  for (std::size_t i = 0; i < chain.size(); ++i) {
-    logits.lines.insert(peak.line(chain[i]).value);
-    logits.sizes.insert(chain[i].size_bytes);
-    const bool is_wider =
-        i + 1 < chain.size() && chain[i].size_bytes > chain[i + 1].size_bytes / 2 * 3;
-    if (is_wider && !is_loss(peak.op(chain[i]))) {
-      logits.upcast = peak.line_label(chain[i]);
-    }
-  }
-  return logits;
-}
-
-bool advise_logits(const Peak& peak, const std::optional<Logits>& logits,
-                   Explanation& explanation) {
-  if (!logits) return false;
-  const auto is_of_logits = [&](const PeakAllocation& allocation) {
-    return logits->sizes.contains(allocation.size_bytes) && peak.has_line(allocation) &&
-           logits->lines.contains(peak.line(allocation).value);
+  const auto is_of_logits = [&](const PeakAllocation& each) {
+    return sizes.contains(each.size_bytes) && peak.has_line(each) &&
+           lines.contains(peak.line(each).value);
   };
   std::uint64_t bytes = 0;
-  for (const std::uint32_t part : explanation.parts) {
+  for (const std::uint32_t part : parts) {
     if (is_of_logits(peak.live()[part])) bytes += peak.live()[part].size_bytes;
   }
-  if (!is_at_least(bytes, kShareOfLogits, explanation.bytes)) return false;
-  report::Finding& finding = explanation.finding;
-  finding.evidence.push_back(bytes_text(bytes) + " of it are the logits that " + logits->maker +
-                             " makes, their copies and gradients, and the loss at " + logits->loss +
-                             ".");
-  const std::uint64_t saving = worthwhile(peak, peak.saving([&](const PeakAllocation& allocation) {
-    return is_of_logits(allocation) ? allocation.born : allocation.died;
-  }));
-  const std::string both = logits->maker + " and the loss at " + logits->loss;
-  std::string chunks = "Compute " + both + " in chunks of the positions" +
-                       (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
-                       ": the logits of all positions are then never stored together.";
-  if (!logits->upcast.empty()) {
-    finding.evidence.push_back(logits->upcast + " copies all logits to a wider dtype.");
-    chunks += " Upcast each chunk, not all logits as " + logits->upcast + " does.";
-  }
-  finding.steps = {step_up_to(std::move(chunks), saving),
-                   step_up_to("Compute " + both + " with a fused linear cross entropy.", saving)};
-  return true;
+  const std::uint64_t saving = worthwhile(peak, saving_if_absent(peak, is_of_logits));
+  if (bytes == 0 || saving == 0) return {};
+  const std::string loss = peak.line_label(chain.front());
+  std::string maker(peak.trace().strings[peak.site(chain.back()).layer]);
+  if (maker.empty()) maker = peak.line_label(chain.back());
+  finding.evidence.push_back(bytes_text(bytes) + " of it are the logits that " + maker +
+                             " makes, their copies and gradients, and the loss at " + loss + ".");
+  const std::string both = "Compute " + maker + " and the loss at " + loss;
+  return {step_up_to(both + " in chunks of the positions" +
+                         (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
+                         ": the logits of all positions are then never stored together.",
+                     saving),
+          step_up_to(both + " with a fused linear cross entropy.", saving)};
 }
 
 }  // namespace plimsoll::findings

@@ -2,28 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <set>
-#include <string>
+#include <vector>
 
 #include "findings/peak/peak.h"
 
 namespace plimsoll::findings {
 
-struct Logits {
-  std::string maker;              // the layer of the linear operator, or its line
-  std::string loss;               // the line of the loss
-  std::string upcast;             // the line that copies all of them to a wider dtype; may be empty
-  std::set<std::uint32_t> lines;  // of the linear operator, the copies and the loss
-  std::set<std::uint64_t> sizes;  // of their tensors
-};
-
-// The largest cross entropy before the peak whose logits a linear operator makes; nullopt if there
-// is none, or it is small.
-std::optional<Logits> logits_of(const Peak& peak);
-
-// Gives the advice for the logits if half of what it explains or more are such tensors, including
-// gradients. Returns whether it did.
-bool advise_logits(const Peak& peak, const std::optional<Logits>& logits, Explanation& explanation);
+// The steps for the logits of the largest cross entropy before the peak, if a linear operator makes
+// them and `parts` contain some of them, their copies or gradients. Adds what they are to the
+// evidence.
+Steps steps_for_logits(const Peak& peak, const std::vector<std::uint32_t>& parts,
+                       report::Finding& finding);
 
 }  // namespace plimsoll::findings

@@ -1,6 +1,4 @@
 // The logits of a cross entropy: which recordings show them, and the advice for them.
-#include "findings/advice/logits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,14 +12,13 @@ using model::Phase;
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
-using testing::Not;
 using testing::SizeIs;
 
 struct Spelling {
   std::string_view maker = "aten::linear";
   std::string_view loss = "aten::cross_entropy_loss";
-  std::string_view after = {};  // an operator between the loss and the backward
-  bool is_upcast = true;
+  std::string_view after = {};   // an operator between the loss and the backward
+  std::uint64_t scores_mib = 0;  // of an attention
 };
 
 // A language model that computes its loss in forward: logits, a copy to float32, a copy without the
@@ -40,10 +37,14 @@ Findings of_language_model(const Spelling& made) {
                             .op = op,
                             .stack = stack(line)});
   };
-  const std::uint64_t wide = made.is_upcast ? 32 : 16;
+  constexpr std::uint64_t wide = 32;
   c.maker.alloc_reported(1, 4 * kMib, {.category = "parameter"});
+  if (made.scores_mib > 0) {
+    add(8, made.scores_mib * kMib, "aten::bmm", 2);
+    add(9, made.scores_mib * kMib, "aten::softmax", 2);
+  }
   add(2, 16 * kMib, made.maker, 3);
-  add(3, wide * kMib, made.is_upcast ? "aten::to" : "aten::clone", 4);
+  add(3, wide * kMib, "aten::to", 4);
   c.maker.free_immediately(2, 16 * kMib);
   add(4, wide * kMib - 4096, "aten::contiguous", 5);
   add(5, wide * kMib - 4096, made.loss, 6);
@@ -62,15 +63,16 @@ TEST(Logits, of_a_loss_inside_forward_are_to_be_computed_in_chunks) {
   EXPECT_THAT(steps_text(found[0]),
               AllOf(HasSubstr("Compute Net.head and the loss at model.py:6 (Net.forward) in chunks "
                               "of the positions, each through torch.utils.checkpoint"),
-                    HasSubstr("fused linear cross entropy"),
-                    HasSubstr("not all logits as model.py:4 (Net.forward) does")));
+                    HasSubstr("fused linear cross entropy")));
   EXPECT_EQ(found[0].saving_bytes(), 96 * kMib - 8192) << "parameters and gradients remain";
 }
 
-TEST(Logits, without_a_wider_copy_no_upcast_is_named) {
-  const auto found = of_language_model({.is_upcast = false});
-  EXPECT_THAT(steps_text(found[0]),
-              AllOf(HasSubstr("fused linear cross entropy"), Not(HasSubstr("Upcast"))));
+TEST(Logits, are_not_the_first_step_if_another_saves_more) {
+  const auto found = of_language_model({.scores_mib = 100});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].next_step(), HasSubstr("scaled_dot_product_attention"));
+  EXPECT_THAT(steps_text(found[0]), HasSubstr("fused linear cross entropy"));
+  EXPECT_EQ(found[0].saving_bytes(), 200 * kMib);
 }
 
 TEST(Logits, need_a_linear_operator_and_a_cross_entropy) {

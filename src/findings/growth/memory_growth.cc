@@ -13,7 +13,6 @@
 #include "base/growth_rule.h"
 #include "base/path_text.h"
 #include "base/units.h"
-#include "findings/advice/packages.h"
 #include "findings/growth/retained.h"
 #include "findings/peak/never_used_again.h"
 #include "findings/rules.h"

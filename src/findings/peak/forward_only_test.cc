@@ -70,8 +70,8 @@ TEST(ForwardOnly, keys_and_values_that_cat_makes_longer_are_to_be_allocated_once
   const auto found = c.run(explain_activations);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].next_step(),
-              HasSubstr("Allocate each tensor that decoder.py:12 (Layer.forward) makes longer "
-                        "once, in its final size"));
+              HasSubstr("Allocate the tensor at decoder.py:12 (Layer.forward) once, in its final "
+                        "size"));
   EXPECT_EQ(found[0].saving_bytes(), 2 * (kTokens - 1) * kMib);
 }
 

@@ -50,8 +50,8 @@ TEST(OwnRules, activations_at_half_of_the_peak_are_reported_with_layers_to_check
       found[0].evidence,
       Contains("When backward began in step 3, 58.0 MiB of the 98.0 MiB live had been created in "
                "forward; most by aten::conv2d 40.0 MiB (69.0%)."));
-  EXPECT_THAT(found[0].evidence, Contains("4 layers side by side hold 55.0 MiB of it; the largest, "
-                                          "Net.up.0, holds 16.0 MiB."));
+  EXPECT_THAT(found[0].evidence,
+              Contains("Net.down, Net.mid, Net.up.0…1 hold 55.0 MiB of it: 4 × 13.8 MiB."));
   EXPECT_THAT(found[0].next_step(), HasSubstr("Run Net.down, Net.mid, Net.up.0…1 through"));
   EXPECT_EQ(found[0].saving_bytes(), 39 * kMib) << "all but the largest, which comes back";
 }

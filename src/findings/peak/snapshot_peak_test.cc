@@ -62,22 +62,6 @@ TEST(SnapshotPeak, activations_are_named_with_their_calling_functions) {
   EXPECT_THAT(found[0].next_step(), HasSubstr("checkpoint"));
 }
 
-TEST(SnapshotPeak, gradients_in_backward_have_the_line_of_the_tensors_of_their_size) {
-  Case c = snapshot();
-  const auto softmax = c.maker.stack({{"/u/attention.py", 7, "custom_softmax"}});
-  const auto backward = c.maker.stack({{"??", 0, "torch::autograd::Engine::thread_main(...)"}});
-  c.maker.alloc_reported(1, 20 * kMib, {.category = "unknown", .stack = softmax});
-  for (std::uint64_t i = 0; i < 5; ++i) {
-    c.maker.alloc_reported(2 + i, 20 * kMib,
-                           {.category = "activation_gradient", .stack = backward});
-  }
-  const auto found = c.run(explain_activations);
-  ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].evidence, Contains("5 gradients of 20.0 MiB have the size of what "
-                                          "/u/attention.py:7 (custom_softmax) creates."));
-  EXPECT_THAT(found[0].next_step(), HasSubstr("attention.py:7 (custom_softmax)"));
-}
-
 TEST(SnapshotPeak, optimizer_state_from_before_the_history_counts) {
   Case c = snapshot();
   live_before(c, 4, 20, "optimizer_state");
