@@ -34,7 +34,8 @@ enum class Operator : std::uint32_t {
   kLookupBackward = 1u << 21,
   kSparseBackward = 1u << 22,
   kForeach = 1u << 23,
-  kOwnNode = 1u << 24  // the node of a torch.autograd.Function of the program
+  kOwnNode = 1u << 24,    // the node of a torch.autograd.Function of the program
+  kAccumulate = 1u << 25  // writes .grad, into a new tensor if backward ran with create_graph=True
 };
 
 // A set of classes.
