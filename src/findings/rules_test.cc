@@ -529,7 +529,7 @@ TEST(RecordingIncomplete, comes_from_the_readers_diagnostics_with_their_numbers)
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].severity, report::FindingSeverity::kCritical);
   EXPECT_EQ(found[0].title, "The recording ended early: " + example);
-  EXPECT_EQ(found[1].title, "The file is damaged: at byte 16");
+  EXPECT_EQ(found[1].title, "The file is damaged in 2 places: at byte 16");
 }
 
 TEST(HistoryTruncated, suggests_ten_times_the_ring) {

@@ -5,12 +5,6 @@
 #include "base/units.h"
 
 namespace plimsoll::findings {
-namespace {
-
-constexpr std::size_t kNamed = 3;  // lines named in one sentence
-
-}  // namespace
-
 std::string rate_text(double bytes_per_step) { return bytes_text(bytes_per_step) + " a step"; }
 
 std::string holders_text(std::span<const report::GroupRow> rows) {

@@ -1,6 +1,7 @@
 // Number formats and phrases that all findings share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@ namespace plimsoll::findings {
 using base::bytes_text;
 std::string rate_text(double bytes_per_step);  // "1.5 MiB a step"
 using base::counted;
+
+// The lines or places that one sentence, or one list of sentences, names.
+inline constexpr std::size_t kNamed = 3;
 
 // "a.py:1 (f) 2.0 GiB (40.0%), b.py:2 (g) 1.0 GiB (20.0%)": the first few.
 std::string holders_text(std::span<const report::GroupRow> rows);

@@ -222,7 +222,7 @@ class Examiner {
       oom.need = estimate(oom, available_bytes(facts));
       facts.needed_bytes = oom.need.bytes.value_or(0);
     }
-    oom.cause = to_string(cause_of(facts));
+    oom.cause = cause_of(facts);
     oom.is_limited = is_limited(facts);
   }
 

@@ -21,10 +21,6 @@ namespace {
 
 using model::Action;
 
-// Healthy training reserves up to a sixth more than its peak of live bytes, because of rounding and
-// because some blocks of one phase do not suit another.
-constexpr std::uint64_t kMuchBytes = std::uint64_t{256} << 20;
-constexpr double kMuchShare = 0.25;
 // The allocator caches smaller requests in blocks of 2 MiB and 20 MiB, which serve all their sizes.
 constexpr std::uint64_t kLargeRequest = std::uint64_t{10} << 20;
 // One call that requests this many sizes has inputs of different shapes.
@@ -151,7 +147,8 @@ std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFac
   if (!peak.event || !is_reserved_judged(device)) return std::nullopt;
   const std::uint64_t reserved = not_negative(device.report.reserved.peak_bytes);
   const std::uint64_t cached = cached_in_vain(device.report);
-  if (cached < kMuchBytes || !is_at_least(cached, kMuchShare, reserved)) return std::nullopt;
+  if (cached < kMuchReservedBytes || !is_at_least(cached, kMuchOfReserved, reserved))
+    return std::nullopt;
   OfOtherStreams others =
       of_other_streams(facts, device.trace, static_cast<std::uint32_t>(*peak.event));
   others.bytes = std::min(others.bytes, cached);

@@ -25,7 +25,6 @@ constexpr double kLeastShareOfLargest = 0.02;
 // Lines that also run on other devices must have allocated at least this share of the largest
 // device's memory; otherwise its work is different.
 constexpr double kShareOfSharedLines = 0.25;
-constexpr std::size_t kPlacesNamed = 3;
 
 // A device's memory at its peak, by line and category.
 using Places = std::map<std::pair<std::uint32_t, std::string_view>, std::uint64_t>;
@@ -168,7 +167,7 @@ Findings one_device_dominates(const Facts& facts) {
   for (std::size_t i = 1; i < used.size(); ++i) {
     others += (i == 1 ? "" : ", ") + used[i].device->name + " " + bytes_text(used[i].peak_bytes);
   }
-  for (std::size_t i = 0; i < std::min(kPlacesNamed, extras.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kNamed, extras.size()); ++i) {
     places += (i == 0 ? "" : "; ") + extra_text(facts, extras[i]);
   }
   report::Finding finding;

@@ -6,11 +6,6 @@
 #include "findings/text.h"
 
 namespace plimsoll::findings {
-namespace {
-
-constexpr std::size_t kPinsNamed = 3;
-
-}  // namespace
 
 void add_expandable_segments(const Facts& facts, std::uint64_t saving, report::Finding& finding) {
   if (facts.conf.expandable_segments) {
@@ -25,7 +20,7 @@ void add_expandable_segments(const Facts& facts, std::uint64_t saving, report::F
 
 void add_pins(const Facts& facts, std::span<const report::PinningLine> lines, std::uint64_t saving,
               report::Finding& finding) {
-  for (const report::PinningLine& line : lines.first(std::min(kPinsNamed, lines.size()))) {
+  for (const report::PinningLine& line : lines.first(std::min(kNamed, lines.size()))) {
     finding.evidence.push_back(
         line.line + " pins " + bytes_text(line.pinned_cached_bytes) + " with " +
         counted(line.blocks, "block") + " of " + bytes_text(line.block_bytes) + " in all" +

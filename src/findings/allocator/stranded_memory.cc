@@ -15,11 +15,7 @@
 namespace plimsoll::findings {
 namespace {
 
-// Any caching allocator strands some memory: in healthy steps without expandable segments, up to a
-// seventh of the reserved bytes. The threshold is therefore a quarter, if that exceeds what a small
-// change of the batch would need; or a tenth, if that much memory is worth a setting.
-constexpr std::uint64_t kSmallBytes = std::uint64_t{256} << 20;
-constexpr double kSmallShare = 0.25;
+// A smaller share counts if that much memory is worth a setting.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
 constexpr double kLargeShare = 0.10;
 
@@ -40,7 +36,8 @@ Cost cost_of(const DeviceFacts& device) {
   const auto from = [&](std::uint64_t least, double share) {
     return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(cost.reserved)));
   };
-  cost.threshold = std::min(from(kSmallBytes, kSmallShare), from(kLargeBytes, kLargeShare));
+  cost.threshold =
+      std::min(from(kMuchReservedBytes, kMuchOfReserved), from(kLargeBytes, kLargeShare));
   return cost;
 }
 

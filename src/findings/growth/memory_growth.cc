@@ -28,7 +28,6 @@ constexpr std::size_t kGrowthLinesNamed = 4;
 
 using report::GrowthRow;
 using Rows = std::vector<GrowthRow>;
-using Texts = std::vector<std::string>;
 
 // The device's rows that grow fast enough to report, steepest first.
 Rows rows_of(const Rows& table, std::int32_t device) {
@@ -160,43 +159,24 @@ bool drops_result(const Facts& facts, const std::string& line) {
 }
 
 // What to do about what certain lines retain.
-Texts retained_texts(const Facts& facts, const DeviceFacts& device, const Rows& rows,
-                     Retained retained) {
-  const GrowthRow& first = rows.front();
+std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRow& first,
+                          Retained retained) {
   const std::string place = place_text(first);
   if (first.is_appended) {
-    return {"Bound the tensor that " + place + " makes longer " +
-            (is_every_step(first) ? "at every step" : "again and again") +
-            ": drop its oldest part, write into one of fixed size, or move it to a file."};
+    return "Bound the tensor that " + place + " makes longer " +
+           (is_every_step(first) ? "at every step" : "again and again") +
+           ": drop its oldest part, write into one of fixed size, or move it to a file.";
   }
-  if (retained == Retained::kGradientsWithGraph) {
-    return {
-        "Call torch.autograd.grad(…, create_graph=True) instead of backward, or set .grad to "
-        "None after use, also of each copy of the model: a .grad with a graph refers to its "
-        "parameter, so neither is ever freed."};
-  }
-  if (retained == Retained::kGraphsOfBackward) {
-    return {
-        "Pass create_graph=True only if you differentiate through the gradient, and store only "
-        ".detach() of what " +
-        first.key + " collects."};
-  }
-  if (retained == Retained::kRecomputed) {
-    return {"Do not keep what runs inside checkpoint(): backward recomputes it, and " + place +
-            " retains the result at every step. Use saved_tensors_hooks, save_on_cpu and lists "
-            "that collect tensors outside of checkpoint(), or call the function without it."};
-  }
-  const bool is_of_forward = retained == Retained::kGraphs || retained == Retained::kOutputs ||
-                             retained == Retained::kMadeWithoutGraph;
-  if (is_of_forward && drops_result(facts, first.line)) {
-    return {"Remove the hook that keeps what " + place +
-                " makes: call remove() on the handle that register_forward_hook returned, before "
-                "another one is registered. The program drops the result of that call.",
-            "If a module keeps it in a list or an attribute, clear it at every step."};
+  if (drops_result(facts, first.line)) {
+    return "Remove the hook that keeps what " + place +
+           " makes: call remove() on the handle that register_forward_hook returned, before "
+           "another "
+           "one is registered. The program drops the result of that call. If a module keeps it in "
+           "a list or an attribute, clear it at every step.";
   }
   const std::string name =
       first.line.empty() ? "the category " + first.key : place + (first.caller.empty() ? "" : ",");
-  return {free_advice(device, {name, retained, &first})};
+  return free_advice(device, {name, retained, &first});
 }
 
 // At most what the program saves if each step frees at its end what it leaves behind. What lives
@@ -263,9 +243,7 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
           saving));
     }
   }
-  for (const std::string& text : retained_texts(facts, device, rows, retained)) {
-    finding.steps.push_back(step_up_to(text, saving));
-  }
+  finding.steps.push_back(step_up_to(retained_text(facts, device, first, retained), saving));
 }
 
 // `rows` are lines or, if each line alone grows too little to report, categories.

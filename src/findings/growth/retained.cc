@@ -162,6 +162,21 @@ std::string free_advice(const DeviceFacts& device, const Holder& holder) {
            " adds to them " + (is_each ? "at every step" : "again and again") +
            " (add_param_group, a new module, parameter or optimizer).";
   }
+  if (holder.retained == Retained::kGradientsWithGraph) {
+    return "Call torch.autograd.grad(…, create_graph=True) instead of backward, or set .grad to "
+           "None after use, also of each copy of the model: a .grad with a graph refers to its "
+           "parameter, so neither is ever freed.";
+  }
+  if (holder.retained == Retained::kGraphsOfBackward) {
+    return "Pass create_graph=True only if you differentiate through the gradient, and store only "
+           ".detach() of what " +
+           holder.name + " collects.";
+  }
+  if (holder.retained == Retained::kRecomputed) {
+    return "Do not keep what runs inside checkpoint(): backward recomputes it, and " + holder.name +
+           " retains the result at every step. Use saved_tensors_hooks, save_on_cpu and lists that "
+           "collect tensors outside of checkpoint(), or call the function without it.";
+  }
   std::string text = "Free what " + holder.name + " retains from step to step";
   const char* collects = ": usually a list, dict or attribute that collects tensors";
   if (holder.retained == Retained::kGraphs) {

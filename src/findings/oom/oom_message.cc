@@ -19,8 +19,6 @@ using model::DeviceType;
 using Bytes = std::optional<std::uint64_t>;
 using Texts = std::vector<std::string>;
 
-// Memory that PyTorch's tensors do not use is the reason only if it is this share of the device.
-constexpr double kMuchOfMessage = 0.10;
 // A request of this share of the device is itself a possible reason.
 constexpr double kLargeRequestShare = 0.50;
 // Figures are rounded, and the limit is compared with a sum of them.
@@ -114,7 +112,7 @@ void derive_figures(Message& message) {
   if (message.process_bytes) {
     const std::uint64_t unlisted = minus_or_zero(used, *message.process_bytes + listed);
     if ((listed == 0 && unlisted >= kRoundingBytes) ||
-        is_at_least(unlisted, kMuchOfMessage, *message.total_bytes)) {
+        is_at_least(unlisted, kMuchOfDevice, *message.total_bytes)) {
       message.unlisted_bytes = unlisted;
       message.other_process_bytes = listed + unlisted;
     }
@@ -271,7 +269,7 @@ Explain largest_reason(const Message& message) {
   // Would have been enough for the request, and is a large part of the device.
   const auto much = [&](Bytes bytes) {
     const bool is_much = bytes.value_or(0) >= message.missing_bytes &&
-                         is_at_least(bytes.value_or(0), kMuchOfMessage, whole);
+                         is_at_least(bytes.value_or(0), kMuchOfDevice, whole);
     return is_much ? bytes.value_or(0) : 0;
   };
   const bool is_large = is_at_least(message.requested_bytes, kLargeRequestShare,

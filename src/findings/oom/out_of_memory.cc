@@ -29,13 +29,8 @@ using report::OomDetails;
 // A loop that fails on different lines each time would fill the report; further failures are only
 // counted.
 constexpr std::size_t kMostReported = 3;
-// A tenth of the device outside the allocator is more than a context and a few libraries need.
-constexpr std::uint64_t kMuchOfDevice = 10;
 // Activations of a new caller, or of a failed try, that explain a failure.
 constexpr double kShareOfCaller = 0.25;
-// Idle memory in private pools below this size is named only if the request would have fitted into
-// it.
-constexpr std::uint64_t kMuchIdleBytes = std::uint64_t{64} << 20;
 // A smaller share would not determine the next step.
 constexpr double kKnownShare = 0.5;
 
@@ -270,11 +265,10 @@ std::string outside_text(const Failure& failure) {
   const auto& bars = failure.device.report.bars;
   const OomDetails& oom = failure.oom;
   std::uint64_t total = oom.device_total_bytes.value_or(0);
+  std::uint64_t bytes =
+      total - std::min(total, not_negative(oom.reserved_bytes.value_or(0)) + failure.free_bytes());
   std::string users =
       "other processes (see " + failure.facts.names.tool + "), the CUDA context and libraries";
-  std::int64_t outside = static_cast<std::int64_t>(total) -
-                         static_cast<std::int64_t>(not_negative(oom.reserved_bytes.value_or(0))) -
-                         static_cast<std::int64_t>(failure.free_bytes());
   if (!bars.empty() && bars.back().point == "oom") {
     if (!failure.is_last()) return {};
     std::vector<report::BarPart> others = bars.back().parts;
@@ -283,11 +277,11 @@ std::string outside_text(const Failure& failure) {
     });
     total = bars.back().total_bytes;
     users = report::parts_text(others);
-    outside = 0;
-    for (const report::BarPart& part : others) outside += part.bytes;
+    std::uint64_t sum = 0;  // wraps: a part may be negative
+    for (const report::BarPart& part : others) sum += static_cast<std::uint64_t>(part.bytes);
+    bytes = not_negative(static_cast<std::int64_t>(sum));
   }
-  const std::uint64_t bytes = not_negative(outside);
-  if (bytes == 0 || bytes < total / kMuchOfDevice) return {};
+  if (bytes == 0 || !is_at_least(bytes, kMuchOfDevice, total)) return {};
   return "Of the device's " + bytes_text(total) + ", " + bytes_text(bytes) +
          " were not PyTorch's: " + users + ".";
 }
@@ -305,7 +299,7 @@ void add_surroundings(const Failure& failure, Finding& finding) {
         " of the device were free when the request failed. The file does not show why they could "
         "not be used. A limit of this process or another allocation may be the reason.");
   }
-  if (oom.private_idle_bytes >= std::min(oom.requested_bytes, kMuchIdleBytes)) {
+  if (oom.private_idle_bytes >= oom.requested_bytes) {
     say(bytes_text(oom.private_idle_bytes) + " were idle in " + oom.private_pools +
         " of a CUDA graph or MemPool. This request could not use them, and empty_cache() cannot "
         "release them while the graph or the pool exists.");

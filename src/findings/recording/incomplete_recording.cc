@@ -13,18 +13,6 @@
 namespace plimsoll::findings {
 namespace {
 
-report::Finding incomplete(std::string title, std::string step) {
-  report::Finding finding;
-  finding.id = "recording_incomplete";
-  finding.severity = report::FindingSeverity::kCritical;
-  finding.title = std::move(title);
-  finding.evidence.push_back(
-      "The figures are those of the events in the file: peaks may be too low, and memory whose "
-      "free is missing appears live.");
-  finding.steps.push_back({std::move(step)});
-  return finding;
-}
-
 // The kinds of events that the device lacks although the others imply them, as PyTorch names them.
 std::string missing_kinds(const model::DeviceTrace& device) {
   using enum model::Action;
@@ -71,12 +59,12 @@ struct Loss {
   const char* step;
 };
 constexpr auto kLosses = std::to_array<Loss>({
-    {"sink_failed", "The recording ended early: ",
+    {"sink_failed", "The recording ended early",
      "Record to a place with more room (-o), or bound the file with max_events."},
-    {"file_truncated",
-     "The end of the file is missing: ", "Copy the file again from where it was recorded."},
-    {"corrupt_block",
-     "The file is damaged: ", "Copy the file again from where it was recorded, or record again."},
+    {"file_truncated", "The end of the file is missing",
+     "Copy the file again from where it was recorded."},
+    {"corrupt_block", "The file is damaged",
+     "Copy the file again from where it was recorded, or record again."},
 });
 
 }  // namespace
@@ -89,7 +77,19 @@ Findings recording_incomplete(const Facts& facts) {
   for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
     const auto* const loss = std::ranges::find(kLosses, diagnostic.name, &Loss::diagnostic);
     if (loss == kLosses.end()) continue;
-    findings.push_back(incomplete(loss->title + diagnostic.example, loss->step));
+    report::Finding finding;
+    finding.id = "recording_incomplete";
+    finding.severity = report::FindingSeverity::kCritical;
+    finding.title = loss->title;
+    if (diagnostic.name == "corrupt_block") {
+      finding.title += " in " + counted(diagnostic.count, "place");
+    }
+    finding.title += ": " + diagnostic.example;
+    finding.evidence.push_back(
+        "The figures are those of the events in the file: peaks may be too low, and memory whose "
+        "free is missing appears live.");
+    finding.steps = {{loss->step}};
+    findings.push_back(std::move(finding));
   }
   return findings;
 }

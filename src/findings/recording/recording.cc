@@ -43,22 +43,18 @@ report::Finding limited(const Facts& facts, const DeviceFacts& device) {
   const auto& diagnostics = facts.report.source.diagnostics;
   const auto evicted =
       std::ranges::find(diagnostics, "evicted_events", &report::DiagnosticReport::name);
-  std::string count = "earlier events", until;
-  if (evicted != diagnostics.end()) {
-    count = counted(evicted->count, "event");
-    if (!evicted->example.empty()) until = evicted->example + ". ";
-  }
-  finding.title =
-      "max_events evicted " + count + ": the file has the newest, and what was live before them";
+  finding.title = "max_events evicted " +
+                  (evicted == diagnostics.end() ? std::string("earlier events")
+                                                : counted(evicted->count, "event")) +
+                  ": the file has the newest, and what was live before them";
   const auto ends = model::step_ends(facts.trace, device.trace);
   if (!ends.empty()) {
-    until += "The first step that ends in the file is step " +
-             base::format_count(ends.front().step) + ". ";
+    finding.evidence.push_back("The first step that ends in the file is step " +
+                               base::format_count(ends.front().step) + ".");
   }
-  finding.evidence.push_back(
-      until +
-      "Peaks, steps, growth and allocation counts before that are unknown. What was live at that "
-      "point is known, with its stacks, and later figures are exact.");
+  finding.evidence.emplace_back(
+      "Peaks, steps, growth and allocation counts before the file are unknown. What was live at "
+      "its beginning is known, with its stacks, and later figures are exact.");
   finding.steps = {{"Record without max_events, or with a larger number, to see all of it."}};
   return finding;
 }
