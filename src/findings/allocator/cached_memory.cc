@@ -142,13 +142,13 @@ std::uint64_t excess_bytes(const report::DeviceReport& device) {
   return reserved - std::min(reserved, live);
 }
 
-std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device) {
+std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device,
+                                             std::uint64_t least) {
   const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
   if (!peak.event || !is_reserved_judged(device)) return std::nullopt;
   const std::uint64_t reserved = not_negative(device.report.reserved.peak_bytes);
   const std::uint64_t cached = cached_in_vain(device.report);
-  if (cached < kMuchReservedBytes || !is_at_least(cached, kMuchOfReserved, reserved))
-    return std::nullopt;
+  if (cached < least) return std::nullopt;
   OfOtherStreams others =
       of_other_streams(facts, device.trace, static_cast<std::uint32_t>(*peak.event));
   others.bytes = std::min(others.bytes, cached);

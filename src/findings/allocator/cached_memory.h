@@ -10,12 +10,6 @@
 
 namespace plimsoll::findings {
 
-// The threshold for reserved memory that is not used: a quarter of it, if that exceeds what a small
-// change of the batch would need. Healthy training wastes up to a sixth, because of rounding, and
-// because some blocks of one phase do not suit another.
-inline constexpr std::uint64_t kMuchReservedBytes = std::uint64_t{256} << 20;
-inline constexpr double kMuchOfReserved = 0.25;
-
 // Whether the totals of reserved and live bytes can be compared. Events and segments must agree (if
 // they come from different points in time, baselines are negative), and no out-of-memory finding,
 // which is more specific, may report the same memory.
@@ -25,6 +19,8 @@ bool is_reserved_judged(const DeviceFacts& device);
 // serve each request.
 std::uint64_t excess_bytes(const report::DeviceReport& device);
 
-std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device);
+// Empty if less than `least` bytes are cached in vain.
+std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device,
+                                             std::uint64_t least);
 
 }  // namespace plimsoll::findings

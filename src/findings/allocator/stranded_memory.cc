@@ -15,7 +15,12 @@
 namespace plimsoll::findings {
 namespace {
 
-// A smaller share counts if that much memory is worth a setting.
+// A quarter of the reserved bytes, if that exceeds what a small change of the batch would need.
+// Healthy training wastes up to a sixth, because of rounding, and because some blocks of one phase
+// do not suit another.
+constexpr std::uint64_t kMuchBytes = std::uint64_t{256} << 20;
+constexpr double kMuchShare = 0.25;
+// A smaller share of stranded bytes counts if that much memory is worth a setting.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
 constexpr double kLargeShare = 0.10;
 
@@ -25,6 +30,7 @@ struct Cost {
   std::uint64_t bytes = 0;  // 0: none, or unknown
   std::uint64_t reserved = 0;
   std::uint64_t threshold = 0;
+  std::uint64_t least_cached = 0;  // the same of bytes that nothing pins
 };
 
 Cost cost_of(const DeviceFacts& device) {
@@ -36,8 +42,8 @@ Cost cost_of(const DeviceFacts& device) {
   const auto from = [&](std::uint64_t least, double share) {
     return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(cost.reserved)));
   };
-  cost.threshold =
-      std::min(from(kMuchReservedBytes, kMuchOfReserved), from(kLargeBytes, kLargeShare));
+  cost.least_cached = from(kMuchBytes, kMuchShare);
+  cost.threshold = std::min(cost.least_cached, from(kLargeBytes, kLargeShare));
   return cost;
 }
 
@@ -59,7 +65,8 @@ Findings stranded_memory(const Facts& facts) {
     const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
     const Cost cost = cost_of(device);
     if (cost.bytes < cost.threshold) {
-      if (auto cached = cached_memory(facts, device)) findings.push_back(std::move(*cached));
+      auto cached = cached_memory(facts, device, cost.least_cached);
+      if (cached) findings.push_back(std::move(*cached));
       continue;
     }
     report::Finding finding;
