@@ -87,7 +87,7 @@ def test_blocks_of_a_side_stream(plimsoll_command, reports, tmp_path):
     assert first["title"].endswith("20.0 GiB are cached blocks of other streams")
     assert "wrapper.py:25" in first["next_step"]
     assert [each["saving_bytes"] for each in first["steps"]] == [20 * 1024 * MIB] * 2
-    assert "empty_cache() once" in first["steps"][1]["text"]
+    assert "empty_cache() after" in first["steps"][1]["text"]
     current = report_of_file(*case, "current.pickle", "current")
     assert "stranded_memory" not in {each["id"] for each in current["findings"]}
 

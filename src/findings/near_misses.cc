@@ -2,16 +2,15 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/growth_rule.h"
 #include "base/units.h"
+#include "findings/live_by_kind.h"
 #include "findings/peak/peak.h"
 #include "findings/rules.h"
 #include "findings/text.h"
-#include "model/categories.h"
 
 namespace plimsoll::findings {
 namespace {
@@ -37,17 +36,12 @@ void add_share(const Peak& peak, const char* id, const std::string& what, std::u
 }
 
 void add_of_peak(const Peak& peak, std::vector<NearMiss>& out) {
-  std::uint64_t activations = 0, gradients = 0, state = 0;
-  for (const PeakAllocation& allocation : peak.live()) {
-    const std::string_view category = peak.category(allocation);
-    if (category == model::kActivation) activations += allocation.size_bytes;
-    if (category == model::kActivationGradient) gradients += allocation.size_bytes;
-    if (category == model::kOptimizerState) state += allocation.size_bytes;
-  }
-  add_share(peak, "activations_dominate",
-            gradients > 0 ? "activations and their gradients are" : "activations are",
-            activations + gradients, kShareOfActivations, out);
-  add_share(peak, "optimizer_state_dominates", "optimizer state is", state, kShareOfState, out);
+  const LiveByKind live =
+      live_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
+  add_share(peak, "activations_dominate", "activations and their gradients are",
+            live.activations + live.activation_gradients, kShareOfActivations, out);
+  add_share(peak, "optimizer_state_dominates", "optimizer state is", live.optimizer_state,
+            kShareOfState, out);
 }
 
 // The line that grows most, certain or not: the rule reports both.

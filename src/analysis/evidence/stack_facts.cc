@@ -61,10 +61,10 @@ constexpr auto kNoPackage = static_cast<std::uint8_t>(kPackages.size());
 
 // What each distinct frame says, wherever it is in a stack.
 struct FrameFacts {
-  std::uint32_t patterns = 0;  // bits: rows of kPatterns
+  std::uint64_t patterns = 0;  // bits: rows of kPatterns
   std::uint8_t package = kNoPackage;
 };
-static_assert(kPatterns.size() <= 32);
+static_assert(kPatterns.size() <= 64);
 
 std::vector<FrameFacts> facts_of_frames(const model::Trace& trace) {
   std::vector<FrameFacts> facts(trace.stacks.frame_count());
@@ -81,7 +81,7 @@ std::vector<FrameFacts> facts_of_frames(const model::Trace& trace) {
       });
       const bool is_match = !is_exception && matches(each.file_match, file, each.file) &&
                             matches(each.function_match, function, each.function);
-      if (is_match) facts[id].patterns |= 1u << i;
+      if (is_match) facts[id].patterns |= std::uint64_t{1} << i;
     }
     const model::FrameOrigin origin = model::origin_of(name);
     if (origin != model::FrameOrigin::kLibrary && origin != model::FrameOrigin::kTorch) continue;
@@ -97,21 +97,21 @@ std::vector<FrameFacts> facts_of_frames(const model::Trace& trace) {
 StackFacts::StackFacts(const model::Trace& trace, const model::UserLines& lines)
     : flags_(trace.stacks.stack_count()), package_(flags_.size(), kNoPackage) {
   const std::vector<FrameFacts> frames = facts_of_frames(trace);
-  std::array<std::uint32_t, 3> masks{};  // the patterns of each Where
+  std::array<std::uint64_t, 3> masks{};  // the patterns of each Where
   for (std::size_t i = 0; i < kPatterns.size(); ++i) {
-    masks[static_cast<std::size_t>(kPatterns[i].where)] |= 1u << i;
+    masks[static_cast<std::size_t>(kPatterns[i].where)] |= std::uint64_t{1} << i;
   }
   const auto [anywhere, inside, caller] = masks;
   for (std::uint32_t id = 0; id < flags_.size(); ++id) {
     const model::StackId stack{id};
     const bool has_line = lines.why(stack) == model::NoLine::kHasLine;
-    std::uint32_t found = 0;
+    std::uint64_t found = 0;
     bool is_inside = has_line, is_caller = false;
     for (const model::FrameId frame : trace.stacks.frames(stack)) {
       const FrameFacts& facts = frames[frame.index()];
       const bool is_line = is_inside && frame == lines.frame(stack);
       if (is_line) is_inside = false;
-      found |= facts.patterns & (anywhere | (is_inside ? inside : 0u) | (is_caller ? caller : 0u));
+      found |= facts.patterns & (anywhere | (is_inside ? inside : 0) | (is_caller ? caller : 0));
       is_caller = is_line;
       package_[id] = std::min(package_[id], facts.package);
     }

@@ -27,8 +27,17 @@ enum class StackFlag : std::uint32_t {
   kDeviceMap = 1u << 13,     // parts of a model are on several devices
   kEmptyCache = 1u << 14,
   kConvolution = 1u << 15,
-  kDistributed = 1u << 16,  // inside torch.distributed
-  kAutogradCall = 1u << 17  // the line calls backward or torch.autograd.grad
+  kDistributed = 1u << 16,   // inside torch.distributed
+  kAutogradCall = 1u << 17,  // the line calls backward or torch.autograd.grad
+  kRecomputed = 1u << 18,    // backward runs again what a checkpoint runs
+  kInitState = 1u << 19,     // an optimizer of torch.optim creates its state
+  // An optimizer of torch.optim keeps so many tensors of the size of a parameter, or more with
+  // some options.
+  kOneState = 1u << 20,
+  kTwoStates = 1u << 21,
+  // Unless it is fused, or computes with one parameter at a time, it needs the square roots of all
+  // second moments simultaneously.
+  kSquareRoots = 1u << 22
 };
 
 // How a package checkpoints its layers.

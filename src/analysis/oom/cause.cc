@@ -48,22 +48,6 @@ bool is_fragmentation(const OomFacts& facts) {
 
 }  // namespace
 
-const char* to_string(Cause cause) {
-  switch (cause) {
-    case Cause::kFragmentation:
-      return "fragmentation";
-    case Cause::kSteadyGrowth:
-      return "steady_growth";
-    case Cause::kProcessLimit:
-      return "process_limit";
-    case Cause::kOneLargeRequest:
-      return "one_large_request";
-    case Cause::kTooBig:
-      return "too_big";
-  }
-  return "too_big";
-}
-
 bool is_limited(const OomFacts& facts) {
   if (facts.device_free_bytes < facts.requested_bytes) return false;
   const bool is_over =
@@ -85,22 +69,22 @@ std::uint64_t available_bytes(const OomFacts& facts) {
   return all - std::min(all, facts.unreachable_free_bytes);
 }
 
-Cause cause_of(const OomFacts& facts) {
+std::string_view cause_of(const OomFacts& facts) {
   const bool is_growth = is_share(facts.grown_bytes, kGrownShareOfLive, facts.live_bytes);
   if (is_fragmentation(facts)) {
     const bool is_more_growth = is_growth && facts.grown_bytes > facts.stranded_bytes;
-    return is_more_growth ? Cause::kSteadyGrowth : Cause::kFragmentation;
+    return is_more_growth ? "steady_growth" : "fragmentation";
   }
-  if (is_growth) return Cause::kSteadyGrowth;
-  if (facts.is_cpu && is_limited(facts)) return Cause::kProcessLimit;
+  if (is_growth) return "steady_growth";
+  if (facts.is_cpu && is_limited(facts)) return "process_limit";
   // Files without segments lack reserved bytes, but live memory is certainly reserved.
   const std::uint64_t all =
       std::max(facts.reserved_bytes, facts.live_bytes) + left_at_driver(facts);
   if (facts.requested_bytes > facts.live_bytes ||
       is_share(facts.requested_bytes, kLargeShareOfAll, all)) {
-    return Cause::kOneLargeRequest;
+    return "one_large_request";
   }
-  return Cause::kTooBig;
+  return "too_big";
 }
 
 }  // namespace plimsoll::analysis::oom

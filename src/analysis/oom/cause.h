@@ -21,17 +21,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace plimsoll::analysis::oom {
-
-enum class Cause : std::uint8_t {
-  kFragmentation,
-  kSteadyGrowth,
-  kProcessLimit,
-  kOneLargeRequest,
-  kTooBig
-};
-const char* to_string(Cause cause);
 
 struct OomFacts {
   std::uint64_t requested_bytes = 0;
@@ -61,6 +53,6 @@ std::uint64_t safe_bytes(std::uint64_t available_bytes);
 // fragmentation.
 std::uint64_t available_bytes(const OomFacts& facts);
 
-Cause cause_of(const OomFacts& facts);
+std::string_view cause_of(const OomFacts& facts);
 
 }  // namespace plimsoll::analysis::oom

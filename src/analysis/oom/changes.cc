@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "analysis/oom/cause.h"
-#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/layers.h"
 
@@ -56,7 +55,8 @@ class Checkpoints {
     std::map<std::string, Blocks> lists;
     for (const Part& part : need.parts) {
       if (!part.scales || !is_kept(part.row)) continue;
-      if (uses_checkpoints(part.row)) return std::nullopt;
+      const model::StackId stack = history_.trace().stack(history_.device(), part.row);
+      if (history_.stacks().has(stack, evidence::StackFlag::kCheckpoint)) return std::nullopt;
       const auto found = block_of(layers_.path(layers_.of(history_.device(), part.row)));
       if (!found) continue;
       Block& block = lists[found->first][found->second];
@@ -96,15 +96,6 @@ class Checkpoints {
   bool is_kept(std::uint32_t row) const {
     const model::Trace& trace = history_.trace();
     return trace.strings[trace.category(history_.device(), row)] == model::kActivation;
-  }
-
-  bool uses_checkpoints(std::uint32_t row) const {
-    const model::Trace& trace = history_.trace();
-    const auto frames = trace.stacks.frames(trace.stack(history_.device(), row));
-    return std::ranges::any_of(frames, [&](model::FrameId id) {
-      return base::ends_with_path(trace.strings[trace.stacks.frame(id).file],
-                                  "torch/utils/checkpoint.py");
-    });
   }
 
   const History& history_;

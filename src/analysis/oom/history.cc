@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/path_text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
 #include "model/steps.h"
@@ -44,8 +43,9 @@ bool History::scales(std::string_view category) {
          category.empty();
 }
 
-History::History(const model::Trace& trace, const model::DeviceTrace& device)
-    : trace_(trace), device_(device) {
+History::History(const model::Trace& trace, const model::DeviceTrace& device,
+                 const model::UserLines& lines)
+    : trace_(trace), device_(device), lines_(lines), stacks_(trace, lines) {
   const model::Lifetimes& lifetimes = device.lifetimes;
   const std::size_t count = lifetimes.size() - lifetimes.baseline_count;
   for (std::size_t row = lifetimes.size() - std::min(count, kMostMade); row < lifetimes.size();
@@ -124,18 +124,6 @@ std::vector<std::uint32_t> History::marked_ends() const {
   return ends;
 }
 
-bool History::is_recomputed(model::StackId stack) const {
-  return std::ranges::any_of(trace_.stacks.frames(stack), [&](model::FrameId id) {
-    const model::Frame& frame = trace_.stacks.frame(id);
-    if (!base::ends_with_path(trace_.strings[frame.file], "torch/utils/checkpoint.py")) {
-      return false;
-    }
-    const std::string_view function = trace_.strings[frame.function];
-    const std::string_view name = function.substr(function.rfind('.') + 1);
-    return name == "backward" || name == "unpack_hook" || name == "recompute_fn";
-  });
-}
-
 std::vector<std::uint32_t> History::ends_of_rounds() const {
   std::vector<std::uint32_t> ends;
   bool has_forward = false, is_after = false;
@@ -143,7 +131,8 @@ std::vector<std::uint32_t> History::ends_of_rounds() const {
     const std::string_view category = trace_.strings[trace_.category(device_, made.row)];
     if (is_of_backward(category) || is_of_optimizer(category)) {
       is_after = is_after || has_forward;
-    } else if (is_of_forward(category) && !is_recomputed(trace_.birth(device_, made.row).stack)) {
+    } else if (is_of_forward(category) && !stacks_.has(trace_.birth(device_, made.row).stack,
+                                                       evidence::StackFlag::kRecomputed)) {
       if (is_after) ends.push_back(made.born);
       is_after = false;
       has_forward = true;

@@ -11,8 +11,10 @@
 #include <limits>
 #include <vector>
 
+#include "analysis/evidence/stack_facts.h"
 #include "model/sites.h"
 #include "model/trace.h"
+#include "model/user_line.h"
 
 namespace plimsoll::analysis::oom {
 
@@ -40,13 +42,16 @@ struct Step {
 
 class History {
  public:
-  History(const model::Trace& trace, const model::DeviceTrace& device);
+  History(const model::Trace& trace, const model::DeviceTrace& device,
+          const model::UserLines& lines);
 
   // Excludes memory that was live before it was first seen, and workspaces, which libraries
   // allocate once.
   const std::vector<Made>& made() const { return made_; }
   const model::Trace& trace() const { return trace_; }
   const model::DeviceTrace& device() const { return device_; }
+  const model::UserLines& lines() const { return lines_; }
+  const evidence::StackFacts& stacks() const { return stacks_; }
 
   // The steps that end before an event, oldest first, and the unfinished step that contains it. A
   // step with failed requests starts after the last of them.
@@ -67,11 +72,11 @@ class History {
   std::vector<std::uint32_t> marked_ends() const;
   std::vector<std::uint32_t> ends_of_rounds() const;
   std::vector<std::uint32_t> ends_of_calls() const;
-  // Whether the stack is inside a checkpoint that backward runs again to recompute activations.
-  bool is_recomputed(model::StackId stack) const;
 
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
+  const model::UserLines& lines_;
+  evidence::StackFacts stacks_;
   std::vector<Made> made_;
   std::vector<std::uint32_t> ends_;      // of steps: before these events, ascending
   std::vector<std::uint32_t> failures_;  // events of failed requests

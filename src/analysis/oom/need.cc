@@ -256,8 +256,8 @@ std::string caller_of(const model::UserLines& lines, model::StackId stack) {
 }
 
 // Fills in the caller if no earlier step called the model from there.
-void find_new_caller(const History& history, const Step& failed, std::uint32_t event,
-                     const model::UserLines& lines, Need& need) {
+void find_new_caller(const History& history, const Step& failed, std::uint32_t event, Need& need) {
+  const model::UserLines& lines = history.lines();
   const model::Trace& trace = history.trace();
   const model::DeviceTrace& device = history.device();
   const auto& made = history.made();
@@ -317,7 +317,7 @@ Need need_by_alignment(const History& history, const Step& failed, const Failure
 
 }  // namespace
 
-Need estimate_need(const History& history, const Failure& failure, const model::UserLines& lines) {
+Need estimate_need(const History& history, const Failure& failure) {
   const Step failed = history.step_of(failure.event);
   const model::Site& site = history.trace().site(history.device(), failure.event);
   const std::vector<Step> earlier = history.steps_before(failed.begin);
@@ -326,7 +326,7 @@ Need estimate_need(const History& history, const Failure& failure, const model::
     return need.is_known() ? need : unknown("no earlier step of this recording completed");
   }
   Need called;
-  find_new_caller(history, failed, failure.event, lines, called);
+  find_new_caller(history, failed, failure.event, called);
   const bool is_new_call = !called.new_caller.empty();
   Need need = need_by_alignment(history, failed, failure, history.place_of(site), is_new_call);
   need.new_caller = std::move(called.new_caller);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "analysis/oom/history.h"
-#include "model/user_line.h"
 
 namespace plimsoll::analysis::oom {
 
@@ -56,6 +55,6 @@ struct Failure {
   std::uint64_t requested_bytes = 0;
 };
 
-Need estimate_need(const History& history, const Failure& failure, const model::UserLines& lines);
+Need estimate_need(const History& history, const Failure& failure);
 
 }  // namespace plimsoll::analysis::oom

@@ -71,8 +71,9 @@ class Loop {
 
   Need need() {
     const model::Trace trace = maker.finish();
-    const History history(trace, trace.devices[0]);
-    return estimate_need(history, failure(), model::UserLines(trace));
+    const model::UserLines lines(trace);
+    const History history(trace, trace.devices[0], lines);
+    return estimate_need(history, failure());
   }
   Failure failure() const { return {failed_event_, failed_bytes_}; }
 
@@ -202,8 +203,9 @@ TEST(Need, changes_state_what_would_have_been_enough) {
   Loop loop;
   loop.step(2), loop.step(4), loop.step(8, 5);
   const model::Trace trace = loop.maker.finish();
-  const History history(trace, trace.devices[0]);
-  const Need need = estimate_need(history, loop.failure(), model::UserLines(trace));
+  const model::UserLines lines(trace);
+  const History history(trace, trace.devices[0], lines);
+  const Need need = estimate_need(history, loop.failure());
   const auto changes = changes_for(history, need, 220 * kMib, 8);
   ASSERT_EQ(changes.size(), 3u);
   EXPECT_EQ(changes[0].change, "contiguous_memory");
@@ -236,8 +238,9 @@ class FirstStep {
   }
   Need need() {
     const model::Trace trace = maker.finish();
-    const History history(trace, trace.devices[0]);
-    return estimate_need(history, {next_, 16 * kMib}, model::UserLines(trace));
+    const model::UserLines lines(trace);
+    const History history(trace, trace.devices[0], lines);
+    return estimate_need(history, {next_, 16 * kMib});
   }
   TraceMaker maker;
 

@@ -222,22 +222,22 @@ class Examiner {
       oom.need = estimate(oom, available_bytes(facts));
       facts.needed_bytes = oom.need.bytes.value_or(0);
     }
-    oom.cause = to_string(cause_of(facts));
+    oom.cause = cause_of(facts);
     oom.is_limited = is_limited(facts);
   }
 
   report::OomNeed estimate(const report::OomDetails& oom, std::uint64_t available) {
-    if (!history_) history_.emplace(context_.trace, device_);
+    if (!history_) history_.emplace(context_.trace, device_, context_.lines);
     const auto event = static_cast<std::uint32_t>(oom.event);
-    const Need need = estimate_need(*history_, {event, oom.requested_bytes}, context_.lines);
+    const Need need = estimate_need(*history_, {event, oom.requested_bytes});
     const Step failed = history_->step_of(event);
-    const std::vector<Shape> inputs = input_shapes(*history_, failed, event);
+    const Inputs inputs = inputs_of(*history_, failed, event);
     report::OomNeed result;
     result.basis = need.basis;
     result.why_unknown = need.why_unknown;
     result.available_bytes = available;
-    result.batch_size = batch_size(inputs);
-    if (!inputs.empty()) result.input_shape = to_text(inputs.front());
+    result.batch_size = inputs.batch_size;
+    result.input_shape = inputs.largest;
     result.new_caller = need.new_caller;
     result.caller_bytes = need.caller_bytes;
     if (!need.is_known()) return result;
@@ -250,9 +250,8 @@ class Examiner {
     if (need.scratch_bytes > 0) result.scratch_bytes = need.scratch_bytes;
     if (need.counterpart) {
       const Made& before = history_->made()[*need.counterpart];
-      const std::vector<Shape> earlier = input_shapes(*history_, need.earlier, before.born);
       result.earlier_request_bytes = before.requested_bytes;
-      if (!earlier.empty()) result.earlier_input_shape = to_text(earlier.front());
+      result.earlier_input_shape = inputs_of(*history_, need.earlier, before.born).largest;
     }
     result.changes = changes_for(*history_, need, available, result.batch_size);
     return result;

@@ -5,16 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "model/trace.h"
 
 namespace plimsoll::findings {
 
 struct AllocatorConf {
-  bool is_known = false;  // the file has the settings (torch 2.3 and later)
   bool expandable_segments = false;
   bool asked_for_expandable_segments = false;         // in the raw string
   std::optional<std::uint64_t> max_split_size_bytes;  // nullopt: unlimited
@@ -22,10 +18,6 @@ struct AllocatorConf {
   std::string raw;
   std::string variable;  // that this program reads, such as PYTORCH_CUDA_ALLOC_CONF
 };
-
-// "a:b,c:[x:1,y:2]" -> ("a", "b"), ("c", "[x:1,y:2]"); spaces are removed, parts without a colon
-// are skipped.
-std::vector<std::pair<std::string, std::string>> split_conf(std::string_view raw);
 
 AllocatorConf allocator_conf(const model::Trace& trace);
 

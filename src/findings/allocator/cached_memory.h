@@ -19,6 +19,8 @@ bool is_reserved_judged(const DeviceFacts& device);
 // serve each request.
 std::uint64_t excess_bytes(const report::DeviceReport& device);
 
-std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device);
+// Empty if less than `least` bytes are cached in vain.
+std::optional<report::Finding> cached_memory(const Facts& facts, const DeviceFacts& device,
+                                             std::uint64_t least);
 
 }  // namespace plimsoll::findings

@@ -42,8 +42,8 @@ TEST(CachedMemory, far_above_what_was_live_is_reported) {
   EXPECT_EQ(found[0].title,
             "2.9 GiB reserved on cuda:0, at most 860.0 MiB used: 2.1 GiB are cached blocks of "
             "earlier shapes");
-  EXPECT_THAT(found[0].evidence, Contains("Calls that request different sizes: train.py:7 (main) "
-                                          "9 sizes up to 27.0 MiB."));
+  EXPECT_THAT(found[0].evidence,
+              Contains("Calls of train.py:7 (main) request 9 sizes up to 27.0 MiB."));
   EXPECT_EQ(found[0].saving_bytes(), 2140 * kMib);
   EXPECT_THAT(steps_text(found[0]), HasSubstr(" | Pad the inputs to a few lengths"));
 }
@@ -71,7 +71,7 @@ TEST(CachedMemory, of_one_size_only_is_not_blamed_on_shapes) {
 
 TEST(CachedMemory, the_usual_cost_of_a_caching_allocator_is_not_reported) {
   EXPECT_THAT(cached(27000, 23900).run(stranded_memory), IsEmpty());
-  EXPECT_THAT(cached(500, 260).run(stranded_memory), IsEmpty());
+  EXPECT_THAT(cached(500, 250).run(stranded_memory), IsEmpty());
   EXPECT_THAT(cached(500, 240).run(stranded_memory), SizeIs(1));
 }
 
@@ -92,7 +92,7 @@ TEST(CachedMemory, expandable_segments_are_not_advised_where_they_are_on) {
 }
 
 // 2 GiB are cached in two segments; the request that raises reserved bytes is of stream 0.
-Findings cached_on(std::uint64_t stream, bool is_used_again) {
+Findings cached_on(std::uint64_t stream) {
   Case c;
   c.maker.on(model::Device{});
   const auto prepare = c.maker.stack({{"train.py", 3, "prepare"}});
@@ -113,9 +113,8 @@ Findings cached_on(std::uint64_t stream, bool is_used_again) {
   }
   event(model::Action::kSegmentAlloc, 24 * kGib, kGib, 0);
   event(model::Action::kAlloc, 24 * kGib, kGib, 0);
-  if (is_used_again) event(model::Action::kAlloc, 8 * kGib, kGib, stream, prepare);
   for (std::uint64_t address : {8 * kGib, 16 * kGib, 24 * kGib}) {
-    const bool is_live = address == 24 * kGib || (is_used_again && address == 8 * kGib);
+    const bool is_live = address == 24 * kGib;
     model::Segment row;
     row.address = address;
     row.total_size = kGib;
@@ -133,15 +132,14 @@ Findings cached_on(std::uint64_t stream, bool is_used_again) {
 }
 
 TEST(CachedMemory, of_another_stream_is_not_blamed_on_sizes) {
-  const Findings found = cached_on(7, false);
+  const Findings found = cached_on(7);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("2.0 GiB are cached blocks of other streams"));
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("most since train.py:3 (prepare)")));
   EXPECT_EQ(found[0].saving_bytes(), 2 * kGib);
-  EXPECT_THAT(steps_text(found[0]), HasSubstr("empty_cache() once after train.py:3 (prepare)"));
+  EXPECT_THAT(steps_text(found[0]), HasSubstr("empty_cache() after train.py:3 (prepare)"));
   EXPECT_THAT(steps_text(found[0]), Not(HasSubstr("Set ")));
-  EXPECT_THAT(steps_text(cached_on(7, true)[0]), HasSubstr("empty_cache() each time after"));
-  EXPECT_THAT(steps_text(cached_on(0, false)[0]), HasSubstr("=expandable_segments:True"));
+  EXPECT_THAT(steps_text(cached_on(0)[0]), HasSubstr("=expandable_segments:True"));
 }
 
 }  // namespace

@@ -17,42 +17,32 @@ constexpr std::uint64_t kLeastOutsideBytes = std::uint64_t{512} << 20;
 // Freed tensors may leave as much memory with the C library, which does not return it.
 constexpr std::uint64_t kTimesTheTensors = 2;
 
-bool has_gpu(const Facts& facts) {
-  // CUDA needs host memory of its own, often more than a GiB.
-  return std::ranges::any_of(facts.trace.devices, [](const model::DeviceTrace& device) {
-    const bool is_host = device.device.type == model::DeviceType::kCpu ||
-                         device.device.type == model::DeviceType::kPinnedHost;
-    return !is_host && device.events.size() > 0;
-  });
-}
-
 }  // namespace
 
 Findings memory_outside_tensors(const Facts& facts) {
   Findings findings;
-  if (has_gpu(facts)) return findings;
+  // CUDA needs host memory of its own, often more than a GiB.
+  const bool has_gpu = std::ranges::any_of(facts.trace.devices, [](const auto& device) {
+    return device.device.ordinal >= 0 && device.events.size() > 0;
+  });
   for (const DeviceFacts& device : devices_of(facts)) {
-    const report::DeviceReport& report = device.report;
-    if (!report.process_start_bytes || !report.process_end_bytes) continue;
-    const std::uint64_t start = *report.process_start_bytes;
-    const std::uint64_t end = *report.process_end_bytes;
-    const auto tensors =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(report.live_totals().peak_bytes, 0));
-    if (end <= start || end - start <= tensors) continue;
-    const std::uint64_t outside = end - start - tensors;
-    if (outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) continue;
+    const std::uint64_t start = device.report.process_start_bytes.value_or(UINT64_MAX);
+    const std::uint64_t end = device.report.process_end_bytes.value_or(0);
+    const std::uint64_t tensors = not_negative(device.report.live_totals().peak_bytes);
+    const std::uint64_t grown = end - std::min(start, end);
+    const std::uint64_t outside = grown - std::min(tensors, grown);
+    if (has_gpu || outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) continue;
     report::Finding finding;
     finding.id = "memory_outside_tensors";
-    finding.title = "The process grew by " + bytes_text(end - start) +
-                    "; its tensors explain at most " + bytes_text(tensors) + " of it";
+    finding.title = "The process grew by " + bytes_text(grown) + "; its tensors explain at most " +
+                    bytes_text(tensors) + " of it";
     finding.evidence.push_back("Its resident memory was " + bytes_text(start) +
                                " when the recording began and " + bytes_text(end) +
-                               " when it ended. Tensors on " + device.name + " used " +
-                               bytes_text(tensors) + " at their peak.");
+                               " when it ended.");
     finding.evidence.emplace_back(
         "The rest is outside tensors: Python objects, NumPy arrays, imported modules, compiled "
-        "code "
-        "(torch.compile), caches of oneDNN (for each new input shape), or memory of extensions.");
+        "code (torch.compile), caches of oneDNN (for each new input shape), or memory of "
+        "extensions.");
     finding.steps = {{"Profile native and Python memory with memray or heaptrack."},
                      {"If input shapes keep changing, pad them to a few, or set "
                       "ONEDNN_PRIMITIVE_CACHE_CAPACITY to a small number."}};

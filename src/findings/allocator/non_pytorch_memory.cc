@@ -2,7 +2,6 @@
 // according to the driver's figures for this process. Other processes never count.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,44 +37,29 @@ std::int64_t as_signed(std::uint64_t bytes) {
   return static_cast<std::int64_t>(std::min(bytes, kMost));
 }
 
-// The bytes that the allocator reserves, advanced from one reading to the next.
-class Reserved {
- public:
-  explicit Reserved(const DeviceFacts& device)
-      : events_(device.trace.events), bytes_(device.report.reserved.baseline_bytes) {}
-
-  std::int64_t before(std::uint32_t event) {
-    for (; next_ < std::min<std::size_t>(event, events_.size()); ++next_) {
-      const std::int64_t size = as_signed(events_.size_bytes[next_]);
-      const model::Action action = events_.action[next_];
-      using enum model::Action;
-      if (action == kSegmentAlloc || action == kSegmentMap) bytes_ += size;
-      if (action == kSegmentFree || action == kSegmentUnmap) bytes_ -= size;
-    }
-    return bytes_;
-  }
-
- private:
-  const model::Events& events_;
-  std::int64_t bytes_;
-  std::size_t next_ = 0;
-};
-
-// In order of time.
+// The driver's readings, minus what the allocator has reserved then; in order of time.
 std::vector<Outside> outside_of(const Facts& facts, const DeviceFacts& device) {
+  using enum model::Action;
   std::vector<Outside> all;
   if (device.report.reserved.peak_bytes <= 0) return all;  // the allocator is unknown
   const std::vector<model::StepEnd> steps = model::step_ends(facts.trace, device.trace);
-  Reserved reserved(device);
+  const model::Events& events = device.trace.events;
+  std::int64_t reserved = device.report.reserved.baseline_bytes;
+  std::size_t next = 0;
   for (const model::DeviceReading& reading : facts.trace.readings) {
     if (reading.device != device.trace.device) continue;
-    const std::int64_t ours = reserved.before(reading.events_before);
+    for (; next < std::min<std::size_t>(reading.events_before, events.size()); ++next) {
+      const model::Action action = events.action[next];
+      const std::int64_t size = as_signed(events.size_bytes[next]);
+      if (action == kSegmentAlloc || action == kSegmentMap) reserved += size;
+      if (action == kSegmentFree || action == kSegmentUnmap) reserved -= size;
+    }
     if (!reading.figures.own_bytes) continue;
     const std::int64_t own = as_signed(*reading.figures.own_bytes);
     const auto ended =
         std::ranges::upper_bound(steps, reading.time_ns, {}, &model::StepEnd::time_ns);
     all.push_back({static_cast<std::size_t>(ended - steps.begin()),
-                   own - ours - as_signed(reading.figures.context_bytes.value_or(0)), own});
+                   own - reserved - as_signed(reading.figures.context_bytes.value_or(0)), own});
   }
   return all;
 }
@@ -83,12 +67,11 @@ std::vector<Outside> outside_of(const Facts& facts, const DeviceFacts& device) {
 // The readings after the warm-up, if the memory grows in them; else empty.
 std::vector<Outside> growing(const std::vector<Outside>& all, std::size_t steps) {
   std::vector<Outside> later;
-  if (steps < base::kFewestGrowthSteps) return later;
   for (const Outside& each : all) {
     const bool is_new = later.empty() || later.back().step < each.step;
     if (each.step > 0 && each.step * 4 >= steps && is_new) later.push_back(each);
   }
-  if (later.size() < kFewestReadings) return {};
+  if (steps < base::kFewestGrowthSteps || later.size() < kFewestReadings) return {};
   const std::int64_t grown = later.back().bytes - later.front().bytes;
   if (grown < kLeastGrownBytes) return {};
   for (std::size_t i = 1; i < later.size(); ++i) {
@@ -99,56 +82,24 @@ std::vector<Outside> growing(const std::vector<Outside>& all, std::size_t steps)
   return later;
 }
 
-std::string after_steps(const std::vector<Outside>& readings) {
-  std::string text;
-  const std::size_t middle = readings.size() / 2;
-  for (const std::size_t i : {std::size_t{0}, middle, readings.size() - 1}) {
-    text += (i == 0 ? "" : ", ") + bytes_text(readings[i].bytes) + " after step " +
-            base::format_count(readings[i].step);
-  }
-  return text;
-}
-
-// Evidence that both findings share.
-constexpr const char* kWhatItIs =
-    "This is the driver's figure for this process, minus what PyTorch's allocator has reserved and "
-    "what CUDA took when it started. PyTorch did not allocate this memory, so no line is known.";
-constexpr const char* kHowToSee =
-    "Record with plimsoll run --cuda-driver -- PROGRAM to see which library allocates it.";
-
-report::Finding growth(const DeviceFacts& device, const std::vector<Outside>& readings) {
-  const std::int64_t grown = readings.back().bytes - readings.front().bytes;
-  const auto steps = static_cast<double>(readings.back().step - readings.front().step);
-  report::Finding finding;
+void add_growth(const DeviceFacts& device, const std::vector<Outside>& readings,
+                report::Finding& finding) {
+  const Outside& first = readings.front();
+  const Outside& last = readings.back();
+  const std::int64_t grown = last.bytes - first.bytes;
   finding.severity = report::FindingSeverity::kWarning;
-  finding.title = "Memory of this process outside PyTorch on " + device.name + " grows by " +
-                  rate_text(static_cast<double>(grown) / steps) + ", to " +
-                  bytes_text(readings.back().bytes);
-  finding.evidence.push_back("It was " + after_steps(readings) + " (3 of " +
-                             counted(readings.size(), "reading") + " after the warm-up).");
+  finding.title =
+      "Memory of this process outside PyTorch on " + device.name + " grows by " +
+      rate_text(static_cast<double>(grown) / static_cast<double>(last.step - first.step)) +
+      ", to " + bytes_text(last.bytes);
+  finding.evidence.push_back("It was " + bytes_text(first.bytes) + " after step " +
+                             base::format_count(first.step) + " and " + bytes_text(last.bytes) +
+                             " after step " + base::format_count(last.step) +
+                             ", and rose between all " + counted(readings.size(), "reading") + ".");
   finding.steps = {
       step_up_to("Free what other libraries keep on the GPU from step to step: arrays of CuPy, "
                  "Numba, JAX or an extension in a list, dict or attribute.",
-                 static_cast<std::uint64_t>(grown)),
-      {kHowToSee}};
-  return finding;
-}
-
-report::Finding level(const DeviceFacts& device, const Outside& most, bool has_nccl,
-                      const AcceleratorNames& names) {
-  report::Finding finding;
-  finding.title = bytes_text(most.bytes) + " of the " + bytes_text(most.own_bytes) +
-                  " that this process uses on " + device.name + " are outside PyTorch";
-  if (has_nccl) {
-    finding.evidence.emplace_back(
-        "The process uses NCCL, whose communicators take a few hundred MiB each.");
-  }
-  finding.steps = {
-      {"If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an extension), limit what it "
-       "keeps: its memory pool is not PyTorch's, and " +
-       names.module + ".empty_cache() does not release it."},
-      {kHowToSee}};
-  return finding;
+                 static_cast<std::uint64_t>(grown))};
 }
 
 }  // namespace
@@ -158,20 +109,33 @@ Findings non_pytorch_memory(const Facts& facts) {
   for (const DeviceFacts& device : devices_of(facts)) {
     const std::vector<Outside> all = outside_of(facts, device);
     if (all.empty()) continue;
-    const auto steps = model::step_ends(facts.trace, device.trace).size();
     const Outside& most = *std::ranges::max_element(all, {}, &Outside::bytes);
-    const bool is_much = most.bytes >= kMuchOutsideBytes &&
-                         is_at_least(static_cast<std::uint64_t>(most.bytes), kMuchOutsideShare,
-                                     static_cast<std::uint64_t>(most.own_bytes));
-    const std::vector<Outside> later = growing(all, steps);
-    if (later.empty() && !is_much) continue;
-    const bool has_nccl = std::ranges::any_of(facts.trace.readings, [&](const auto& reading) {
-      return reading.device == device.trace.device && reading.figures.has_nccl;
-    });
-    report::Finding finding =
-        later.empty() ? level(device, most, has_nccl, facts.names) : growth(device, later);
+    const bool is_much =
+        most.bytes >= kMuchOutsideBytes &&
+        is_at_least(not_negative(most.bytes), kMuchOutsideShare, not_negative(most.own_bytes));
+    const std::vector<Outside> later =
+        growing(all, model::step_ends(facts.trace, device.trace).size());
+    report::Finding finding;
     finding.id = "non_pytorch_memory";
-    finding.evidence.emplace_back(kWhatItIs);
+    if (!later.empty()) {
+      add_growth(device, later, finding);
+    } else if (is_much) {
+      finding.title = bytes_text(most.bytes) + " of the " + bytes_text(most.own_bytes) +
+                      " that this process uses on " + device.name + " are outside PyTorch";
+      finding.steps = {
+          {"If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an "
+           "extension), limit what it keeps: its memory pool is not PyTorch's, and " +
+           facts.names.module + ".empty_cache() does not release it."}};
+    } else {
+      continue;
+    }
+    finding.evidence.emplace_back(
+        "This is the driver's figure for this process, minus what PyTorch's allocator has reserved "
+        "and what CUDA took when it started. PyTorch did not allocate this memory, so no line is "
+        "known.");
+    finding.steps.push_back(
+        {"Record with plimsoll run --cuda-driver -- PROGRAM to see which "
+         "library allocates it."});
     findings.push_back(std::move(finding));
   }
   return findings;

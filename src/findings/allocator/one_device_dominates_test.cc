@@ -60,7 +60,7 @@ class OneDevice : public testing::Test {
       maker_.stack({{"/u/model.py", 40, "forward"}, {"/u/train.py", 9, "main"}});
 };
 
-TEST_F(OneDevice, with_most_memory_is_named_with_the_line_of_its_larger_tensors) {
+TEST_F(OneDevice, with_most_memory_is_named_with_the_line_of_most_of_it) {
   device(0, {{6, layer_}, {2, logits_}});
   device(1, {{14, layer_}, {64, logits_}});
   device(2, {{18, layer_}, {2, logits_}});
@@ -74,9 +74,6 @@ TEST_F(OneDevice, with_most_memory_is_named_with_the_line_of_its_larger_tensors)
   EXPECT_THAT(found[0].evidence,
               Contains("What cuda:1 holds more of than any other at its peak: activation 62.0 GiB "
                        "at /u/model.py:88 (forward)."));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("is 64.0 GiB on cuda:1 and 2.0 GiB on cuda:2: "
-                                                    "32 times as large")));
-  EXPECT_THAT(found[0].evidence, Contains("cuda:3 holds 0 B at most."));
   EXPECT_THAT(found[0].next_step(), HasSubstr("what /u/model.py:88 (forward) works on"));
 }
 

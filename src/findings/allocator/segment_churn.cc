@@ -14,40 +14,35 @@ namespace {
 constexpr std::uint64_t kFewestWaves = 5;
 // About a millisecond for each: below this the delay is negligible.
 constexpr std::uint64_t kFewestSegments = 50;
-
 // From this share on, a device counts as nearly full.
 constexpr double kNearlyFull = 0.9;
 
-enum class Headroom : std::uint8_t { kUnknown, kFull, kFree };
-
-Headroom headroom_of(const report::DeviceReport& device) {
-  if (!device.ooms.empty()) return Headroom::kFull;
-  if (device.bars.empty()) return Headroom::kUnknown;
+// Whether the device is known to have had room.
+bool has_room(const report::DeviceReport& device) {
+  if (!device.ooms.empty() || device.bars.empty()) return false;
   const report::DeviceBarReport& bar = device.bars.front();  // when it was fullest
-  return is_at_least(bar.used_bytes, kNearlyFull, bar.total_bytes) ? Headroom::kFull
-                                                                   : Headroom::kFree;
+  return !is_at_least(bar.used_bytes, kNearlyFull, bar.total_bytes);
 }
 
-Steps steps_for(const Facts& facts, const Traffic& traffic, Headroom room) {
+Steps steps_for(const Facts& facts, const DeviceFacts& device) {
   const AcceleratorNames& names = facts.names;
-  if (traffic.by_empty_cache) {
+  if (device.traffic.by_empty_cache) {
     return {{"Remove " + names.module + ".empty_cache() there, or call it once between phases."}};
   }
-  if (room == Headroom::kFree && traffic.by_convolution) {
-    return {{"If shapes keep changing, set torch.backends.cudnn.benchmark to False: it frees and "
-             "requests segments while it tries algorithms for each new shape."},
-            {"Pad the inputs to a few shapes."}};
-  }
-  if (room == Headroom::kFree) {
+  if (has_room(device.report)) {
+    if (device.traffic.by_convolution) {
+      return {{"If shapes keep changing, set torch.backends.cudnn.benchmark to False: it frees and "
+               "requests segments while it tries algorithms for each new shape."},
+              {"Pad the inputs to a few shapes."}};
+    }
     return {{"Find what returns the memory there: " + names.module +
              ".empty_cache() in a library, garbage_collection_threshold in " + names.alloc_conf +
              ", or a limit of the process (" + names.module +
              ".set_per_process_memory_fraction) that is nearly reached."}};
   }
   Steps steps = {
-      {std::string(room == Headroom::kFull ? "Lower the peak: the device is nearly full, and"
-                                           : "If the device is nearly full, lower the peak:") +
-       " the allocator empties its cache before it tries again."}};
+      {"If the device is nearly full, lower the peak: the allocator empties its cache "
+       "before it tries again."}};
   if (!facts.conf.expandable_segments) steps.push_back({names.set_expandable_segments() + "."});
   return steps;
 }
@@ -68,23 +63,21 @@ Findings segment_churn(const Facts& facts) {
                     " in " + counted(traffic.segments_given, "segment");
     finding.evidence.push_back(
         "Most often it was " + traffic.line +
-        (traffic.by_empty_cache ? ", by " + facts.names.module + ".empty_cache()." : "."));
-    finding.evidence.push_back(
-        "Each cudaMalloc and cudaFree stops the device; cached memory would have been reused.");
-    const Headroom room = headroom_of(device.report);
-    if (room == Headroom::kFree) {
+        (traffic.by_empty_cache ? ", by " + facts.names.module + ".empty_cache()." : ".") +
+        " Each cudaMalloc and cudaFree stops the device; cached memory would have been reused.");
+    if (has_room(device.report)) {
       const report::DeviceBarReport& bar = device.report.bars.front();
       finding.evidence.push_back("The device has room: at most " + bytes_text(bar.used_bytes) +
                                  " of " + bytes_text(bar.total_bytes) + " were used.");
+      // Trying algorithms costs time at each new shape, but the user may have chosen that.
+      if (traffic.by_convolution && !traffic.by_empty_cache) {
+        finding.severity = report::FindingSeverity::kInfo;
+        finding.evidence.emplace_back(
+            "Most of it happens inside convolutions. If it ends after the first steps, nothing is "
+            "wrong.");
+      }
     }
-    // Trying algorithms costs time at each new shape, but the user may have chosen that.
-    if (room == Headroom::kFree && traffic.by_convolution && !traffic.by_empty_cache) {
-      finding.severity = report::FindingSeverity::kInfo;
-      finding.evidence.emplace_back(
-          "Most of it happens inside convolutions. If it ends after the first steps, nothing is "
-          "wrong.");
-    }
-    finding.steps = steps_for(facts, traffic, room);
+    finding.steps = steps_for(facts, device);
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -8,84 +8,78 @@
 
 #include "base/units.h"
 #include "findings/allocator/cached_memory.h"
+#include "findings/allocator/pinning.h"
 #include "findings/rules.h"
 #include "findings/text.h"
 
 namespace plimsoll::findings {
 namespace {
 
-// Any caching allocator strands some memory: in healthy steps without expandable segments, up to a
-// seventh of the reserved bytes. The threshold is therefore a quarter, if that exceeds what a small
-// change of the batch would need; or a tenth, if that much memory is worth a setting.
-constexpr std::uint64_t kSmallBytes = std::uint64_t{256} << 20;
-constexpr double kSmallShare = 0.25;
+// A quarter of the reserved bytes, if that exceeds what a small change of the batch would need.
+// Healthy training wastes up to a sixth, because of rounding, and because some blocks of one phase
+// do not suit another.
+constexpr std::uint64_t kMuchBytes = std::uint64_t{256} << 20;
+constexpr double kMuchShare = 0.25;
+// A smaller share of stranded bytes counts if that much memory is worth a setting.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{1} << 30;
 constexpr double kLargeShare = 0.10;
 
-// The bytes from which on stranded memory is substantial.
-std::uint64_t threshold_bytes(std::uint64_t reserved) {
-  const auto from = [&](std::uint64_t least, double share) {
-    return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(reserved)));
-  };
-  return std::min(from(kSmallBytes, kSmallShare), from(kLargeBytes, kLargeShare));
-}
+// The bytes that fragmentation cost at the peak of reserved bytes, and those from which on that is
+// substantial.
+struct Cost {
+  std::uint64_t bytes = 0;  // 0: none, or unknown
+  std::uint64_t reserved = 0;
+  std::uint64_t threshold = 0;
+  std::uint64_t least_cached = 0;  // the same of bytes that nothing pins
+};
 
-// The bytes that fragmentation cost at the peak of reserved bytes; 0: none, or unknown.
-std::uint64_t cost_of(const DeviceFacts& device) {
+Cost cost_of(const DeviceFacts& device) {
   const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
-  if (!peak.event || !is_reserved_judged(device)) return 0;
-  return std::min(peak.stranded_bytes, excess_bytes(device.report));
-}
-
-std::uint64_t reserved_bytes(const DeviceFacts& device) {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.reserved.peak_bytes, 0));
+  Cost cost{.reserved = not_negative(device.report.reserved.peak_bytes)};
+  if (peak.event && is_reserved_judged(device)) {
+    cost.bytes = std::min(peak.stranded_bytes, excess_bytes(device.report));
+  }
+  const auto from = [&](std::uint64_t least, double share) {
+    return std::max(least, static_cast<std::uint64_t>(share * static_cast<double>(cost.reserved)));
+  };
+  cost.least_cached = from(kMuchBytes, kMuchShare);
+  cost.threshold = std::min(cost.least_cached, from(kLargeBytes, kLargeShare));
+  return cost;
 }
 
 }  // namespace
 
 std::optional<report::NearMiss> near_stranded(const DeviceFacts& device) {
-  const std::uint64_t cost = cost_of(device);
-  const std::uint64_t reserved = reserved_bytes(device);
-  const std::uint64_t threshold = threshold_bytes(reserved);
-  if (cost == 0 || cost >= threshold) return std::nullopt;
+  const Cost cost = cost_of(device);
+  if (cost.bytes == 0 || cost.bytes >= cost.threshold) return std::nullopt;
   return report::NearMiss{device.report.device, "stranded_memory",
-                          bytes_text(cost) + " of " + bytes_text(reserved) +
-                              " reserved were stranded (a finding at " + bytes_text(threshold) +
-                              ")",
-                          static_cast<double>(cost) / static_cast<double>(threshold)};
+                          bytes_text(cost.bytes) + " of " + bytes_text(cost.reserved) +
+                              " reserved were stranded (a finding at " +
+                              bytes_text(cost.threshold) + ")",
+                          static_cast<double>(cost.bytes) / static_cast<double>(cost.threshold)};
 }
 
 Findings stranded_memory(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     const report::ReservedPeak& peak = device.report.fragmentation.at_reserved_peak;
-    const std::uint64_t cost = cost_of(device);
-    const std::uint64_t reserved = reserved_bytes(device);
-    if (cost < threshold_bytes(reserved)) {
-      if (auto cached = cached_memory(facts, device)) findings.push_back(std::move(*cached));
+    const Cost cost = cost_of(device);
+    if (cost.bytes < cost.threshold) {
+      auto cached = cached_memory(facts, device, cost.least_cached);
+      if (cached) findings.push_back(std::move(*cached));
       continue;
     }
     report::Finding finding;
     finding.id = "stranded_memory";
     finding.severity = report::FindingSeverity::kWarning;
-    finding.title = bytes_text(peak.stranded_bytes) + " of the " + bytes_text(reserved) +
+    finding.title = bytes_text(peak.stranded_bytes) + " of the " + bytes_text(cost.reserved) +
                     " reserved on " + device.name +
                     " were stranded: free, but neither usable nor releasable";
     finding.evidence.push_back(
         peak.line + " requested " + bytes_text(peak.requested_bytes) + " (event " +
         base::format_count(*peak.event) + ") and got new memory from the driver. At most " +
         bytes_text(device.report.live_totals().peak_bytes) + " were ever live simultaneously.");
-    for (auto& sentence : pinning_sentences(peak.pinning_lines)) {
-      finding.evidence.push_back(std::move(sentence));
-    }
-    if (facts.conf.expandable_segments) {
-      finding.evidence.emplace_back("expandable_segments is on already.");
-    } else {
-      finding.steps.push_back(
-          step_up_to(facts.names.set_expandable_segments() + " before the process starts.", cost));
-    }
-    finding.steps.push_back(step_up_to(
-        "Allocate " + what_is_kept(peak.pinning_lines) + " before the large temporaries.", cost));
+    add_pins(facts, peak.pinning_lines, cost.bytes, finding);
     findings.push_back(std::move(finding));
   }
   return findings;

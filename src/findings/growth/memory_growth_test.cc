@@ -10,7 +10,6 @@ namespace {
 
 using model::Phase;
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
@@ -51,12 +50,12 @@ TEST(MemoryGrowth, promises_what_its_line_holds_at_the_peak_except_for_one_step)
   const auto found = with_last_evaluation(false);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].saving_bytes(), 21 * kMib);
-  EXPECT_EQ(with_last_evaluation(true)[0].saving_bytes(), 9 * kMib)
+  EXPECT_EQ(with_last_evaluation(true)[0].saving_bytes(), 10 * kMib)
       << "the last ones may be needed";
 }
 
 // A line leaves 1 MiB behind in each of ten steps. In the ninth it also makes a tensor of 5 MiB,
-// which it frees in the tenth if `is_replaced`, else after it.
+// which it frees in the tenth if `is_replaced`, else after it. The tenth needs 5 MiB more.
 Findings with_larger_tensor(bool is_replaced) {
   FactsCase c;
   const auto line = c.maker.stack({{"train.py", 3, "main"}});
@@ -64,11 +63,11 @@ Findings with_larger_tensor(bool is_replaced) {
   for (std::uint64_t i = 0; i < 10; ++i) {
     c.maker.alloc_reported(1 + i, kMib, where);
     if (i == 8) c.maker.alloc_reported(100, 5 * kMib, where);
+    if (i == 9) c.maker.alloc(101, 5 * kMib).free(101, 5 * kMib);
     if (i == 9 && is_replaced) c.maker.free(100, 5 * kMib);
     c.maker.step(i + 1);
   }
   if (!is_replaced) c.maker.free(100, 5 * kMib);
-  c.device().requested_active.peak_event = 10;
   c.report.tables.growth = {row_of("train.py:3 (main)", kMib)};
   c.report.tables.growth[0].line = "train.py:3 (main)";
   return c.run(memory_growth);
@@ -90,19 +89,24 @@ Findings left_by_backward_of(bool is_recomputed) {
   const auto plain = c.maker.stack({{"net.py", 9, "Net.forward"}, {"train.py", 20, "main"}});
   for (std::uint64_t i = 0; i < 10; ++i) {
     c.maker.alloc_reported(1 + i, kMib,
-                           {.layer = "Net",
-                            .category = "activation_gradient",
+                           {.category = "activation",
+                            .phase = Phase::kForward,
+                            .stack = plain,
+                            .autograd = model::Autograd::kBuilt});
+    c.maker.begin_backward();
+    c.maker.alloc_reported(100 + i, kMib,
+                           {.category = "activation_gradient",
                             .phase = Phase::kBackward,
                             .op = is_recomputed ? "aten::relu" : "ReluBackward0",
                             .forward_op = is_recomputed ? "" : "aten::relu",
                             .stack = is_recomputed ? checkpoint : plain});
+    c.maker.end_backward();
     c.maker.step(i + 1);
   }
+  c.device().requested_active.peak_event = 19;
   c.report.tables.growth = {row_of("net.py:9 (Net.forward)", 1.5 * kMib)};
   c.report.tables.growth[0].line = "net.py:9 (Net.forward)";
-  c.report.tables.growth[0].survivors = 20;
-  c.report.tables.growth_by_category = {row_of("activation_gradient", kMib),
-                                        row_of("activation", 0.5 * kMib)};
+  c.report.tables.growth_by_category = {row_of("activation_gradient", kMib)};
   return c.run(memory_growth);
 }
 
@@ -110,12 +114,10 @@ TEST(MemoryGrowth, what_a_checkpoint_recomputes_is_no_graph_of_a_backward) {
   const auto of_graph = left_by_backward_of(false);
   ASSERT_THAT(of_graph, SizeIs(1));
   EXPECT_THAT(of_graph[0].next_step(), HasSubstr("create_graph=True"));
-  EXPECT_THAT(of_graph[0].evidence, Contains(HasSubstr("create_graph=True")));
   const auto recomputed = left_by_backward_of(true);
   ASSERT_THAT(recomputed, SizeIs(1));
   EXPECT_THAT(recomputed[0].next_step(),
               AllOf(HasSubstr("saved_tensors_hooks"), Not(HasSubstr("create_graph"))));
-  EXPECT_THAT(recomputed[0].evidence, Not(Contains(HasSubstr("create_graph"))));
 }
 
 // A step leaves the result of a forward and its target behind, or several activations.

@@ -1,16 +1,47 @@
-// The kind of memory that growing lines retain.
+// What lines, layers or categories that grow at every step retain, and what to do about it.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "findings/rules.h"
-#include "findings/text.h"
+#include "report/tables.h"
 
 namespace plimsoll::findings {
 
-// Derived from the category of the device that grows most and, if that can be of a graph, from what
-// the recording states about autograd for the lines of `rows` (all lines if they name none).
+enum class Retained : std::uint8_t {
+  kUnknown,
+  kTensors,
+  kOutputs,           // of forwards, without their graphs
+  kMadeWithoutGraph,  // of forwards that are known to build no graph
+  kGraphs,
+  kGraphsOfBackward,    // with create_graph=True
+  kGradientsWithGraph,  // the same, of .grad
+  kRecomputed,          // by a checkpoint, in backward
+  kModel
+};
+
+// What the rows of a device retain, judged by the category that grows most and, in native
+// recordings, by what their lines have made that is live at the peak.
 Retained retained_by(const Facts& facts, const DeviceFacts& device,
                      std::span<const report::GrowthRow> rows);
+
+struct Holder {
+  std::string name;  // "train.py:9 (f)", as the object of a sentence
+  Retained retained = Retained::kUnknown;
+  const report::GrowthRow* row = nullptr;  // null if unknown
+};
+std::string free_advice(const DeviceFacts& device, const Holder& holder);
+
+// Whether each single step is known to leave memory behind. With more than 128 steps, this is known
+// only of groups of steps.
+bool is_every_step(const report::GrowthRow& row);
+
+// By line of the recording: its row; null for others.
+using RowOfLine = std::vector<const report::GrowthRow*>;
+RowOfLine row_of_each_line(const Facts& facts, std::span<const report::GrowthRow> rows);
 
 }  // namespace plimsoll::findings

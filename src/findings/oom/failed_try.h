@@ -14,13 +14,12 @@ struct FailedTry {
   std::uint64_t bytes = 0;
   std::size_t tensors = 0;
   std::uint64_t event = 0;  // at which the try failed; the last one of several
-  std::string call;         // the line whose call failed; empty if it is also that of the last try
+  std::string call;         // the line whose call failed
 };
 
 // What earlier tries made for a forward or a backward and is live when `last` fails. A tensor is of
 // an earlier try if it was made inside the call that failed next and the last try is outside that
-// call; or, in a native recording, by the forward pass that failed next and that the last try
-// repeats.
+// call.
 FailedTry failed_try(const Facts& facts, const DeviceFacts& device, const report::OomDetails& last);
 
 }  // namespace plimsoll::findings

@@ -13,7 +13,6 @@ namespace {
 
 using model::DeviceType;
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -34,28 +33,6 @@ model::OomMessage on_cuda() {
   message.allocated_bytes = 7 * kGib;
   message.reserved_bytes = 14 * kGib;
   return message;
-}
-
-TEST(OomMessageFinding, a_limit_bounds_what_is_reserved_where_the_message_does_not_state_it) {
-  model::OomMessage message = on_cuda();
-  message.reserved_bytes.reset();
-  message.limit_bytes = 50 * kGib;
-  const report::Finding finding = explain_message(message, "", 1);
-  EXPECT_THAT(finding.title,
-              HasSubstr("at least 30.0 GiB of the 80.0 GiB were used outside of PyTorch"));
-  EXPECT_THAT(steps_text(finding), AllOf(HasSubstr("nvidia-smi"), Not(HasSubstr("batch"))));
-  EXPECT_THAT(finding.evidence, Contains(AllOf(StartsWith("Limit"), HasSubstr("at least 30.0"))));
-
-  message.processes = {{.pid = 7, .used_bytes = kGib}};
-  EXPECT_THAT(explain_message(message, "", 1).evidence,
-              Contains(AllOf(StartsWith("Limit"), HasSubstr("at least 30.0"))));
-  message.processes.clear();
-
-  // The limit was set after more had been allocated, or leaves nothing to others: no lower bound.
-  for (const std::uint64_t limit : {6 * kGib, 80 * kGib}) {
-    message.limit_bytes = limit;
-    EXPECT_THAT(explain_message(message, "", 1).title, Not(HasSubstr("at least"))) << limit;
-  }
 }
 
 TEST(OomMessageFinding, contiguous_memory_helps_at_a_limit_if_enough_is_unused) {

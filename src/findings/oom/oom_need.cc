@@ -46,7 +46,6 @@ std::string basis_text(const report::OomDetails& oom) {
            " with tensors of the same size, which completed. Since then, more is kept or less "
            "is available.";
   }
-  if (ratio < kLeastGrowth && ratio > 1 / kLeastGrowth) return text + ".";
   text += ": the tensors of this one are " + times_text(ratio) + " as large";
   if (!need.input_shape.empty() && !need.earlier_input_shape.empty() &&
       need.input_shape != need.earlier_input_shape) {
@@ -73,20 +72,6 @@ bool was_enough_in_sum(const report::OomDetails& oom) {
   return bytes_in_pieces(oom) + left >= oom.requested_bytes;
 }
 
-std::string contiguous_text(const report::OomDetails& oom, bool is_expandable) {
-  const OomChange* change = find(oom.need, "contiguous_memory");
-  if (change == nullptr || change->is_enough || !was_enough_in_sum(oom)) return {};
-  const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
-  if (needed > available) {
-    return bytes_text(bytes_in_pieces(oom)) +
-           " were free in pieces. Contiguous memory (expandable_segments) alone would not have "
-           "been enough.";
-  }
-  if (is_expandable) return {};
-  return "Contiguous memory (expandable_segments) alone would have been just enough: " +
-         bytes_text(available - needed) + " would have been left.";
-}
-
 // "Use a batch of at most 15 instead of 16"
 std::string batch_text(const OomNeed& need, const OomChange& change) {
   if (change.batch_size) {
@@ -107,19 +92,23 @@ std::string change_text(const OomNeed& need, const OomChange& change) {
   return "Keep the optimizer's state in 8 bits (AdamW8bit of bitsandbytes or torchao)" + needed;
 }
 
-std::string not_enough_text(const OomNeed& need) {
+// "contiguous memory (needs 96.0 GiB), optimizer state in 8 bits (needs 92.0 GiB)"
+std::string not_enough_text(const report::OomDetails& oom) {
   std::string text;
-  for (const OomChange& change : need.changes) {
-    if (change.is_enough || change.change == "contiguous_memory") continue;
-    if (!change.needed_bytes) continue;
-    std::string name = change.change == "checkpoint" ? "checkpoints of " + change.layers
-                                                     : "optimizer state in 8 bits";
-    if (change.change == "smaller_batch") {
-      name = "a batch of 1 instead of " + base::format_count(need.batch_size.value_or(0));
+  for (const OomChange& change : oom.need.changes) {
+    if (change.is_enough || !change.needed_bytes) continue;
+    std::string name = "optimizer state in 8 bits";
+    if (change.change == "contiguous_memory") {
+      if (!was_enough_in_sum(oom) || left_if_contiguous(oom)) continue;
+      name = "contiguous memory (expandable_segments)";
+    } else if (change.change == "checkpoint") {
+      name = "checkpoints of " + change.layers;
+    } else if (change.change == "smaller_batch") {
+      name = "a batch of 1 instead of " + base::format_count(oom.need.batch_size.value_or(0));
     }
     text += (text.empty() ? "" : ", ") + name + " (needs " + bytes_text(*change.needed_bytes) + ")";
   }
-  return text.empty() ? text : "Not enough on its own: " + text + ".";
+  return text;
 }
 
 }  // namespace
@@ -135,14 +124,16 @@ bool has_fitted_before(const OomNeed& need) {
   return need.basis == "earlier_step" && ratio < kLeastGrowth && ratio > 1 / kLeastGrowth;
 }
 
+bool has_limit(const report::OomDetails& oom) {
+  return oom.limit_bytes && oom.device_total_bytes && *oom.limit_bytes < *oom.device_total_bytes;
+}
+
 std::uint64_t bytes_in_pieces(const report::OomDetails& oom) {
   return oom.stranded_bytes - std::min(oom.stranded_bytes, oom.private_idle_bytes);
 }
 
 std::string need_text(const report::OomDetails& oom) {
   const std::uint64_t needed = *oom.need.bytes, available = *oom.need.available_bytes;
-  const bool has_limit =
-      oom.limit_bytes && oom.device_total_bytes && *oom.limit_bytes < *oom.device_total_bytes;
   const std::string text = "about " + bytes_text(needed);
   const std::string all = bytes_text(available);
   if (needed <= available) {
@@ -151,18 +142,17 @@ std::string need_text(const report::OomDetails& oom) {
            (pieces > 0 ? ", of which " + bytes_text(pieces) + " were free in pieces" : "");
   }
   return text +
-         (has_limit ? ", and the process may use " + all : ", and " + all + " are available");
+         (has_limit(oom) ? ", and the process may use " + all : ", and " + all + " are available");
 }
 
-std::vector<std::string> need_sentences(const report::OomDetails& oom, bool is_expandable) {
+std::vector<std::string> need_sentences(const report::OomDetails& oom) {
   const OomNeed& need = oom.need;
   if (need.basis.empty()) return {};
   if (!is_known(need)) return {"What the whole step needs is unknown: " + need.why_unknown + "."};
   std::vector<std::string> sentences{"The whole step needs " + need_text(oom) + ". " +
                                      basis_text(oom)};
-  for (std::string sentence : {contiguous_text(oom, is_expandable), not_enough_text(need)}) {
-    if (!sentence.empty()) sentences.push_back(std::move(sentence));
-  }
+  const std::string not_enough = not_enough_text(oom);
+  if (!not_enough.empty()) sentences.push_back("Not enough on its own: " + not_enough + ".");
   return sentences;
 }
 

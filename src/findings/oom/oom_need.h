@@ -17,6 +17,8 @@ bool is_known(const report::OomNeed& need);
 bool is_mostly_batch(const report::OomNeed& need);
 // Whether an earlier step with tensors of the same size has completed.
 bool has_fitted_before(const report::OomNeed& need);
+// Whether the process may use less than the device has.
+bool has_limit(const report::OomDetails& oom);
 // The bytes that were free in pieces and that contiguous memory would make usable. Memory of other
 // private pools does not count.
 std::uint64_t bytes_in_pieces(const report::OomDetails& oom);
@@ -25,8 +27,8 @@ std::uint64_t bytes_in_pieces(const report::OomDetails& oom);
 std::string need_text(const report::OomDetails& oom);
 
 // The estimate with its source, what has grown since the earlier step, and the changes that would
-// not have been enough. `is_expandable`: memory is contiguous already.
-std::vector<std::string> need_sentences(const report::OomDetails& oom, bool is_expandable);
+// not have been enough.
+std::vector<std::string> need_sentences(const report::OomDetails& oom);
 
 // The changes that would have been enough, each as a next step.
 std::vector<std::string> enough_texts(const report::OomDetails& oom);

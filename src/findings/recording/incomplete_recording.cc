@@ -3,11 +3,9 @@
 // into a verdict.
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "findings/rules.h"
 #include "findings/text.h"
@@ -15,33 +13,19 @@
 namespace plimsoll::findings {
 namespace {
 
-report::Finding incomplete(std::string title, std::string step) {
-  report::Finding finding;
-  finding.id = "recording_incomplete";
-  finding.severity = report::FindingSeverity::kCritical;
-  finding.title = std::move(title);
-  finding.evidence.push_back(
-      "The figures are those of the events in the file: peaks may be too low, and memory whose "
-      "free is missing appears live.");
-  finding.steps.push_back({std::move(step)});
-  return finding;
-}
-
 // The kinds of events that the device lacks although the others imply them, as PyTorch names them.
-std::vector<std::string> missing_kinds(const model::DeviceTrace& device) {
-  using model::Action;
-  constexpr std::array kKinds{Action::kAlloc, Action::kFreeRequested, Action::kFreeCompleted,
-                              Action::kSegmentAlloc};
+std::string missing_kinds(const model::DeviceTrace& device) {
+  using enum model::Action;
   const auto actions = device.events.action.span();
-  const auto has = [&](Action action) {
+  const auto has = [&](model::Action action) {
     return std::ranges::find(actions, action) != actions.end();
   };
-  std::vector<std::string> missing;
-  for (const Action kind : kKinds) {
-    const bool is_free = kind == Action::kFreeRequested || kind == Action::kFreeCompleted;
-    const bool is_mapped = kind == Action::kSegmentAlloc && has(Action::kSegmentMap);
-    if (has(kind) || is_mapped || (is_free && has(Action::kFree))) continue;
-    missing.emplace_back(to_string(kind));
+  std::string missing;
+  for (const model::Action kind : {kAlloc, kFreeRequested, kFreeCompleted, kSegmentAlloc}) {
+    const bool is_free = kind == kFreeRequested || kind == kFreeCompleted;
+    const bool is_mapped = kind == kSegmentAlloc && has(kSegmentMap);
+    if (has(kind) || is_mapped || (is_free && has(kFree))) continue;
+    missing += (missing.empty() ? "" : ", ") + std::string(to_string(kind));
   }
   return missing;
 }
@@ -57,10 +41,8 @@ report::Finding contradictory(const Facts& facts, const DeviceFacts& device) {
                                        : "At the end, its events leave up to " +
                                              bytes_text(device.report.disagreement_bytes()) +
                                              " more live than its segments contain.");
-  const std::vector<std::string> missing = missing_kinds(device.trace);
-  std::string kinds;
-  for (const std::string& kind : missing) kinds += (kinds.empty() ? "" : ", ") + kind;
-  if (!missing.empty()) finding.evidence.push_back("It has no events of the kind " + kinds + ".");
+  const std::string missing = missing_kinds(device.trace);
+  if (!missing.empty()) finding.evidence.push_back("It has no events of the kind " + missing + ".");
   finding.evidence.push_back("What was live at the end is known from its segments.");
   finding.steps = {
       {missing.empty()
@@ -71,6 +53,20 @@ report::Finding contradictory(const Facts& facts, const DeviceFacts& device) {
   return finding;
 }
 
+struct Loss {
+  std::string_view diagnostic;
+  const char* title;
+  const char* step;
+};
+constexpr auto kLosses = std::to_array<Loss>({
+    {"sink_failed", "The recording ended early",
+     "Record to a place with more room (-o), or bound the file with max_events."},
+    {"file_truncated", "The end of the file is missing",
+     "Copy the file again from where it was recorded."},
+    {"corrupt_block", "The file is damaged",
+     "Copy the file again from where it was recorded, or record again."},
+});
+
 }  // namespace
 
 Findings recording_incomplete(const Facts& facts) {
@@ -79,19 +75,21 @@ Findings recording_incomplete(const Facts& facts) {
     if (device.report.has_unknown_peak()) findings.push_back(contradictory(facts, device));
   }
   for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
-    if (diagnostic.name == "sink_failed") {
-      findings.push_back(
-          incomplete("The recording ended early: " + diagnostic.example,
-                     "Record to a place with more room (-o), or bound the file with max_events."));
-    } else if (diagnostic.name == "file_truncated") {
-      findings.push_back(incomplete("The end of the file is missing: " + diagnostic.example,
-                                    "Copy the file again from where it was recorded."));
-    } else if (diagnostic.name == "corrupt_block") {
-      findings.push_back(
-          incomplete("The file is damaged in " + counted(diagnostic.count, "place") + ": " +
-                         diagnostic.example,
-                     "Copy the file again from where it was recorded, or record again."));
+    const auto* const loss = std::ranges::find(kLosses, diagnostic.name, &Loss::diagnostic);
+    if (loss == kLosses.end()) continue;
+    report::Finding finding;
+    finding.id = "recording_incomplete";
+    finding.severity = report::FindingSeverity::kCritical;
+    finding.title = loss->title;
+    if (diagnostic.name == "corrupt_block") {
+      finding.title += " in " + counted(diagnostic.count, "place");
     }
+    finding.title += ": " + diagnostic.example;
+    finding.evidence.push_back(
+        "The figures are those of the events in the file: peaks may be too low, and memory whose "
+        "free is missing appears live.");
+    finding.steps = {{loss->step}};
+    findings.push_back(std::move(finding));
   }
   return findings;
 }

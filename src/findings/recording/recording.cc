@@ -17,21 +17,8 @@ using model::Action;
 // A ring ten times larger covers ten times as many steps. PyTorch keeps the entries in host memory,
 // a few hundred bytes each, so this is cheap up to millions of entries.
 constexpr std::uint64_t kRingFactor = 10;
-
 // _record_memory_history(enabled="state") keeps the stacks of live blocks and a ring of one event.
 constexpr std::ptrdiff_t kMostOfNoHistory = 1;
-
-bool is_allocation_event(Action action) {
-  return action == Action::kAlloc || is_free_requested(action) || is_free_completed(action);
-}
-
-std::uint64_t blocks_with_stack(const model::Trace& trace) {
-  std::uint64_t count = 0;
-  for (const model::Block& block : trace.blocks) {
-    if (block.state != model::BlockState::kInactive && block.stack.value > 1) ++count;
-  }
-  return count;
-}
 
 std::string record_call(const AcceleratorNames& names, std::uint64_t entries) {
   return names.module + ".memory._record_memory_history(max_entries=" + std::to_string(entries) +
@@ -53,25 +40,43 @@ std::string record_again(const Facts& facts) {
 report::Finding limited(const Facts& facts, const DeviceFacts& device) {
   report::Finding finding;
   finding.id = "history_truncated";
-  finding.severity = report::FindingSeverity::kInfo;
   const auto& diagnostics = facts.report.source.diagnostics;
   const auto evicted =
       std::ranges::find(diagnostics, "evicted_events", &report::DiagnosticReport::name);
-  const bool is_counted = evicted != diagnostics.end();
   finding.title = "max_events evicted " +
-                  (is_counted ? counted(evicted->count, "event") : std::string("earlier events")) +
+                  (evicted == diagnostics.end() ? std::string("earlier events")
+                                                : counted(evicted->count, "event")) +
                   ": the file has the newest, and what was live before them";
-  std::string until = is_counted && !evicted->example.empty() ? evicted->example + ". " : "";
   const auto ends = model::step_ends(facts.trace, device.trace);
   if (!ends.empty()) {
-    until += "The first step that ends in the file is step " +
-             base::format_count(ends.front().step) + ". ";
+    finding.evidence.push_back("The first step that ends in the file is step " +
+                               base::format_count(ends.front().step) + ".");
   }
-  finding.evidence.push_back(
-      until +
-      "Peaks, steps, growth and allocation counts before that are unknown. What was live at that "
-      "point is known, with its stacks, and later figures are exact.");
+  finding.evidence.emplace_back(
+      "Peaks, steps, growth and allocation counts before the file are unknown. What was live at "
+      "its beginning is known, with its stacks, and later figures are exact.");
   finding.steps = {{"Record without max_events, or with a larger number, to see all of it."}};
+  return finding;
+}
+
+// PyTorch's history is a ring that keeps the newest events.
+report::Finding wrapped(const Facts& facts, const DeviceFacts& device) {
+  const std::uint64_t events = device.trace.events.size();
+  report::Finding finding;
+  finding.id = "history_truncated";
+  finding.severity = report::FindingSeverity::kWarning;
+  finding.title = "The recording on " + device.name + " wrapped: only the last " +
+                  base::format_count(events) + " events are left";
+  finding.evidence.push_back(
+      bytes_text(device.report.live_totals().baseline_bytes) +
+      " were live before the first event that is left. Totals are exact from there on; what "
+      "happened before, and a higher peak if there was one, is lost.");
+  if (const std::uint64_t frees = device.report.frees_without_alloc; frees > 0) {
+    finding.evidence.push_back("Of " + counted(frees, "free") +
+                               ", the allocation is lost: where it was made is unknown.");
+  }
+  finding.steps = {{"Record with " + record_call(facts.names, events * kRingFactor) +
+                    ", or for fewer steps: start recording later and dump sooner."}};
   return finding;
 }
 
@@ -82,31 +87,29 @@ Findings recording_was_empty(const Facts& facts) {
   if (!trace.has_final_state) return {};
   std::ptrdiff_t events = 0;
   for (const model::DeviceTrace& device : trace.devices) {
-    events += std::ranges::count_if(device.events.action, is_allocation_event);
+    events += std::ranges::count_if(device.events.action, [](Action action) {
+      return action == Action::kAlloc || is_free_requested(action) || is_free_completed(action);
+    });
   }
   if (events > kMostOfNoHistory) return {};
-  std::uint64_t active = 0, bytes = 0;
+  std::uint64_t active = 0, bytes = 0, with_stack = 0;
   for (const model::Block& block : trace.blocks) {
     if (block.state == model::BlockState::kInactive) continue;
     ++active;
     bytes += block.requested_size;
+    with_stack += block.stack.value > 1 ? 1 : 0;
   }
   report::Finding finding;
   finding.id = "recording_was_empty";
   finding.severity = report::FindingSeverity::kWarning;
-  const std::uint64_t with_stack = blocks_with_stack(trace);
   const std::string blocks = counted(active, "live block") + " of " + bytes_text(bytes);
   finding.title = with_stack > 0
                       ? "The file has no history: " + blocks + ", but not their events"
                       : "Nothing was recorded: the file has " + blocks + ", and no history";
-  if (with_stack == active && active > 0) {
-    finding.evidence.push_back("Every block has a stack, so live memory is known by line.");
-  } else if (with_stack > 0) {
-    finding.evidence.push_back(
-        base::format_count(with_stack) +
-        " of the blocks have a stack; of the others only the size is known.");
-  } else if (active > 0) {
-    finding.evidence.push_back("No block has a stack, so live memory is known only by size.");
+  if (active > 0) {
+    finding.evidence.push_back(base::format_count(with_stack) +
+                               " of the blocks have a stack, so their line is known; of the others "
+                               "only the size is known.");
   }
   finding.evidence.push_back("Peaks, growth and the times of requests are unknown.");
   finding.steps = {{record_again(facts)}};
@@ -114,47 +117,27 @@ Findings recording_was_empty(const Facts& facts) {
 }
 
 Findings no_memory_events(const Facts& facts) {
-  for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
-    if (diagnostic.name != "no_memory_events") continue;
-    report::Finding finding;
-    finding.id = "no_memory_events";
-    finding.severity = report::FindingSeverity::kWarning;
-    finding.title = "The trace has no memory events, so there is nothing to report";
-    finding.evidence.push_back("torch.profiler writes them only when asked to.");
-    finding.steps = {
-        {"Profile again with torch.profiler.profile(profile_memory=True, with_stack=True)."}};
-    return {finding};
+  const auto& diagnostics = facts.report.source.diagnostics;
+  if (std::ranges::find(diagnostics, "no_memory_events", &report::DiagnosticReport::name) ==
+      diagnostics.end()) {
+    return {};
   }
-  return {};
+  report::Finding finding;
+  finding.id = "no_memory_events";
+  finding.severity = report::FindingSeverity::kWarning;
+  finding.title = "The trace has no memory events, so there is nothing to report";
+  finding.evidence.push_back("torch.profiler writes them only when asked to.");
+  finding.steps = {
+      {"Profile again with torch.profiler.profile(profile_memory=True, with_stack=True)."}};
+  return {finding};
 }
 
 Findings history_truncated(const Facts& facts) {
   Findings findings;
   for (const DeviceFacts& device : devices_of(facts)) {
     if (device.trace.history != model::History::kTruncated) continue;
-    if (facts.trace.has_phases()) {
-      findings.push_back(limited(facts, device));
-      break;  // the same for all devices
-    }
-    const std::uint64_t events = device.trace.events.size();
-    report::Finding finding;
-    finding.id = "history_truncated";
-    finding.severity = report::FindingSeverity::kWarning;
-    finding.title = "The recording on " + device.name + " wrapped: only the last " +
-                    base::format_count(events) + " events are left";
-    finding.evidence.push_back(
-        bytes_text(device.report.live_totals().baseline_bytes) +
-        " were live before the first event that is left. Totals are exact from there on; what "
-        "happened before, and a higher peak if there was one, is lost.");
-    if (device.report.frees_without_alloc > 0) {
-      finding.evidence.push_back(counted(device.report.frees_without_alloc, "allocation") +
-                                 " freed here " +
-                                 (device.report.frees_without_alloc == 1 ? "was" : "were") +
-                                 " made before it; where they were made is unknown.");
-    }
-    finding.steps = {{"Record with " + record_call(facts.names, events * kRingFactor) +
-                      ", or for fewer steps: start recording later and dump sooner."}};
-    findings.push_back(std::move(finding));
+    if (facts.trace.has_phases()) return {limited(facts, device)};  // the same for all devices
+    findings.push_back(wrapped(facts, device));
   }
   return findings;
 }
