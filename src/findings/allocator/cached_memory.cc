@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ using model::Action;
 constexpr std::uint64_t kLargeRequest = std::uint64_t{10} << 20;
 // One call that requests this many sizes has inputs of different shapes.
 constexpr std::size_t kFewestSizes = 5;
+constexpr std::size_t kLinesNamed = 4;
 // With less of other streams, or of the device, something else matters more.
 constexpr double kMostOf = 0.5;
 
@@ -36,25 +38,34 @@ std::uint64_t cached_in_vain(const report::DeviceReport& device) {
   return std::min(excess_bytes(device), reserved - std::min(reserved, before));
 }
 
-// "Calls of train.py:9 (f) request 9 sizes up to 27.0 MiB.", of the line whose calls request the
-// most; empty if no line requests many sizes, some of them large.
+// "Calls request different sizes: train.py:9 (f) 9 sizes up to 27.0 MiB, …", the lines with the
+// most sizes of one call first; empty if no line requests many sizes, some of them large.
 std::string sizes_text(const Facts& facts, const model::DeviceTrace& device) {
   std::map<const model::Site*, std::set<std::uint64_t>> sizes_of;
   for (std::size_t event = 0; event < device.events.size(); ++event) {
     if (device.events.action[event] != Action::kAlloc) continue;
     sizes_of[&facts.trace.site(device, event)].insert(device.events.size_bytes[event]);
   }
-  const model::Site* most = nullptr;
-  std::size_t count = kFewestSizes - 1;
+  using Sizes = std::pair<std::size_t, std::uint64_t>;  // count, largest
+  std::map<std::string, Sizes> lines;
+  std::uint64_t largest = 0;
   for (const auto& [site, sizes] : sizes_of) {
-    if (sizes.size() <= count || *sizes.rbegin() < kLargeRequest) continue;
+    if (sizes.size() < kFewestSizes) continue;
     if (facts.lines.why(site->stack) != model::NoLine::kHasLine) continue;
-    most = site;
-    count = sizes.size();
+    Sizes& of_line = lines[facts.lines.label(site->stack)];
+    of_line = std::max(of_line, Sizes{sizes.size(), *sizes.rbegin()});
+    largest = std::max(largest, *sizes.rbegin());
   }
-  if (most == nullptr) return {};
-  return "Calls of " + facts.lines.label(most->stack) + " request " + counted(count, "size") +
-         " up to " + bytes_text(*sizes_of[most].rbegin()) + ".";
+  if (largest < kLargeRequest) return {};
+  std::vector<std::pair<Sizes, std::string>> most;
+  for (const auto& [line, sizes] : lines) most.emplace_back(sizes, line);
+  std::ranges::sort(most, std::ranges::greater{});
+  std::string text;
+  for (const auto& [sizes, line] : std::span(most).first(std::min(kLinesNamed, most.size()))) {
+    text += (text.empty() ? "Calls request different sizes: " : ", ") + line + " " +
+            counted(sizes.first, "size") + " up to " + bytes_text(sizes.second);
+  }
+  return text + ".";
 }
 
 // What other streams had cached when a request raised reserved bytes. The allocator reuses a block

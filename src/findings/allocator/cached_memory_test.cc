@@ -43,7 +43,7 @@ TEST(CachedMemory, far_above_what_was_live_is_reported) {
             "2.9 GiB reserved on cuda:0, at most 860.0 MiB used: 2.1 GiB are cached blocks of "
             "earlier shapes");
   EXPECT_THAT(found[0].evidence,
-              Contains("Calls of train.py:7 (main) request 9 sizes up to 27.0 MiB."));
+              Contains("Calls request different sizes: train.py:7 (main) 9 sizes up to 27.0 MiB."));
   EXPECT_EQ(found[0].saving_bytes(), 2140 * kMib);
   EXPECT_THAT(steps_text(found[0]), HasSubstr(" | Pad the inputs to a few lengths"));
 }

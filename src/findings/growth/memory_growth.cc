@@ -12,7 +12,7 @@
 #include "base/path_text.h"
 #include "base/units.h"
 #include "findings/growth/retained.h"
-#include "findings/peak/never_used_again.h"
+#include "findings/kept/never_used_again.h"
 #include "findings/rules.h"
 #include "findings/text.h"
 #include "model/function_name.h"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "findings/kept/never_used_again.h"
 #include "findings/live_by_kind.h"
-#include "findings/peak/never_used_again.h"
 #include "findings/peak/peak.h"
 #include "findings/rules.h"
 #include "findings/text.h"

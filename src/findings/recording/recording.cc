@@ -72,8 +72,8 @@ report::Finding wrapped(const Facts& facts, const DeviceFacts& device) {
       " were live before the first event that is left. Totals are exact from there on; what "
       "happened before, and a higher peak if there was one, is lost.");
   if (const std::uint64_t frees = device.report.frees_without_alloc; frees > 0) {
-    finding.evidence.push_back("Of " + counted(frees, "free") +
-                               ", the allocation is lost: where it was made is unknown.");
+    finding.evidence.push_back("It is unknown where the memory of " + counted(frees, "free") +
+                               " was allocated.");
   }
   finding.steps = {{"Record with " + record_call(facts.names, events * kRingFactor) +
                     ", or for fewer steps: start recording later and dump sooner."}};
@@ -107,9 +107,10 @@ Findings recording_was_empty(const Facts& facts) {
                       ? "The file has no history: " + blocks + ", but not their events"
                       : "Nothing was recorded: the file has " + blocks + ", and no history";
   if (active > 0) {
-    finding.evidence.push_back(base::format_count(with_stack) +
-                               " of the blocks have a stack, so their line is known; of the others "
-                               "only the size is known.");
+    finding.evidence.push_back(with_stack == 0
+                                   ? "No block has a stack: only the sizes are known."
+                                   : "The lines of " + base::format_count(with_stack) + " of " +
+                                         counted(active, "block") + " are known.");
   }
   finding.evidence.push_back("Peaks, growth and the times of requests are unknown.");
   finding.steps = {{record_again(facts)}};

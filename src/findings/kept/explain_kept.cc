@@ -200,7 +200,8 @@ void explain_kept(Peak& peak, Explanations& out) {
     // A queue of results may be read at any time; one of data can be shorter.
     const bool may_be_mistake = origin.is_output ? !is_queue && !origin.is_of_graph : true;
     const bool is_mistake = may_be_mistake && is_idle(peak, explanation, origin.is_output);
-    if (origin.is_output && !is_mistake) continue;  // of the model: explain_layer, explain_line
+    // Outputs of a model that operators use again: explain_layer and explain_line name them.
+    if (origin.is_output && !is_mistake && peak.trace().has_uses) continue;
     const double least = is_mistake ? kLeastShareOfMistake : kShareOfPlace;
     if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, least, peak.bytes())) continue;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "findings/peak/graph.h"
+#include "findings/kept/graph.h"
 #include "findings/peak/peak.h"
 #include "findings/text.h"
 #include "model/categories.h"

@@ -1,6 +1,6 @@
 // never_used_again: memory that is live at the peak although no operator uses it again. The facts
 // are those of the pass `uses` (report/last_use.h).
-#include "findings/peak/never_used_again.h"
+#include "findings/kept/never_used_again.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "findings/peak/never_used_again.h"
+#include "findings/kept/never_used_again.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
