@@ -540,7 +540,8 @@ TEST(HistoryTruncated, suggests_ten_times_the_ring) {
   const Findings found = c.run(history_truncated);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].next_step(), HasSubstr("max_entries=10000)"));
-  EXPECT_THAT(found[0].evidence, Contains(HasSubstr("unknown where the memory of 1 free was allocated")));
+  EXPECT_THAT(found[0].evidence,
+              Contains(HasSubstr("unknown where the memory of 1 free was allocated")));
 }
 
 // One wave: returns `segments` segments to the driver, then requests one again.
