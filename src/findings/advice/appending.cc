@@ -46,22 +46,13 @@ Appended appended(const Peak& peak, const PeakAllocation& largest) {
 
 }  // namespace
 
-std::size_t times_appended(const Peak& peak, const PeakAllocation& largest) {
-  constexpr std::size_t kFewest = 8;
-  const std::size_t times = appended(peak, largest).times;
-  return times >= kFewest ? times : 0;
-}
-
-std::uint64_t saving_of_appended(const Peak& peak, const PeakAllocation& largest) {
-  return peak.replay().freed_early(appended(peak, largest).earlier);
-}
-
 bool advise_appended(const Peak& peak, const std::vector<std::uint32_t>& parts,
                      report::Finding& finding) {
   const PeakAllocation& largest = peak.live()[*std::ranges::max_element(
       parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
-  const std::size_t times = times_appended(peak, largest);
-  if (times == 0) return false;
+  constexpr std::size_t kFewest = 8;
+  const auto [times, earlier] = appended(peak, largest);
+  if (times < kFewest) return false;
   const std::string line = peak.line_label(largest);
   finding.evidence.push_back(line + " makes one tensor longer again and again, " +
                              base::format_count(times) + " times up to " +
@@ -70,7 +61,7 @@ bool advise_appended(const Peak& peak, const std::vector<std::uint32_t>& parts,
   finding.steps = {{"Allocate the tensor at " + line +
                         " once, in its final size, and write each part into a slice of it, which "
                         "also saves the copies.",
-                    saving_of_appended(peak, largest)},
+                    peak.replay().freed_early(earlier)},
                    {"Keep only what you need of each part that " + line + " appends."}};
   return true;
 }

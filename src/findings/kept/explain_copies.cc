@@ -13,8 +13,6 @@
 namespace plimsoll::findings {
 namespace {
 
-constexpr double kRetainedShareOfPeak = 0.15;
-constexpr double kShareOfLoaded = 0.5;
 // A copy contains almost all parameters; a smaller set is not one.
 constexpr double kShareOfParameters = 0.8;
 constexpr std::uint64_t kLargeModel = std::uint64_t{4} << 20;
@@ -263,12 +261,12 @@ void explain_copies(Peak& peak, Explanations& out) {
   add_snapshots(peak, models, explanation, names);
   const bool has_snapshots = names.size() > twins;
   if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kRetainedShareOfPeak, peak.bytes())) return;
+  if (!is_at_least(explanation.bytes, kLeastShareOfMistake, peak.bytes())) return;
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   const auto [line, of_line] = line_of_most(peak, explanation.parts);
   const Loaded loaded = loaded_of(peak, explanation);
-  const bool is_loaded = is_at_least(loaded.bytes, kShareOfLoaded, explanation.bytes);
+  const bool is_loaded = loaded.bytes * 2 >= explanation.bytes;
   report::Finding& finding = explanation.finding;
   explanation.kind = is_loaded ? Kind::kMistake : Kind::kCause;
   finding.id = "model_copies";

@@ -22,10 +22,8 @@ using report::UnusedRow;
 
 // Of 23 healthy programs, one keeps more than 5 % for two steps, and one saves more than 19 %: each
 // time a buffer of constant length, which does not count.
-constexpr double kKeptShareOfPeak = 0.15;
 constexpr double kSavingShareOfPeak = 0.2;
 constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
-constexpr std::size_t kRowsNamed = 3;
 
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
 
@@ -45,7 +43,7 @@ std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
 
 // The rows that rule A (kept) or rule B (certain) is about, largest first.
 std::vector<const UnusedRow*> advised(const report::LastUse& found) {
-  const bool is_kept = is_at_least(found.kept_bytes, kKeptShareOfPeak, found.live_bytes);
+  const bool is_kept = is_at_least(found.kept_bytes, kLeastShareOfMistake, found.live_bytes);
   const bool is_certain =
       is_at_least(found.certain_saving_bytes, kSavingShareOfPeak, found.live_bytes);
   std::vector<const UnusedRow*> rows;
@@ -172,7 +170,7 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   });
   std::uint64_t kept = 0;
   for (const UnusedRow* row : rows) kept += row->kind == UnusedKind::kKept ? row->bytes : 0;
-  if (!is_at_least(kept, kKeptShareOfPeak, peak.bytes()) &&
+  if (!is_at_least(kept, kLeastShareOfMistake, peak.bytes()) &&
       !is_at_least(saving, kSavingShareOfPeak, peak.bytes())) {
     return;
   }
@@ -181,7 +179,7 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   finding.title = "No operator uses " + bytes_text(explanation.bytes) + " of the " +
                   bytes_text(peak.bytes()) + " at the peak on " + peak.device().name + " again";
   for (const UnusedRow* row : rows) {
-    if (finding.evidence.size() == kRowsNamed) break;
+    if (finding.evidence.size() == kNamed) break;
     finding.evidence.push_back(row_text(peak, *row));
   }
   std::uint64_t at_end = 0;

@@ -1,23 +1,18 @@
 // peak_outside_training: the peak is in evaluation, checkpoint saving or initialization, and a
 // training step needs less.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "analysis/replay.h"
 #include "findings/advice/appending.h"
-#include "findings/advice/line_advice.h"
 #include "findings/peak/peak.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
 namespace plimsoll::findings {
 namespace {
-
-constexpr double kOutsideShareOfPeak = 0.15;
 
 // The most bytes that are live in a backward or an optimizer step.
 std::uint64_t most_in_training(const Peak& peak) {
@@ -77,7 +72,7 @@ void explain_outside(Peak& peak, Explanations& out) {
   if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
   const std::uint64_t training = most_in_training(peak);
   const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
-  if (excess < kLeastPeakBytes || !is_at_least(excess, kOutsideShareOfPeak, peak.bytes())) return;
+  if (excess < kLeastPeakBytes || !is_at_least(excess, kLeastShareOfMistake, peak.bytes())) return;
   Explanation explanation;
   const PeakAllocation* largest = nullptr;
   const auto& begins = peak.backward_begins();
@@ -106,28 +101,13 @@ void explain_outside(Peak& peak, Explanations& out) {
   finding.evidence.push_back("The largest tensor is created at " + peak.line_label(*largest) +
                              callers_text(peak, *largest) + ".");
   finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
-  const bool is_on_cpu = peak.device().report.device < 0;
-  const std::string same_samples =
-      " A smaller batch changes nothing: the same samples are collected.";
-  const std::size_t times = times_appended(peak, *largest);
-  if (times > 0) {
-    finding.evidence.push_back("That line makes one tensor longer again and again, " +
-                               base::format_count(times) + " times up to " +
-                               bytes_text(largest->size_bytes) +
-                               "; each time, the old and the new tensor are live.");
-    finding.steps = {
+  if (advise_appended(peak, explanation.parts, finding)) {
+    finding.steps.back() =
         step_up_to("At " + line +
                        ", keep only what you need of each batch, such as the number of correct "
-                       "answers." +
-                       same_samples,
-                   excess),
-        // On the CPU, the parts of a list and the result of torch.cat need as much.
-        is_on_cpu ? step_up_to("Allocate the result once, in its final size, and write each part "
-                               "into a slice of it.",
-                               saving_of_appended(peak, *largest))
-                  : step_up_to("Append the results to a list after .cpu(), and call torch.cat once "
-                               "at the end.",
-                               excess)};
+                       "answers. A smaller batch changes nothing: the same samples are collected.",
+                   excess);
+    std::swap(finding.steps.front(), finding.steps.back());
   } else {
     finding.steps = {step_up_to("Process less at a time at " + line +
                                     ": a smaller batch for evaluation, chunks for preparation and "

@@ -18,10 +18,8 @@
 namespace plimsoll::findings {
 namespace {
 
-constexpr std::size_t kKindsNamed = 3;
 constexpr double kStateShareOfOwner = 0.8;
 constexpr double kShareOfKind = 0.5;  // of the state, for advice about one kind of it
-constexpr double kShareOfScratch = 0.15;
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
 
@@ -130,7 +128,7 @@ std::string kinds_text(const State& state) {
   std::ranges::stable_sort(kinds, std::ranges::greater{},
                            [](const auto& kind) { return kind.second; });
   std::string text;
-  for (std::size_t i = 0; i < std::min(kKindsNamed, kinds.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kNamed, kinds.size()); ++i) {
     text += (text.empty() ? "" : ", ") + std::string(kinds[i].first) + " " +
             bytes_text(kinds[i].second);
   }
@@ -217,7 +215,7 @@ void explain_scratch(const Peak& peak, Explanations& out) {
     if (is_scratch(peak, peak.live()[part])) explanation.add(peak, part);
   }
   const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kShareOfScratch, peak.bytes())) return;
+  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kLeastShareOfMistake, peak.bytes())) return;
   if (explanation.parts.size() < kFewestScratch) return;
   explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;

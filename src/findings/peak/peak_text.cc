@@ -17,9 +17,6 @@ namespace plimsoll::findings {
 namespace {
 
 constexpr std::size_t kCallersNamed = 4;
-constexpr std::size_t kLinesOfParts = 3;
-// A long path shows its outermost call and this many of the innermost.
-constexpr std::size_t kInnermostNamed = 3;
 
 // The lines of the user's code in a stack, outermost first: "model.py:12 (forward)".
 std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stack) {
@@ -127,8 +124,7 @@ std::string lines_text(const Peak& peak, const std::vector<std::uint32_t>& parts
   for (const auto& [line, of_line] : lines) by_bytes.push_back(&of_line);
   std::ranges::stable_sort(by_bytes, std::ranges::greater{}, &Explanation::bytes);
   std::string text;
-  for (const Explanation* each :
-       std::span(by_bytes).first(std::min(kLinesOfParts, by_bytes.size()))) {
+  for (const Explanation* each : std::span(by_bytes).first(std::min(kNamed, by_bytes.size()))) {
     text += (text.empty() ? "" : "; ") + parts_text(peak, each->parts) + ", made at " +
             peak.line_label(peak.live()[each->parts.front()]);
   }
@@ -167,7 +163,8 @@ std::string path_text(const Peak& peak, const std::vector<std::uint32_t>& parts)
     path.push_back(name);
   }
   if (path.empty()) return {};
-  const std::size_t innermost = path.size() - std::min(path.size() - 1, kInnermostNamed);
+  // A long path shows its outermost call and the innermost ones.
+  const std::size_t innermost = path.size() - std::min(path.size() - 1, kNamed);
   std::string text = path.front() + (innermost > 1 ? " \u2192 \u2026" : "");
   for (std::size_t i = innermost; i < path.size(); ++i) text += " \u2192 " + path[i];
   return text;
