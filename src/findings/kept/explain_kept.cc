@@ -87,24 +87,35 @@ bool is_gathered(const Peak& peak, const Explanation& at_peak) {
   return steps.size() >= kFewestGatheringSteps;
 }
 
-// Whether operators leave most of it alone for longer than a step or, if the line needs longer,
-// than it needs for the next tensor. Results that are used later count only if they are not used
-// again: unlike data, they cannot be made just when they are needed.
-bool is_idle(const Peak& peak, const Explanation& explanation, bool is_output) {
+// The allocations of a step or, if the line needs more, those until it makes the next tensor.
+std::uint64_t allocations_of_turn(const Peak& peak, const Explanation& explanation) {
   const evidence::Spans& spans = peak.evidence().spans();
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
   const PeakAllocation& last = peak.live()[explanation.parts.back()];
   const std::uint64_t turn =
       spans.allocations(first.born, last.born) / (explanation.parts.size() - 1);
-  const std::uint64_t used_within = std::max(turn, spans.allocations_per_step().value_or(0));
-  std::uint64_t idle = 0;
+  return std::max(turn, spans.allocations_per_step().value_or(0));
+}
+
+// How operators use it.
+struct Use {
+  bool is_waiting = false;  // most of it, for longer than a turn
+  bool is_idle = false;     // most of it waits or is not used again
+};
+
+// Results that are used later do not wait: unlike data, they cannot be made just when they are
+// needed.
+Use use_of(const Peak& peak, const Explanation& explanation, bool is_output) {
+  const std::uint64_t turn = allocations_of_turn(peak, explanation);
+  std::uint64_t waiting = 0, idle = 0;
   for (const std::uint32_t part : explanation.parts) {
     const PeakAllocation& allocation = peak.live()[part];
     const model::LastUse use = peak.device().trace.lifetimes.use(allocation.lifetime);
-    const bool is_waiting = !is_output && use.gap_bound() / 2 > used_within;
+    const bool is_waiting = !is_output && use.gap_bound() / 2 > turn;
+    if (is_waiting) waiting += allocation.size_bytes;
     if (is_waiting || peak.is_unused(allocation)) idle += allocation.size_bytes;
   }
-  return idle * 2 >= explanation.bytes;
+  return {waiting * 2 >= explanation.bytes, idle * 2 >= explanation.bytes};
 }
 
 std::vector<std::uint32_t> rows_of(const std::vector<PeakAllocation>& all) {
@@ -113,33 +124,36 @@ std::vector<std::uint32_t> rows_of(const std::vector<PeakAllocation>& all) {
   return rows;
 }
 
-void describe(const Peak& peak, const std::vector<PeakAllocation>& all, Explanation& explanation) {
+std::string step_for(std::string_view category, std::size_t count) {
+  if (category == model::kBuffer) {
+    return "Share one among the modules, or make it when it is needed.";
+  }
+  if (category == model::kActivation) {
+    return "Of each, keep only what you need (a loss, the index of the best class), or write it to "
+           "a file. A smaller batch changes nothing.";
+  }
+  return "Load or make each when it is needed (a smaller prefetch_factor, a shorter queue, random "
+         "numbers from their seed): keep two of them instead of " +
+         std::to_string(count) + ".";
+}
+
+void describe(const Peak& peak, const std::vector<PeakAllocation>& all, bool is_waiting,
+              Explanation& explanation) {
   const PeakAllocation& first = peak.live()[explanation.parts.front()];
-  const std::string line = peak.line_label(first);
   const std::string_view category = peak.category(first);
-  const std::string count = std::to_string(explanation.parts.size());
-  const bool is_mistake = explanation.kind == Kind::kMistake;
+  const std::size_t count = explanation.parts.size();
   report::Finding& finding = explanation.finding;
-  finding.id = is_mistake ? "batches_kept" : "one_line_dominates";
-  finding.title = count + " tensors that " + line + " made are " +
+  finding.id = explanation.kind == Kind::kMistake ? "batches_kept" : "one_line_dominates";
+  finding.title = counted(count, "tensor") + " that " + peak.line_label(first) + " made are " +
                   share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
                   " of " + bytes_text(peak.bytes());
   finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
                              callers_text(peak, first) + ", live simultaneously.");
   if (category == model::kBuffer) finding.evidence.emplace_back("They are buffers of modules.");
-  if (is_mistake && category != model::kActivation) {
+  if (is_waiting && peak.evidence().spans().allocations_per_step()) {
     finding.evidence.emplace_back("For longer than a step, no operator uses most of them.");
   }
-  const std::string step =
-      category == model::kBuffer ? "Share one among the modules, or make it when it is needed."
-      : category == model::kActivation ? "Of each, keep only what you need (a loss, the index of "
-                                         "the best class), or write it to "
-                                         "a file. A smaller batch changes nothing."
-                                       : "Load or make each when it is needed (a smaller "
-                                         "prefetch_factor, a shorter queue, random "
-                                         "numbers from their seed): keep two of them instead of " +
-                                             count + ".";
-  finding.steps = {step_up_to(step, peak.replay().at_most(2, rows_of(all))),
+  finding.steps = {step_up_to(step_for(category, count), peak.replay().at_most(2, rows_of(all))),
                    {"Keep them in a smaller dtype."}};
 }
 
@@ -199,14 +213,15 @@ void explain_kept(Peak& peak, Explanations& out) {
     }
     // A queue of results may be read at any time; one of data can be shorter.
     const bool may_be_mistake = origin.is_output ? !is_queue && !origin.is_of_graph : true;
-    const bool is_mistake = may_be_mistake && is_idle(peak, explanation, origin.is_output);
+    const Use use = use_of(peak, explanation, origin.is_output);
+    const bool is_mistake = may_be_mistake && use.is_idle;
     // Outputs of a model that operators use again: explain_layer and explain_line name them.
     if (origin.is_output && !is_mistake && peak.trace().has_uses) continue;
     const double least = is_mistake ? kLeastShareOfMistake : kShareOfPlace;
     if (explanation.bytes < kLeastPeakBytes) continue;
     if (!is_at_least(explanation.bytes, least, peak.bytes())) continue;
     if (is_mistake) explanation.kind = Kind::kMistake;
-    describe(peak, made, explanation);
+    describe(peak, made, use.is_waiting, explanation);
     out.push_back(std::move(explanation));
   }
   if (gathered.bytes < kLeastPeakBytes) return;

@@ -27,11 +27,6 @@ constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
 
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
 
-std::string text_of(std::uint64_t unused, std::uint64_t whole) {
-  if (!is_most(unused, whole)) return {};
-  return "No operator uses " + bytes_text(unused) + " of it again.";
-}
-
 std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
   std::uint64_t unused = 0;
   for (const std::uint32_t part : explanation.parts) {
@@ -101,7 +96,9 @@ std::string step_for(const UnusedRow& row, bool is_left_by_backward) {
 }  // namespace
 
 std::string unused_text(const Peak& peak, const Explanation& explanation) {
-  return text_of(unused_bytes(peak, explanation), explanation.bytes);
+  const std::uint64_t unused = unused_bytes(peak, explanation);
+  if (!is_most(unused, explanation.bytes)) return {};
+  return "No operator uses " + bytes_text(unused) + " of it again.";
 }
 
 bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {

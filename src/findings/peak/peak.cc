@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
-#include <span>
 #include <unordered_set>
 #include <utility>
 
-#include "analysis/backwards.h"
 #include "analysis/evidence/backwards.h"
 #include "base/growth_rule.h"
 #include "findings/live.h"
