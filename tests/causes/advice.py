@@ -1,6 +1,6 @@
 """Applies the advice of a finding to its program and compares the promised with the actual saving.
 
-python -m tests.causes.advice    # prints the tables of docs/findings.md
+python -m tests.causes.advice    # prints the tables of docs/measured-savings.md
 """
 
 from __future__ import annotations
@@ -220,6 +220,7 @@ NOT_MEASURED: dict[str, str] = {
     "stranded_memory": GPU,
     "freed_but_pending": GPU,
     "library_workspaces": GPU,
+    "never_used_again": "15 fixes are applied and measured in tests/uses/test_fixes.py",
     "ranks_differ": "needs several processes; the saving is the difference of their peaks",
     "device_of_another_rank": GPU,
     "recording_incomplete": NOTHING,

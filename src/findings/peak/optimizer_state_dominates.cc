@@ -188,13 +188,17 @@ bool is_of_foreach(const Peak& peak, const PeakAllocation& allocation) {
 
 Steps steps_for_foreach(const Peak& peak) {
   std::vector<std::uint32_t> scratch;
+  std::uint64_t largest = 0;
   peak.for_each([&](const PeakAllocation& each) {
-    if (is_scratch(peak, each)) scratch.push_back(each.lifetime);
+    if (!is_scratch(peak, each)) return;
+    scratch.push_back(each.lifetime);
+    largest = std::max(largest, each.size_bytes);
   });
+  // Updating one parameter at a time needs only a few tensors of its size.
+  const std::uint64_t all = peak.replay().never_made(scratch);
   return {{"Pass foreach=False to the optimizer, which then updates one parameter after the other.",
-           peak.replay().at_most(kScratchOfOne, scratch)},
-          {"Pass fused=True to the optimizer if there is a fused kernel.",
-           peak.replay().never_made(scratch)}};
+           all - std::min(all, kScratchOfOne * largest)},
+          {"Pass fused=True to the optimizer if there is a fused kernel.", all}};
 }
 
 // For an optimizer that updates one parameter after the other, or is the program's own.
