@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plimsoll/holders_c.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -289,6 +291,10 @@ typedef struct plimsoll_recorder_api {
   /* The thread's running operator keeps what it uses or allocates, where no later operator shows
    * its uses: all of it escapes when the operator ends. */
   void (*escape_uses)(plimsoll_context* context);
+
+  /* What holds the live memory now. Not hot; takes a lock, and drains the rings as settle() does.
+   * Addresses that are not live are ignored. */
+  void (*holders)(plimsoll_context* context, const plimsoll_holders* holders);
 } plimsoll_recorder_api;
 
 /* Returns the recorder of this process, which is never destroyed. */
