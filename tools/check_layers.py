@@ -23,16 +23,16 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "format": {"base"},
     "record": {
-        "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h", "plimsoll/holders_c.h",
+        "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
         "plimsoll/last_failure_c.h", "plimsoll/last_use_c.h", "plimsoll/peak_c.h",
         "plimsoll/quiet_writing_c.h",
     },
     "native_stacks": {
-        "base", "record", "plimsoll/native_stacks_c.h", "plimsoll/recorder_c.h", "plimsoll/holders_c.h",
+        "base", "record", "plimsoll/native_stacks_c.h", "plimsoll/recorder_c.h",
     },
     "model": {"base"},
     "readers": {"base", "model"},
-    "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h", "plimsoll/holders_c.h"},
+    "readers/native": {"base", "model", "readers", "format", "plimsoll/recorder_c.h"},
     "readers/*": {"base", "model", "readers"},
     "tiles": {"base", "model"},
     "report": {"base"},
@@ -59,13 +59,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
         "findings", "simulator", "comparison", "exporters", "exporters/*", "plimsoll/session.h",
         "plimsoll/diff.h", "plimsoll/table.h",
-        "plimsoll/tracer_results.h", "plimsoll/recorder_c.h", "plimsoll/holders_c.h",
+        "plimsoll/tracer_results.h", "plimsoll/recorder_c.h",
     },
-    "sample": {"base", "plimsoll/recorder_c.h", "plimsoll/holders_c.h"},
+    "sample": {"base", "plimsoll/recorder_c.h"},
     "probes": {"base", "plimsoll/process_rank.h"},
     "alerts": {
         "base", "sample", "plimsoll/monitor.h", "plimsoll/monitor_options.h",
-        "plimsoll/recorder_c.h", "plimsoll/holders_c.h",
+        "plimsoll/recorder_c.h",
     },
     "text_log": {"base", "sample", "plimsoll/process_rank.h"},
     "tensorboard": {"base", "page", "sample"},
@@ -74,7 +74,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "monitor": {
         "base", "sample", "probes", "alerts", "text_log", "tensorboard", "live", "nvtx",
         "plimsoll/monitor.h", "plimsoll/monitor_options.h", "plimsoll/process_rank.h",
-        "plimsoll/recorder_c.h", "plimsoll/holders_c.h", "plimsoll/peak_c.h", "plimsoll/tensor_breakdown.h",
+        "plimsoll/recorder_c.h", "plimsoll/peak_c.h", "plimsoll/tensor_breakdown.h",
         "plimsoll/training_monitor.h",
         "plimsoll/recorder.h",  # only for tests, which use the scopes of a program
         "plimsoll/last_failure_c.h",  # the recorder's last step: part of its C interface
@@ -92,13 +92,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "charts", "page", "plimsoll/session.h", "plimsoll/diff.h",
     },
     "include/plimsoll": set(),
-    "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/holders_c.h", "plimsoll/quiet_writing_c.h"},
+    "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},
     "adapters/libtorch_cuda": {
-        "plimsoll/recorder_c.h", "plimsoll/holders_c.h", "plimsoll/quiet_writing_c.h", "../libtorch/plimsoll_libtorch.h",
+        "plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h", "../libtorch/plimsoll_libtorch.h",
     },
     # recorder.h and tracer_results.h are C++; only memory_tracer.h includes them.
     "adapters/*": {
-        "plimsoll/recorder_c.h", "plimsoll/holders_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",
+        "plimsoll/recorder_c.h", "plimsoll/recorder.h", "plimsoll/tracer_results.h",
         "plimsoll/quiet_writing_c.h", "plimsoll/native_stacks_c.h",
     },
     "python/bindings": {
@@ -110,7 +110,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
 # Public headers that contain only names, values and rules. Every module may include them.
 FOR_ALL = {
     "plimsoll/version.h", "plimsoll/result.h", "plimsoll/memory_sample.h",
-    "plimsoll/caching_allocator.h", "plimsoll/finding.h",
+    "plimsoll/caching_allocator.h", "plimsoll/finding.h", "plimsoll/holders_c.h",
 }  # fmt: skip
 
 # Modules that do not exist yet. All other entries of the tables must be used.

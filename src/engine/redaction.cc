@@ -94,6 +94,7 @@ class Names : public format::NoRecords {
   void use_value(const format::Setting& setting) {
     if (setting.type == format::kTextSetting) use(setting.value, NameUse::kPublic);
   }
+  void use_value(const format::HolderLink& link) { use(link.file, NameUse::kFile); }
   void use_value(const format::Function& function) {
     frames_.insert({function.file, function.name});
   }

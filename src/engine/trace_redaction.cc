@@ -29,6 +29,11 @@ class TextUses {
       use(module.path, NameUse::kIdentifier);
       use(module.type, NameUse::kIdentifier);
     }
+    for (const model::HolderLink& link : trace.holders.links) {
+      use(link.name, NameUse::kIdentifier);
+      use(link.type, NameUse::kIdentifier);
+      use(link.file, NameUse::kFile);
+    }
     for (const model::Mark& mark : trace.marks) {
       const bool is_layer =
           mark.kind == model::MarkKind::kLayerBegin || mark.kind == model::MarkKind::kLayerEnd;

@@ -124,6 +124,10 @@ TEST(Dump, reports_every_kind_of_record) {
   encoder.out_of_memory({4, 2, 3, 1, 2, 3, 4});
   encoder.device_figure({5, 1, 6, 1 << 30, 77, 2});
   encoder.device_figure({6, 1, 1, 100});
+  encoder.holder_walk({7, 1, 1000, 20, 5});
+  encoder.holder_link({0, 5, 2, 3, 4, 12, 30, 0});
+  encoder.held({3, 1});
+  encoder.holder_cut({1, 0, 2, 500, 1, 100, 1});
   encoder.setting({7, 0, 1});
   encoder.setting({8, 2, std::bit_cast<std::uint64_t>(0.8)});
   encoder.setting({9, 3, 5});
@@ -155,7 +159,7 @@ TEST(Dump, reports_every_kind_of_record) {
             "function file=1 name=2 first_line=30\n"
             "module path=3 type=4 parameter_bytes=500\n"
             "source_line file=1 line=32 hash=0xabc text=\"x = \\x22\\xff\\x22\"\n"
-            "block at=169 kind=events events=17 bytes=117\n"
+            "block at=169 kind=events events=21 bytes=149\n"
             "adopt serial=3 time=-5 thread=1 site=0 address=0x0 size=0\n"
             "free time=10 thread=2 address=0xabc\n"
             "tag serial=3 tensor=5\n"
@@ -173,6 +177,11 @@ TEST(Dump, reports_every_kind_of_record) {
             "out_of_memory time=4 thread=2 site=3 size=1 device_free=2 limit=3 device_total=4\n"
             "device_figure time=5 device=1 figure=process value=1073741824 pid=77 name=2\n"
             "device_figure time=6 device=1 figure=free value=100\n"
+            "holder_walk time=7 end=objects objects=1000 nodes=20 duration=5\n"
+            "holder_link parent=0 kind=attribute name=2 type=3 file=4 line=12 length=30 limit=0\n"
+            "held serial=3 link=1\n"
+            "holder_cut link=1 other=0 freed_count=2 freed_bytes=500 left_count=1 left_bytes=100 "
+            "is_native=1\n"
             "cut bytes=0 events=0\n");
 }
 

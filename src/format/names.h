@@ -42,6 +42,14 @@ inline constexpr std::array<std::string_view, 11> kNoticeNames = {"none",
                                                                   "report_failed",
                                                                   "children_unrecorded"};
 
+inline constexpr std::array<std::string_view, 5> kWalkEndNames = {"complete", "objects", "nodes",
+                                                                  "memory", "time"};
+
+inline constexpr std::array<std::string_view, 18> kLinkKindNames = {
+    "module", "frame", "exception", "native",  "cycle",     "attribute",
+    "item",   "local", "closure",   "default", "grad_fn",   "node",
+    "saved",  "hook",  "gradient",  "base",    "traceback", "other"};
+
 // Indexed by RecordingState.
 inline constexpr std::array<std::string_view, 4> kRecordingStateNames = {"none", "running", "ended",
                                                                          "failed"};

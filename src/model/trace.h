@@ -23,6 +23,7 @@
 #include "base/device_bar.h"
 #include "model/device.h"
 #include "model/events.h"
+#include "model/holders.h"
 #include "model/ids.h"
 #include "model/live_index.h"
 #include "model/oom_message.h"
@@ -209,6 +210,7 @@ struct Lifetimes {
   OptionalColumn<std::uint32_t, kNone> unused_from;
   OptionalColumn<std::uint32_t> silence;
   OptionalColumn<std::uint8_t> use_gap;
+  OptionalColumn<std::uint32_t> holder;  // a row of Trace::holders.links; 0: unknown
   std::uint32_t baseline_count = 0;
 
   std::size_t size() const { return alloc.size(); }
@@ -226,7 +228,7 @@ struct Lifetimes {
     return alloc.memory_bytes() + free_requested.memory_bytes() + free_completed.memory_bytes() +
            block.memory_bytes() + category.memory_bytes() + tensor.memory_bytes() +
            flags.memory_bytes() + unused_from.memory_bytes() + silence.memory_bytes() +
-           use_gap.memory_bytes();
+           use_gap.memory_bytes() + holder.memory_bytes();
   }
 };
 
@@ -274,6 +276,7 @@ struct Trace {
   std::vector<Tensor> tensors;          // row 0: unknown
   std::vector<Module> modules;          // if the recording lists them
   ProgramSource source;
+  Holders holders;
   std::vector<Shortage> shortages;       // row 0: unknown
   std::vector<Mark> marks;               // in the order in which they were made
   std::vector<OomMessage> oom_messages;  // of a printed message, whose trace has nothing else

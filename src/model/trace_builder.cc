@@ -221,6 +221,7 @@ void TraceBuilder::pair(DeviceTrace& device, base::Progress& progress) {
   take(rows.unused_from, given.unused_from);
   take(rows.silence, given.silence);
   take(rows.use_gap, given.use_gap);
+  take(rows.holder, given.holder);
 }
 
 Result<Trace> TraceBuilder::finish(std::string_view format, base::Progress& progress) {

@@ -63,6 +63,8 @@ class TraceBuilder {
   ShortageId add_shortage(const Shortage& shortage);
   void add_module(const Module& module) { trace_.modules.push_back(module); }
   ProgramSource& source() { return trace_.source; }
+  // Its links and cuts have lower parents, and rows that exist.
+  Holders& holders() { return trace_.holders; }
   // Placed between the last event added and the next, on every device.
   void add_mark(const Mark& mark);
   // Removes the step marks so far.

@@ -393,6 +393,28 @@ void Recorder::report_uses(Recording& recording) noexcept {
   });
 }
 
+void Recorder::holders(const plimsoll_holders& found) noexcept {
+  const std::lock_guard lock(state_);
+  if (hot.mode.load(std::memory_order_relaxed) != Mode::kOn) return;
+  drain();
+  const std::int64_t time_ns = now_ns();
+  for (EventReceiver* const receiver : receivers_) {
+    receiver->on_holder_walk({time_ns, found.end, found.objects, found.nodes, found.duration_ns});
+    for (const plimsoll_holder_link& link : std::span(found.links, found.link_count)) {
+      receiver->on_holder_link({link.parent, link.kind, link.name, link.type, link.file, link.line,
+                                link.length, link.limit});
+    }
+    for (const plimsoll_held& held : std::span(found.held, found.held_count)) {
+      const LiveRow* const row = ledger_.rows().find({held.address, held.device});
+      if (row != nullptr && !row->is_pending) receiver->on_held({row->serial, held.link});
+    }
+    for (const plimsoll_holder_cut& cut : std::span(found.cuts, found.cut_count)) {
+      receiver->on_holder_cut({cut.link, cut.other, cut.freed_count, cut.freed_bytes,
+                               cut.left_count, cut.left_bytes, cut.is_native});
+    }
+  }
+}
+
 // Attached, and not waiting for the first event of a child process.
 bool Recorder::is_running(const Recording& recording) const noexcept {
   return hot.mode.load(std::memory_order_relaxed) != Mode::kChild &&

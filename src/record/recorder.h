@@ -92,6 +92,9 @@ class Recorder {
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
+  // What holds the live memory now, for all recordings.
+  void holders(const plimsoll_holders& found) noexcept;
+
   // Whether uses are observed from now on. Returns false if they cannot be recorded.
   bool observe_uses(bool is_on) noexcept;
   bool is_observing_uses() const noexcept { return use_span_.load(std::memory_order_relaxed) != 0; }

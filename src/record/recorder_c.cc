@@ -370,6 +370,10 @@ void escape_uses(plimsoll_context* context) {
   if (uses() != nullptr && context != nullptr) ThreadRegistry::of(context)->uses.escape_at_end();
 }
 
+void holders(plimsoll_context* /*context*/, const plimsoll_holders* found) {
+  if (found != nullptr) Recorder::made().holders(*found);
+}
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -407,6 +411,7 @@ constexpr plimsoll_recorder_api kApi = {
     use_clock,
     use_region,
     escape_uses,
+    holders,
 };
 
 }  // namespace

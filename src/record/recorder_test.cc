@@ -121,6 +121,49 @@ TEST(Recorder, what_an_operator_allocates_is_in_use_until_it_ends) {
               ElementsAre(format::EndUse{1 + 1, never}, format::EndUse{1 + 1, never}));
 }
 
+TEST(Recorder, reports_what_holds_the_live_memory) {
+  const Recorded recording = Recorded::in_memory();
+  alloc(64, 1);
+  alloc(128, 1);
+  free_at(128);
+  std::vector<plimsoll_holder_link> links(2);
+  links[0].kind = PLIMSOLL_LINK_MODULE;
+  links[1].parent = 1;
+  links[1].kind = PLIMSOLL_LINK_ATTRIBUTE;
+  links[1].name = name("losses");
+  links[1].limit = 20;
+  std::vector<plimsoll_held> held(2);
+  held[0].address = 64;
+  held[1].address = 128;
+  held[0].link = held[1].link = 2;
+  plimsoll_holder_cut cut{};
+  cut.link = 2;
+  cut.freed_bytes = 1;
+  plimsoll_holders found{};
+  found.size_bytes = sizeof(plimsoll_holders);
+  found.objects = 1000;
+  found.links = links.data();
+  found.link_count = links.size();
+  found.held = held.data();
+  found.held_count = held.size();
+  found.cuts = &cut;
+  found.cut_count = 1;
+  api().holders(here(), &found);
+  api().holders(here(), nullptr);
+  const TraceReplay replay = recording.replay();
+  ASSERT_THAT(replay.walks, SizeIs(1));
+  EXPECT_EQ(replay.walks[0].objects, 1000u);
+  ASSERT_THAT(replay.links, SizeIs(2));
+  EXPECT_EQ(replay.names.at(replay.links[1].name), "losses");
+  EXPECT_EQ(replay.links[1].parent, 1u);
+  EXPECT_EQ(replay.links[1].limit, 20u);
+  ASSERT_THAT(replay.held_memory, SizeIs(1)) << "what is not live is left out";
+  EXPECT_EQ(replay.held_memory[0].serial, replay.allocs[0].serial);
+  ASSERT_THAT(replay.cuts, SizeIs(1));
+  EXPECT_EQ(replay.cuts[0].freed_bytes, 1u);
+  EXPECT_THAT(replay.violations, IsEmpty());
+}
+
 std::vector<std::uint64_t> unused(const Recorded& recording, const plimsoll_use_point& since) {
   std::vector<plimsoll_live> rows(16);
   rows.resize(plimsoll_recording_unused(recording.get(), since, rows.data(), rows.size()));

@@ -48,6 +48,10 @@ struct TraceReplay : format::NoRecords {
   format::SegmentSet held;
   std::vector<format::OutOfMemory> out_of_memory;
   std::vector<format::DeviceFigure> figures;
+  std::vector<format::HolderWalk> walks;
+  std::vector<format::HolderLink> links;
+  std::vector<format::Held> held_memory;
+  std::vector<format::HolderCut> cuts;
   std::vector<format::Setting> settings;
   std::vector<format::Notice> notices;
   std::vector<format::Function> functions;
@@ -116,6 +120,13 @@ struct TraceReplay : format::NoRecords {
   void on_notice(const format::Notice& notice) { notices.push_back(notice); }
   void on_out_of_memory(const format::OutOfMemory& failed) { out_of_memory.push_back(failed); }
   void on_device_figure(const format::DeviceFigure& figure) { figures.push_back(figure); }
+  void on_holder_walk(const format::HolderWalk& walk) { walks.push_back(walk); }
+  void on_holder_link(const format::HolderLink& link) { links.push_back(link); }
+  void on_held(const format::Held& held_here) {
+    if (!live.contains(held_here.serial)) violate("held, but not alive", held_here.serial);
+    held_memory.push_back(held_here);
+  }
+  void on_holder_cut(const format::HolderCut& cut) { cuts.push_back(cut); }
   void on_tag(const format::Tag& tag) {
     if (!live.contains(tag.serial)) violate("tagged, but not alive", tag.serial);
     if (!tensors.contains(tag.tensor)) violate("tensor is not defined", tag.tensor);

@@ -412,6 +412,46 @@ TEST(NativeReader, a_collection_whose_end_was_lost_frees_nothing_more) {
   EXPECT_FALSE(has(flags[read.lifetime(1)], LifetimeFlags::kCollected));
 }
 
+std::vector<std::uint32_t> holders_of(const Read& read) {
+  const model::Lifetimes& lifetimes = read.device().lifetimes;
+  std::vector<std::uint32_t> rows;
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) rows.push_back(lifetimes.holder[i]);
+  return rows;
+}
+
+TEST(NativeReader, memory_has_the_last_link_of_the_last_walk_that_reached_it) {
+  Writer writer;
+  writer.site(1, 0).alloc(0, 1).alloc(1, 1).alloc(2, 1);
+  format::Encoder& encoder = writer.encoder();
+  encoder.define_name(1, "losses");
+  encoder.holder_walk({Writer::kStartNs, 0, 1000, 10, 5});
+  encoder.holder_link({0, PLIMSOLL_LINK_MODULE, 0, 0, 0, 0, 0, 0});
+  encoder.holder_link({1, PLIMSOLL_LINK_ATTRIBUTE, 1, 0, 0, 0, 12, 0});
+  encoder.held({0, 2});
+  encoder.held({1, 2});
+  encoder.held({77, 2});
+  encoder.held({2, 3});  // no such link
+  encoder.holder_cut({2, 0, 2, 200, 0, 0, 0});
+  encoder.holder_walk({Writer::kStartNs, 4, 1, 0, 5});
+  encoder.holder_link({0, 99, 0, 0, 0, 0, 0, 0});
+  encoder.held({1, 1});
+  encoder.holder_link({7, 0, 0, 0, 0, 0, 0, 0});  // a damaged file
+  encoder.held({0, 1});
+  const Read read = writer.finish();
+  EXPECT_THAT(holders_of(read), ElementsAre(2, 3, 0));
+  const model::Holders& holders = read.trace.holders;
+  ASSERT_EQ(holders.walks.size(), 2u);
+  EXPECT_EQ(holders.walks[1].end, PLIMSOLL_WALK_TIME);
+  ASSERT_EQ(holders.links.size(), 4u);
+  EXPECT_EQ(read.text(holders.links[2].name), "losses");
+  EXPECT_EQ(holders.links[2].parent, 1u);
+  EXPECT_EQ(holders.links[2].length, 12u);
+  EXPECT_EQ(holders.links[3].kind, PLIMSOLL_LINK_OTHER);
+  EXPECT_EQ(holders.links[3].walk, 1u);
+  ASSERT_EQ(holders.cuts.size(), 1u);
+  EXPECT_EQ(holders.cuts[0].link, 2u);
+}
+
 std::vector<std::uint32_t> unused_from(const Read& read, std::size_t device = 0) {
   const model::Lifetimes& lifetimes = read.trace.devices.at(device).lifetimes;
   std::vector<std::uint32_t> rows;

@@ -24,16 +24,20 @@ constexpr std::uint64_t kFullGeneration = 2;
 void Recording::on_block(const format::Block& block) {
   definitions_.set_end(block.offset + block.payload.size());
   events_in_blocks_ += block.head.events;
-  if (block.offset != next_block_) last_uses_.lose_block();
+  if (block.offset != next_block_) {
+    last_uses_.lose_block();
+    holders_.lose_block();
+  }
   next_block_ = block.offset + format::kBlockHeadBytes + block.payload.size();
   check_limits();
 }
 
 void Recording::check_limits() {
-  const std::uint64_t memory_bytes =
-      context_.builder.memory_bytes() + definitions_.memory_bytes() + serials_.memory_bytes() +
-      allocations_.memory_bytes() + others_.memory_bytes() + free_sites_.memory_bytes() +
-      caches_.memory_bytes() + side_records_.memory_bytes() + last_uses_.memory_bytes();
+  const std::uint64_t memory_bytes = context_.builder.memory_bytes() + definitions_.memory_bytes() +
+                                     serials_.memory_bytes() + allocations_.memory_bytes() +
+                                     others_.memory_bytes() + free_sites_.memory_bytes() +
+                                     caches_.memory_bytes() + side_records_.memory_bytes() +
+                                     last_uses_.memory_bytes() + holders_.memory_bytes();
   if (memory_bytes > context_.limits.memory_bytes && !failure_) {
     failure_ = make_error(ErrorCode::kLimit, "the trace needs more memory than the " +
                                                  std::to_string(context_.limits.memory_bytes) +
@@ -248,6 +252,16 @@ void Recording::on_last_use(const format::LastUse& last) {
   const std::uint32_t index = serials_.find(last.serial);
   if (index == SerialIndex::kNotSeen || !last_uses_.are_known()) return;
   last_uses_.add(allocations_[index], {last.age_plus_one, last.gap});
+}
+
+void Recording::on_held(const format::Held& held) {
+  const std::uint32_t index = serials_.find(held.serial);
+  const std::uint32_t link = holders_.row_of(held.link);
+  if (index == SerialIndex::kNotSeen || link == 0) return;
+  const Allocation& allocation = allocations_[index];
+  // Not set(), which ignores the default: a later walk replaces what an earlier one found.
+  model::Lifetimes& lifetimes = *tables_[allocation.device].lifetimes;
+  lifetimes.holder.rows(allocation.lifetime + 1)[allocation.lifetime] = link;
 }
 
 void Recording::on_set_phase(const format::SetPhase& set) {

@@ -14,6 +14,7 @@
 #include "readers/native/caches.h"
 #include "readers/native/definitions.h"
 #include "readers/native/device_readings.h"
+#include "readers/native/holders.h"
 #include "readers/native/last_uses.h"
 #include "readers/native/serial_index.h"
 #include "readers/native/side_records.h"
@@ -55,6 +56,10 @@ class Recording : public format::NoRecords {
   void on_device_figure(const format::DeviceFigure& figure) { readings_.add(figure); }
   void on_uses(const format::EndUses& uses) { last_uses_.add(uses); }
   void on_last_use(const format::LastUse& last);
+  void on_holder_walk(const format::HolderWalk& walk) { holders_.add(walk); }
+  void on_holder_link(const format::HolderLink& link) { holders_.add(link); }
+  void on_held(const format::Held& held);
+  void on_holder_cut(const format::HolderCut& cut) { holders_.add(cut); }
   void on_tag(const format::Tag& tag);
   void on_set_phase(const format::SetPhase& set);
   void on_mark(const format::Mark& mark);
@@ -115,6 +120,7 @@ class Recording : public format::NoRecords {
   base::Column<Placed> others_;  // events that have a site but are not allocations
   DeviceTables tables_;
   LastUses last_uses_{tables_};
+  HolderRecords holders_{context_.builder.holders(), definitions_};
   base::Column<std::uint32_t> free_sites_;  // by the allocation's site in the file; kNone: not
                                             // created yet
   // The run of Python's garbage collector that has begun and not ended.

@@ -60,6 +60,10 @@ class Notes final : public EventReceiver {
     note("mark " + std::to_string(event.kind) + " " + std::to_string(event.value));
   }
   void on_last_use(const format::LastUse&) noexcept override {}
+  void on_holder_walk(const format::HolderWalk&) noexcept override {}
+  void on_holder_link(const format::HolderLink&) noexcept override {}
+  void on_held(const format::Held&) noexcept override {}
+  void on_holder_cut(const format::HolderCut&) noexcept override {}
   void on_dropped(const format::Dropped&) noexcept override {}
   void on_evicted(const format::Evicted&) noexcept override {}
 

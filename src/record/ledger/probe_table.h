@@ -21,10 +21,11 @@ class ProbeTable {
   std::size_t size() const { return size_; }
 
   // Returns the row with this key, or null. Valid until the next insert or erase.
-  Row* find(const Key& key) {
+  Row* find(const Key& key) { return const_cast<Row*>(std::as_const(*this).find(key)); }
+  const Row* find(const Key& key) const {
     if (rows_.empty()) return nullptr;
     for (std::size_t i = home(key);; i = next(i)) {
-      Row& row = rows_[i];
+      const Row& row = rows_[i];
       if (row.is_empty()) return nullptr;
       if (row.key() == key) return &row;
     }
