@@ -40,9 +40,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "charts": {"base", "model", "report", "tiles", "page"},
     "analysis": {"base", "model", "report"},
     "analysis/*": {
-        "base", "model", "report", "analysis", "analysis/evidence", "analysis/whatif",
+        "base", "model", "report", "analysis", "analysis/evidence", "analysis/holders",
+        "analysis/whatif",
     },
-    "findings": {"base", "model", "report", "analysis", "analysis/evidence", "analysis/whatif"},
+    "findings": {
+        "base", "model", "report", "analysis", "analysis/evidence", "analysis/holders",
+        "analysis/whatif",
+    },
     "simulator": {"base", "model", "report"},
     "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},

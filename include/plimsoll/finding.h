@@ -32,13 +32,32 @@ struct FindingStep {
   static constexpr auto fields();  // for JSON; base/finding.h defines it
 };
 
+// What holds the memory of a finding: an object or variable of the program.
+struct FindingHolder {
+  std::string path;               // as the program names it: "trainer.losses"
+  std::string type;               // its class
+  std::uint64_t length = 0;       // its entries; 0 if it is no container
+  std::uint64_t limit = 0;        // the most entries that it keeps; 0: no limit
+  std::string chain;              // from the root to most of the bytes
+  std::uint64_t count = 0;        // allocations of the finding that it holds
+  std::uint64_t bytes = 0;        // their bytes
+  bool is_cut = false;            // a second walk went around it; the rest is known only then
+  std::uint64_t freed_bytes = 0;  // of all that it holds: what nothing else holds
+  std::uint64_t left_bytes = 0;   // what others hold, too
+  std::string other;              // one of these; empty if none is known
+  bool is_native = false;         // native code holds some of it, too
+
+  static constexpr auto fields();  // as above
+};
+
 struct Finding {
   std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
   FindingSeverity severity = FindingSeverity::kInfo;
-  std::string title;                  // the verdict: one sentence with the bytes
-  std::vector<std::string> evidence;  // each one sentence with numbers
-  std::vector<FindingStep> steps;     // alternatives, the recommended one first
-  bool is_fact = false;               // states what the memory is; the program may need all of it
+  std::string title;                        // the verdict: one sentence with the bytes
+  std::vector<std::string> evidence;        // each one sentence with numbers
+  std::vector<FindingStep> steps;           // alternatives, the recommended one first
+  std::vector<FindingHolder> holders = {};  // most bytes first, if the recording knows them
+  bool is_fact = false;  // states what the memory is; the program may need all of it
 
   // The text and the saving of the first step; empty and 0 if there is none.
   const std::string& next_step() const;

@@ -19,6 +19,25 @@ constexpr auto FindingStep::fields() {
       Field{"is_upper_bound", &FindingStep::is_upper_bound, "True if it may save less."});
 }
 
+constexpr auto FindingHolder::fields() {
+  using base::Field;
+  return base::field_list(
+      Field{"path", &FindingHolder::path, "What the program calls it, such as trainer.losses."},
+      Field{"type", &FindingHolder::type, "Its class."},
+      Field{"length", &FindingHolder::length, "Its entries; 0 if it is not a container."},
+      Field{"limit", &FindingHolder::limit, "The most entries that it keeps; 0: no limit."},
+      Field{"chain", &FindingHolder::chain, "The references from it to most of the bytes."},
+      Field{"count", &FindingHolder::count, "Allocations of the finding that it holds."},
+      Field{"bytes", &FindingHolder::bytes, "Their bytes."},
+      Field{"is_cut", &FindingHolder::is_cut,
+            "True if a second walk went around it; the next fields are known only then."},
+      Field{"freed_bytes", &FindingHolder::freed_bytes,
+            "Bytes of all that it holds that nothing else holds."},
+      Field{"left_bytes", &FindingHolder::left_bytes, "Bytes of it that others hold, too."},
+      Field{"other", &FindingHolder::other, "One of these others; empty if none is known."},
+      Field{"is_native", &FindingHolder::is_native, "True if native code holds some of it, too."});
+}
+
 constexpr auto Finding::fields() {
   using base::Field;
   return base::field_list(
@@ -31,6 +50,8 @@ constexpr auto Finding::fields() {
       Field{"saving_bytes", &Finding::saving_bytes,
             "The saving of the first step; 0 if none or unknown."},
       Field{"steps", &Finding::steps, "What to do: alternatives, the recommended one first."},
+      Field{"holders", &Finding::holders,
+            "What holds the memory, most bytes first; empty if no walk of the recorder knows it."},
       Field{"is_fact", &Finding::is_fact,
             "True if it states what the memory is, and the program may need all of it."});
 }

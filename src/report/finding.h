@@ -13,6 +13,7 @@
 namespace plimsoll::report {
 
 using plimsoll::Finding;
+using plimsoll::FindingHolder;
 using plimsoll::FindingSeverity;
 using plimsoll::FindingStep;
 using plimsoll::step_up_to;

@@ -237,12 +237,13 @@ struct Tables {
   std::vector<GroupRow> by_category;  // empty if the file names no categories
   std::vector<GroupRow> by_operator;
   std::vector<GroupRow> by_layer;  // empty if the file names no layers
-  std::vector<GroupRow> by_phase;  // this and the next five: empty if the file lacks the data
+  std::vector<GroupRow> by_phase;  // this and the next six: empty if the file lacks the data
   std::vector<GroupRow> by_step;
   std::vector<GroupRow> by_dtype;
   std::vector<GroupRow> by_region;
   std::vector<GroupRow> by_tensor;
   std::vector<GroupRow> by_use;
+  std::vector<GroupRow> by_holder;
   std::vector<GroupRow> unknown_by_reason;
   std::vector<LayerRow> layers;
   std::vector<FoldedLayerRow> folded_layers;
@@ -282,6 +283,9 @@ struct Tables {
         Field{"by_use", &Tables::by_use,
               "Live bytes by whether an operator uses them again: used again, not used again, "
               "unknown, or the category of memory that the program keeps in any case."},
+        Field{"by_holder", &Tables::by_holder,
+              "Live bytes by the object or variable of the program that holds them, if the "
+              "recorder looked for it."},
         Field{"unknown_by_reason", &Tables::unknown_by_reason,
               "Live bytes of the category unknown, by the reason why it is unknown."},
         Field{"layers", &Tables::layers,

@@ -218,7 +218,7 @@ class CompositionPass final : public Pass {
          {&tables.by_line, &tables.by_stack, &tables.by_library, &tables.by_size, &tables.by_stream,
           &tables.by_pool, &tables.by_category, &tables.by_operator, &tables.by_layer,
           &tables.by_phase, &tables.by_step, &tables.by_dtype, &tables.by_region, &tables.by_tensor,
-          &tables.by_use, &tables.unknown_by_reason}) {
+          &tables.by_use, &tables.by_holder, &tables.unknown_by_reason}) {
       table->clear();
     }
   }

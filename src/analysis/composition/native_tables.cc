@@ -1,6 +1,7 @@
 // Fills the tables that only some files have the data for: by category, layer, phase, step, dtype,
 // region and tensor, and the reasons for unknown memory.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "analysis/composition/live_groups.h"
+#include "analysis/holders/chains.h"
+#include "analysis/holders/holders.h"
 #include "model/group_names.h"
 #include "model/groupings.h"
 #include "model/last_use.h"
@@ -103,6 +106,25 @@ void by_use(const LiveGroups& groups, Tables& tables) {
       tables.by_use);
 }
 
+// By what holds it, as the last walk found that reached it.
+void by_holder(const LiveGroups& groups, Tables& tables) {
+  const model::Trace& trace = groups.trace();
+  const auto& holder = groups.device().lifetimes.holder;
+  if (!holder.present()) return;
+  const holders::HolderIndex index(trace);
+  std::map<std::uint32_t, std::string> names;  // by the last link
+  group_by_key(
+      groups,
+      [&](const LiveAllocation& live) -> std::string {
+        const std::uint32_t link = holder[live.lifetime];
+        if (link == 0) return "[no reference to it was found]";
+        const auto [name, is_new] = names.try_emplace(link);
+        if (is_new) name->second = holders::path_text(trace, index.holder(link));
+        return name->second;
+      },
+      tables.by_holder);
+}
+
 // Only the unknown memory, grouped separately.
 void unknown_by_reason(const LiveGroups& groups, Tables& tables) {
   const model::Trace& trace = groups.trace();
@@ -144,6 +166,7 @@ void fill_native_tables(const LiveGroups& groups, const model::UserLines& lines,
   group(Dimension::kStep, tables.by_step);
   by_region(groups, tables);
   by_use(groups, tables);
+  by_holder(groups, tables);
 }
 
 }  // namespace plimsoll::analysis::composition

@@ -44,6 +44,7 @@ constexpr std::array kGroupTables = {
     GroupTable{TableKind::kRegion, &report::Tables::by_region, "region"},
     GroupTable{TableKind::kTensor, &report::Tables::by_tensor, "tensor"},
     GroupTable{TableKind::kUse, &report::Tables::by_use, "use"},
+    GroupTable{TableKind::kHolder, &report::Tables::by_holder, "holder"},
 };
 
 std::string nothing(const std::string& sentence) { return "  " + sentence + "\n"; }
@@ -264,9 +265,9 @@ std::string segment_table(const report::DeviceReport& device, std::size_t top, s
 
 const std::vector<std::string>& table_names() {
   static const std::vector<std::string> kNames = {
-      "line",     "stack", "library", "size", "stream", "pool",   "category",
-      "operator", "layer", "phase",   "step", "dtype",  "region", "tensor",
-      "use",      "saved", "steps",   "site", "growth", "segment"};
+      "line",     "stack",  "library", "size",  "stream", "pool",   "category",
+      "operator", "layer",  "phase",   "step",  "dtype",  "region", "tensor",
+      "use",      "holder", "saved",   "steps", "site",   "growth", "segment"};
   return kNames;
 }
 

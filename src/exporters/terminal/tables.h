@@ -30,6 +30,7 @@ enum class TableKind : std::uint8_t {
   kRegion,
   kTensor,
   kUse,
+  kHolder,
   kSaved,
   kSteps,
   kSite,

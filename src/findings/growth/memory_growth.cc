@@ -12,6 +12,7 @@
 #include "base/path_text.h"
 #include "base/units.h"
 #include "findings/growth/retained.h"
+#include "findings/kept/held_by.h"
 #include "findings/kept/never_used_again.h"
 #include "findings/rules.h"
 #include "findings/text.h"
@@ -246,6 +247,25 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
   finding.steps.push_back(step_up_to(retained_text(facts, device, first, retained), saving));
 }
 
+// Names what holds what the lines have left behind.
+void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
+                report::Finding& finding) {
+  const RowOfLine row_of_line = row_of_each_line(facts, rows);
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  std::vector<std::uint32_t> left;
+  for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
+    if (model::death(lifetimes, row, model::default_liveness(device.trace)) != model::kNone)
+      continue;
+    const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
+    if (row_of_line[line.index()] != nullptr) left.push_back(row);
+  }
+  const bool is_appended = rows.front().is_appended;
+  name_holder(facts, device, left,
+              is_appended || rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
+                                                      : EditGoes::kInPlaceOfTheFirst,
+              finding);
+}
+
 // `rows` are lines or, if each line alone grows too little to report, categories.
 report::Finding make_finding(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   double per_step = 0;
@@ -282,6 +302,7 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
     if (!unused.empty()) finding.evidence.push_back(std::move(unused));
   }
   add_steps(facts, device, rows, finding);
+  if (first.is_certain) add_holder(facts, device, rows, finding);
   return finding;
 }
 

@@ -25,13 +25,13 @@ constexpr double kShareOfKeptWorkspaces = 0.1;
 // The size of each workspace with CUBLAS_WORKSPACE_CONFIG=:4096:2.
 constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
 
-std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
+std::string_view library_operator(const Peak& peak, const PeakAllocation& allocation) {
   const model::Site& site = peak.site(allocation);
   return peak.trace().strings[site.inner_op != model::StringId{} ? site.inner_op : site.op];
 }
 
 bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
-  return evidence::classes_of(operator_of(peak, allocation)).has(evidence::Operator::kCudnn);
+  return evidence::classes_of(library_operator(peak, allocation)).has(evidence::Operator::kCudnn);
 }
 
 // Explains workspaces that are freed before their operator returns. Those of cuBLAS are kept until
@@ -55,7 +55,7 @@ void explain_convolution(const Peak& peak, Explanations& out) {
   report::Finding& finding = explanation.finding;
   const std::string amount = bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
   finding.title = "Workspaces of cuDNN fill " + share_text(peak, explanation.bytes) + ": " +
-                  amount + " requested by " + std::string(operator_of(peak, first));
+                  amount + " requested by " + std::string(library_operator(peak, first));
   finding.id = "library_workspaces";
   if (peak.has_line(first)) {
     finding.id = "one_line_dominates";

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "findings/kept/held_by.h"
 #include "findings/kept/never_used_again.h"
 #include "findings/live_by_kind.h"
 #include "findings/peak/peak.h"
@@ -112,6 +113,15 @@ void append_best(Peak& peak, Findings& findings) {
       const std::string unused = unused_text(peak, explanation);
       const bool is_about_use = explanation.finding.id == "never_used_again";
       if (!unused.empty() && !is_about_use) evidence.push_back(unused);
+      const bool is_mistake = !explanation.finding.is_fact;
+      if (is_mistake && explanation.finding.id != "garbage_in_cycles") {
+        std::vector<std::uint32_t> rows;
+        for (const std::uint32_t part : explanation.parts)
+          rows.push_back(peak.live()[part].lifetime);
+        name_holder(peak.facts(), peak.device(), rows,
+                    is_about_use ? EditGoes::kInPlaceOfTheFirst : EditGoes::kBeforeTheSteps,
+                    explanation.finding);
+      }
       if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));
       if (peak.is_inferred()) evidence.push_back(confidence_text(peak, explanation) + ".");
       findings.push_back(std::move(explanation.finding));

@@ -1,0 +1,40 @@
+// The chains of references that the recorder's walks found (model/holders.h), as text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/trace.h"
+
+namespace plimsoll::analysis::holders {
+
+// The rows of the links from the root to `link`.
+std::vector<std::uint32_t> chain_to(const model::Trace& trace, std::uint32_t link);
+
+// Whether what follows in the chain is held by the graph of autograd, or by a tensor.
+constexpr bool is_of_tensor(plimsoll_link_kind kind) {
+  switch (kind) {
+    case PLIMSOLL_LINK_GRAD_FN:
+    case PLIMSOLL_LINK_NODE:
+    case PLIMSOLL_LINK_SAVED:
+    case PLIMSOLL_LINK_GRADIENT:
+    case PLIMSOLL_LINK_BASE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// "trainer.losses", "kept in train (train.py:40)": how the program names what the link leads to.
+// `[*]` stands for all items of a container.
+std::string path_text(const model::Trace& trace, std::uint32_t link);
+// The same with the graph: "trainer.losses[*] → PowBackward0 → … → saved self".
+std::string chain_text(const model::Trace& trace, std::uint32_t link);
+// "list of 12", "deque of 8, at most 10": what the link leads to. Empty if that is unknown.
+std::string type_text(const model::Trace& trace, std::uint32_t link);
+// "keep (train.py:12)": the function that the link leads to, or the place of a frame. Empty if the
+// link has no file.
+std::string place_text(const model::Trace& trace, std::uint32_t link);
+
+}  // namespace plimsoll::analysis::holders

@@ -1,0 +1,107 @@
+#include "analysis/holders/edits.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "analysis/holders/chains.h"
+#include "base/units.h"
+
+namespace plimsoll::analysis::holders {
+namespace {
+
+using model::HolderLink;
+
+class Chain {
+ public:
+  Chain(const model::Trace& trace, std::uint32_t last)
+      : trace_(trace), rows_(chain_to(trace, last)) {}
+
+  // The first link of this kind; 0: none.
+  std::uint32_t first(plimsoll_link_kind kind) const {
+    const auto found = std::ranges::find(
+        rows_, kind, [&](std::uint32_t row) { return trace_.holders.links[row].kind; });
+    return found == rows_.end() ? 0 : *found;
+  }
+  bool has(plimsoll_link_kind kind) const { return first(kind) != 0; }
+  // The link after `row`; 0: none.
+  std::uint32_t after(std::uint32_t row) const {
+    const auto found = std::ranges::find(rows_, row);
+    return found == rows_.end() || found + 1 == rows_.end() ? 0 : found[1];
+  }
+  // The first function or frame with a known place, from `row` on.
+  std::string place_from(std::uint32_t row) const {
+    for (auto at = std::ranges::find(rows_, row); at != rows_.end(); ++at) {
+      if (std::string place = place_text(trace_, *at); !place.empty()) return place;
+    }
+    return {};
+  }
+
+ private:
+  const model::Trace& trace_;
+  std::vector<std::uint32_t> rows_;
+};
+
+}  // namespace
+
+std::string edit_text(const model::Trace& trace, const Holder& holder) {
+  const HolderLink& link = trace.holders.links[holder.link];
+  const Chain chain(trace, holder.example);
+  const std::string path = path_text(trace, holder.link);
+  const std::string_view type = trace.strings[link.type];
+  const std::uint32_t next = chain.after(holder.link);
+  const bool holds_items = next != 0 && trace.holders.links[next].kind == PLIMSOLL_LINK_ITEM;
+  if (const std::uint32_t hook = chain.first(PLIMSOLL_LINK_HOOK); hook != 0) {
+    const std::string place = chain.place_from(hook);
+    return "Call remove() on the handle of the hook" + (place.empty() ? "" : " " + place) +
+           ", which " + path_text(trace, hook) + " keeps.";
+  }
+  if (chain.has(PLIMSOLL_LINK_TRACEBACK) || chain.has(PLIMSOLL_LINK_EXCEPTION)) {
+    const std::string place = chain.place_from(chain.first(PLIMSOLL_LINK_TRACEBACK));
+    const std::string locals = "its traceback keeps the locals of " +
+                               (place.empty() ? "the functions that it left" : place) + ".";
+    return link.kind == PLIMSOLL_LINK_EXCEPTION || chain.has(PLIMSOLL_LINK_EXCEPTION)
+               ? "Leave the except block before you allocate again: the exception is kept until "
+                 "then, and " +
+                     locals
+               : "Store str(error) instead of the exception in " + path + ": " + locals;
+  }
+  if (type.ends_with("lru_cache_wrapper")) {
+    return "Pass a small maxsize to the lru_cache of " + path + ", or call " + path +
+           ".cache_clear().";
+  }
+  if (chain.has(PLIMSOLL_LINK_GRAD_FN)) {
+    return holds_items ? "Add x.detach(), or x.item(), to " + path +
+                             " instead of the tensor x: it keeps the graph of its forward."
+                       : "Detach what " + path +
+                             " keeps (.detach(), .item()): it keeps the graph "
+                             "that made it.";
+  }
+  if (chain.has(PLIMSOLL_LINK_GRADIENT)) {
+    return "Set the .grad of the tensors in " + path + " to None after their last use.";
+  }
+  if (chain.has(PLIMSOLL_LINK_BASE)) {
+    return "Store copies (.clone()) in " + path +
+           ": views and arrays keep the whole memory that they share.";
+  }
+  if (link.kind == PLIMSOLL_LINK_NATIVE) return {};
+  if (link.kind == PLIMSOLL_LINK_CYCLE) {
+    return "Break the cycle of references, or call gc.collect() between steps.";
+  }
+  if (link.limit != 0) {
+    return "Make " + path + " shorter, if it may keep fewer than " +
+           base::format_count(link.limit) + " entries.";
+  }
+  if (holds_items) {
+    return "Remove from " + path +
+           " what is no longer needed, or bound it: "
+           "collections.deque(maxlen=…) keeps the newest entries.";
+  }
+  if (link.kind == PLIMSOLL_LINK_LOCAL) {
+    const std::string name(trace.strings[link.name]);
+    return "Delete " + path + " after its last use (del " + name + ").";
+  }
+  return "Set " + path + " to None after its last use.";
+}
+
+}  // namespace plimsoll::analysis::holders

@@ -1,0 +1,13 @@
+// The edit to a program that ends what a holder holds.
+#pragma once
+
+#include <string>
+
+#include "analysis/holders/holders.h"
+
+namespace plimsoll::analysis::holders {
+
+// An imperative: "Append loss.detach() …". Empty if the holder is native code.
+std::string edit_text(const model::Trace& trace, const Holder& holder);
+
+}  // namespace plimsoll::analysis::holders

@@ -1,0 +1,244 @@
+#include "analysis/holders/holders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "analysis/holders/chains.h"
+#include "analysis/holders/edits.h"
+#include "tests/support/trace_maker.h"
+
+namespace plimsoll::analysis::holders {
+namespace {
+
+using tests::TraceMaker;
+
+// Links as an adapter reports them, and allocations of 100 bytes each that they hold.
+class Case {
+ public:
+  std::uint32_t root(plimsoll_link_kind kind, std::string_view name = {},
+                     std::string_view file = {}, std::uint32_t line = 0) {
+    return link(0, kind, name, {}, file, line);
+  }
+  std::uint32_t link(std::uint32_t parent, plimsoll_link_kind kind, std::string_view name = {},
+                     std::string_view type = {}, std::string_view file = {}, std::uint32_t line = 0,
+                     std::uint64_t length = 0, std::uint64_t limit = 0) {
+    auto& strings = maker_.builder().strings();
+    auto& holders = maker_.builder().holders();
+    if (holders.walks.empty()) holders.walks.emplace_back();
+    model::HolderLink row;
+    row.parent = parent;
+    row.kind = kind;
+    row.length = length;
+    row.limit = limit;
+    row.name = strings.intern(name);
+    row.type = strings.intern(type);
+    row.file = strings.intern(file);
+    row.line = line;
+    row.walk = static_cast<std::uint32_t>(holders.walks.size() - 1);
+    holders.links.push_back(row);
+    return static_cast<std::uint32_t>(holders.links.size() - 1);
+  }
+  void cut(const model::HolderCut& cut) { maker_.builder().holders().cuts.push_back(cut); }
+  void hold(std::uint32_t link, std::size_t count) { links_.insert(links_.end(), count, link); }
+  void finish() {
+    for (std::size_t i = 0; i < links_.size(); ++i) maker_.alloc(1 + i, 100);
+    trace = maker_.finish();
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      trace.devices.at(0).lifetimes.holder.set(i, links_[i]);
+    }
+  }
+  std::vector<Holder> holders() const {
+    std::vector<std::uint32_t> all(links_.size());
+    std::iota(all.begin(), all.end(), 0);
+    return holders_of(trace, trace.devices.at(0), all);
+  }
+
+  model::Trace trace;
+
+ private:
+  TraceMaker maker_;
+  std::vector<std::uint32_t> links_;
+};
+
+// __main__.trainer.losses, a list of losses with their graphs; and one tensor of model.weight.
+struct Losses : Case {
+  Losses() {
+    const std::uint32_t main = root(PLIMSOLL_LINK_MODULE, "__main__");
+    const std::uint32_t trainer = link(main, PLIMSOLL_LINK_ATTRIBUTE, "trainer", "Trainer");
+    list = link(trainer, PLIMSOLL_LINK_ATTRIBUTE, "losses", "list", {}, 0, 12);
+    const std::uint32_t item = link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+    const std::uint32_t power = link(item, PLIMSOLL_LINK_GRAD_FN, {}, "PowBackward0");
+    saved = link(power, PLIMSOLL_LINK_SAVED, "self", "Tensor");
+    const std::uint32_t model = link(main, PLIMSOLL_LINK_ATTRIBUTE, "model", "Linear");
+    weight = link(model, PLIMSOLL_LINK_ATTRIBUTE, "weight", "Parameter");
+    hold(item, 12);
+    hold(saved, 24);
+    hold(weight, 1);
+    hold(0, 5);
+  }
+  std::uint32_t list = 0, saved = 0, weight = 0;
+};
+
+TEST(Holders, are_where_the_chains_of_the_most_bytes_meet) {
+  Losses losses;
+  losses.cut({losses.list + 1, 0, 36, 3600, 0, 0, false});
+  losses.finish();
+  const std::vector<Holder> holders = losses.holders();
+  ASSERT_EQ(holders.size(), 2u);
+  EXPECT_EQ(holders[0].link, losses.list);
+  EXPECT_EQ(holders[0].example, losses.saved);
+  EXPECT_EQ(holders[0].count, 36u);
+  EXPECT_EQ(holders[0].bytes, 3600u);
+  ASSERT_NE(holders[0].cut, nullptr) << "the cut of all items is that of the container";
+  EXPECT_EQ(holders[0].cut->freed_count, 36u);
+  EXPECT_EQ(holders[1].link, losses.weight);
+  EXPECT_EQ(holders[1].cut, nullptr);
+}
+
+TEST(Holders, that_no_walk_went_around_are_the_last_container) {
+  Losses losses;
+  losses.finish();
+  EXPECT_EQ(losses.holders()[0].link, losses.list);
+}
+
+TEST(Holders, of_several_walks_are_one) {
+  Case two;
+  std::uint32_t last = 0;
+  for (int walk = 0; walk < 2; ++walk) {
+    const std::uint32_t main = two.root(PLIMSOLL_LINK_MODULE, "__main__");
+    const std::uint32_t list = two.link(main, PLIMSOLL_LINK_ATTRIBUTE, "losses", "list");
+    two.hold(two.link(list, PLIMSOLL_LINK_ITEM), 3);
+    last = list;
+  }
+  two.finish();
+  ASSERT_EQ(two.holders().size(), 1u);
+  EXPECT_EQ(two.holders()[0].link, last);
+  EXPECT_EQ(two.holders()[0].count, 6u);
+}
+
+TEST(Holders, are_called_as_the_program_calls_them) {
+  Losses losses;
+  losses.finish();
+  EXPECT_EQ(path_text(losses.trace, losses.list), "trainer.losses");
+  EXPECT_EQ(type_text(losses.trace, losses.list), "list of 12");
+  EXPECT_EQ(path_text(losses.trace, losses.saved), "trainer.losses[*]");
+  EXPECT_EQ(chain_text(losses.trace, losses.saved),
+            "trainer.losses[*] → PowBackward0 → saved self");
+}
+
+// A chain, the holder's name, the whole chain, and the edit.
+TEST(Edits, follow_from_the_chain) {
+  const auto check = [](auto&& make, const std::string& chain, const std::string& edit) {
+    Case one;
+    const std::uint32_t last = make(one);
+    one.hold(last, 3);
+    one.finish();
+    const std::vector<Holder> holders = one.holders();
+    ASSERT_EQ(holders.size(), 1u);
+    EXPECT_EQ(chain_text(one.trace, last), chain);
+    EXPECT_EQ(edit_text(one.trace, holders[0]), edit);
+  };
+  check(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "losses", "list", {}, 0, 3);
+        const auto item = c.link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+        const auto node = c.link(item, PLIMSOLL_LINK_GRAD_FN, {}, "MeanBackward0");
+        const auto other = c.link(node, PLIMSOLL_LINK_NODE, {}, "AddmmBackward0");
+        return c.link(other, PLIMSOLL_LINK_SAVED, "mat1", "Tensor");
+      },
+      "losses[*] → MeanBackward0 → … → AddmmBackward0 → saved mat1",
+      "Add x.detach(), or x.item(), to losses instead of the tensor x: it keeps the graph of its "
+      "forward.");
+  check(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto sum = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "total", "Tensor");
+        const auto node = c.link(sum, PLIMSOLL_LINK_GRAD_FN, {}, "AddBackward0");
+        return c.link(node, PLIMSOLL_LINK_SAVED, "self", "Tensor");
+      },
+      "total → AddBackward0 → saved self",
+      "Detach what total keeps (.detach(), .item()): it keeps the graph that made it.");
+  check(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto model = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "model", "Net");
+        const auto hooks = c.link(model, PLIMSOLL_LINK_HOOK, "_forward_hooks", "OrderedDict");
+        const auto item = c.link(hooks, PLIMSOLL_LINK_ITEM, {}, "keep", "probe.py", 12);
+        return c.link(item, PLIMSOLL_LINK_CLOSURE, "big", "Tensor");
+      },
+      "model._forward_hooks[*], closure variable big",
+      "Call remove() on the handle of the hook keep (probe.py:12), which model._forward_hooks "
+      "keeps.");
+  check(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "errors", "list", {}, 0, 3);
+        const auto error = c.link(list, PLIMSOLL_LINK_ITEM, {}, "ValueError");
+        const auto traceback =
+            c.link(error, PLIMSOLL_LINK_TRACEBACK, {}, "step", "/home/a/train.py", 40);
+        return c.link(traceback, PLIMSOLL_LINK_LOCAL, "activations", "Tensor");
+      },
+      "errors[*].__traceback__, local activations",
+      "Store str(error) instead of the exception in errors: its traceback keeps the locals of step "
+      "(train.py:40).");
+  check(
+      [](Case& c) {
+        const auto error = c.root(PLIMSOLL_LINK_EXCEPTION);
+        const auto traceback =
+            c.link(error, PLIMSOLL_LINK_TRACEBACK, {}, "step", "/home/a/train.py", 40);
+        return c.link(traceback, PLIMSOLL_LINK_LOCAL, "activations", "Tensor");
+      },
+      "the exception being handled.__traceback__, local activations",
+      "Leave the except block before you allocate again: the exception is kept until then, and its "
+      "traceback keeps the locals of step (train.py:40).");
+  check(
+      [](Case& c) {
+        const auto other = c.root(PLIMSOLL_LINK_MODULE, "masks");
+        const auto cache = c.link(other, PLIMSOLL_LINK_ATTRIBUTE, "mask", "_lru_cache_wrapper");
+        return c.link(cache, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "masks.mask[*]",
+      "Pass a small maxsize to the lru_cache of masks.mask, or call masks.mask.cache_clear().");
+  check(
+      [](Case& c) {
+        const auto frame = c.root(PLIMSOLL_LINK_FRAME, "train", "/home/a/train.py", 40);
+        const auto list = c.link(frame, PLIMSOLL_LINK_LOCAL, "kept", "list", {}, 0, 9);
+        return c.link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "kept[*] in train (train.py:40)",
+      "Remove from kept in train (train.py:40) what is no longer needed, or bound it: "
+      "collections.deque(maxlen=…) keeps the newest entries.");
+  check(
+      [](Case& c) {
+        const auto frame = c.root(PLIMSOLL_LINK_FRAME, "train", "/home/a/train.py", 40);
+        return c.link(frame, PLIMSOLL_LINK_LOCAL, "batch", "Tensor");
+      },
+      "batch in train (train.py:40)",
+      "Delete batch in train (train.py:40) after its last use (del batch).");
+  check(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto views = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "views", "dict", {}, 0, 9);
+        const auto item = c.link(views, PLIMSOLL_LINK_ITEM, "first", "Tensor");
+        return c.link(item, PLIMSOLL_LINK_BASE);
+      },
+      "views['first'] → memory that it shares",
+      "Store copies (.clone()) in views['first']: views and arrays keep the whole memory that they "
+      "share.");
+  check(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto queue = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "replay", "deque", {}, 0, 9, 50);
+        return c.link(queue, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "replay[*]", "Make replay shorter, if it may keep fewer than 50 entries.");
+  check([](Case& c) { return c.root(PLIMSOLL_LINK_NATIVE, {}); }, "native code", "");
+}
+
+}  // namespace
+}  // namespace plimsoll::analysis::holders

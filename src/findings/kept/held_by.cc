@@ -1,0 +1,88 @@
+#include "findings/kept/held_by.h"
+
+#include <string>
+#include <utility>
+
+#include "analysis/holders/chains.h"
+#include "analysis/holders/edits.h"
+#include "analysis/holders/holders.h"
+#include "findings/text.h"
+
+namespace plimsoll::findings {
+namespace {
+
+namespace holders = analysis::holders;
+
+report::FindingHolder as_reported(const model::Trace& trace, const holders::Holder& holder) {
+  const model::HolderLink& link = trace.holders.links[holder.link];
+  report::FindingHolder row;
+  row.path = holders::path_text(trace, holder.link);
+  row.type = trace.strings[link.type];
+  row.length = link.length;
+  row.limit = link.limit;
+  row.chain = holders::chain_text(trace, holder.example);
+  row.count = holder.count;
+  row.bytes = holder.bytes;
+  if (holder.cut == nullptr) return row;
+  row.is_cut = true;
+  row.freed_bytes = holder.cut->freed_bytes;
+  row.left_bytes = holder.cut->left_bytes;
+  if (holder.cut->other != 0) row.other = holders::path_text(trace, holder.cut->other);
+  row.is_native = holder.cut->is_native;
+  return row;
+}
+
+// What the walk around it showed.
+std::string proof_text(const report::FindingHolder& holder) {
+  if (!holder.is_cut) return {};
+  if (holder.left_bytes == 0 && !holder.is_native) {
+    return " Nothing else holds any of it: without " + holder.path + ", " +
+           bytes_text(holder.freed_bytes) + " are free.";
+  }
+  return " " + (holder.other.empty() ? "Native code" : holder.other) + " holds " +
+         (holder.left_bytes == 0 ? "some of it" : bytes_text(holder.left_bytes) + " of it") +
+         ", too.";
+}
+
+// "trainer.losses (list of 12) holds 2.3 MiB of it in 36 allocations: trainer.losses[*] → …".
+std::string holder_text(const model::Trace& trace, std::uint32_t link,
+                        const report::FindingHolder& holder) {
+  const std::string type = holders::type_text(trace, link);
+  return holder.path + (type.empty() ? "" : " (" + type + ")") + " holds " +
+         bytes_text(holder.bytes) + " of it in " + counted(holder.count, "allocation") + ": " +
+         holder.chain + "." + proof_text(holder);
+}
+
+}  // namespace
+
+void name_holder(const Facts& facts, const DeviceFacts& device,
+                 std::span<const std::uint32_t> lifetimes, EditGoes edit,
+                 report::Finding& finding) {
+  const model::Trace& trace = facts.trace;
+  if (!device.trace.lifetimes.holder.present()) return;
+  const std::vector<holders::Holder> found = holders::holders_of(trace, device.trace, lifetimes);
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t row : lifetimes) bytes += trace.lifetime_bytes(device.trace, row);
+  if (found.empty() || !is_at_least(found.front().bytes, 0.5, bytes)) return;
+  for (const holders::Holder& each : found) {
+    finding.holders.push_back(as_reported(trace, each));
+    if (finding.holders.size() == kNamed) break;
+  }
+  const holders::Holder& holder = found.front();
+  finding.title += ", held by " + finding.holders.front().path;
+  finding.evidence.push_back(holder_text(trace, holder.link, finding.holders.front()));
+  std::string text = holders::edit_text(trace, holder);
+  if (text.empty()) return;
+  report::FindingStep step{std::move(text)};
+  if (!finding.steps.empty()) {
+    step.saving_bytes = finding.steps.front().saving_bytes;
+    step.is_upper_bound = step.saving_bytes > 0;
+  }
+  if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
+    finding.steps.front() = std::move(step);
+  } else {
+    finding.steps.insert(finding.steps.begin(), std::move(step));
+  }
+}
+
+}  // namespace plimsoll::findings
