@@ -290,6 +290,14 @@ const StackSource& python_stacks() {
 
 void set_runner_folder(const char* path) { runner_folder() = path; }
 
+bool is_own_code(const PyCodeObject* code) {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
+  if (bytes == nullptr) PyErr_Clear();
+  return bytes != nullptr && !runner_folder().empty() &&
+         std::string_view(bytes, static_cast<std::size_t>(size)).starts_with(runner_folder());
+}
+
 void set_notebook_cells(PyObject* cells) {
   Py_XINCREF(cells);
   Py_XSETREF(g_notebook_cells, cells);

@@ -13,6 +13,9 @@ const StackSource& python_stacks();
 // runs the user's script.
 void set_runner_folder(const char* path);
 
+// Whether the code is in such a file.
+bool is_own_code(const PyCodeObject* code);
+
 // Sets the dict with the numbers of a notebook's cells, by the file names that IPython assigns;
 // null if there is no notebook.
 void set_notebook_cells(PyObject* cells);

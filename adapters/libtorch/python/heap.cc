@@ -285,6 +285,11 @@ HeapObjects search_heap(HeapPart part) {
   return sorter.take();
 }
 
+void for_each_tracked(const std::function<void(PyObject*)>& visit) {
+  static Generations* const generations = find_generations();
+  if (generations != nullptr) ParallelWalk(*generations).run(visit);
+}
+
 void forget_searches() { marker() = Reference(); }
 
 }  // namespace plimsoll::libtorch

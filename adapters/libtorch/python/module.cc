@@ -15,6 +15,7 @@
 #include "python/escapes.h"
 #include "python/frames.h"
 #include "python/heap.h"
+#include "python/holders/find.h"
 #include "python/loaders.h"
 #include "python/modules.h"
 #include "python/object_parts.h"
@@ -391,6 +392,8 @@ PyMethodDef g_functions[] = {
     {"describe_address", describe_address, METH_NOARGS, nullptr},
     {"describe", describe, METH_NOARGS, nullptr},
     {"detach", detach, METH_NOARGS, nullptr},
+    {"find_holders", holders::find_holders, METH_VARARGS, nullptr},
+    {"holders_as_python", holders::holders_as_python, METH_VARARGS, nullptr},
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"layer_of", layer_of, METH_O, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},

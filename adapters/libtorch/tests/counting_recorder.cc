@@ -261,6 +261,21 @@ void escape_uses(plimsoll_context* c) {
   event("escape_uses", c, "");
 }
 
+void holders(plimsoll_context* c, const plimsoll_holders* found) {
+  const std::lock_guard lock(g_mutex);
+  std::string links;
+  for (std::size_t i = 0; i < found->link_count; ++i) {
+    const plimsoll_holder_link& link = found->links[i];
+    links += (i == 0 ? "" : ", ") + quoted(g_names[link.name] + "/" + g_names[link.type] + "/" +
+                                           std::to_string(link.parent));
+  }
+  event("holders", c,
+        field("end", std::to_string(found->end)) +
+            field("objects", std::to_string(found->objects)) + field("links", "[" + links + "]") +
+            field("held", std::to_string(found->held_count)) +
+            field("cuts", std::to_string(found->cut_count)));
+}
+
 const plimsoll_range_listener* g_no_listener = nullptr;
 
 constexpr plimsoll_recorder_api kApi = {
@@ -301,6 +316,7 @@ constexpr plimsoll_recorder_api kApi = {
     .use_clock = use_clock,
     .use_region = use_region,
     .escape_uses = escape_uses,
+    .holders = holders,
 };
 
 }  // namespace

@@ -1,0 +1,15 @@
+// Finds what holds the program's memory. See docs/holders.md and plimsoll/holders_c.h.
+#pragma once
+
+#include <Python.h>
+
+namespace plimsoll::libtorch::holders {
+
+// find_holders(objects, nodes, milliseconds): walks from the program's roots to its tensors and
+// reports the links to the recorder. 0: the default limit. Returns whether the recorder took them.
+PyObject* find_holders(PyObject* self, PyObject* args);
+
+// holders_as_python(objects, nodes, milliseconds): the same, as a dict, for tests.
+PyObject* holders_as_python(PyObject* self, PyObject* args);
+
+}  // namespace plimsoll::libtorch::holders

@@ -1,0 +1,12 @@
+// Where a walk begins: modules, running frames, exceptions and the state of threads.
+#pragma once
+
+#include "python/holders/walk.h"
+
+namespace plimsoll::libtorch::holders {
+
+// Adds the program's roots to a walk, and blocks those of Plimsoll. Returns false if a backward
+// runs, whose graphs must not be read.
+bool add_roots(Walk& walk);
+
+}  // namespace plimsoll::libtorch::holders
