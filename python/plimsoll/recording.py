@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plimsoll import _record
 from plimsoll._cuda import cuda_hooks
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from plimsoll.trace import Trace
 
 _steps = 0
+
+# Walks through Python's heap for what holds the live memory: 180,000 objects take 0.1 s, 3 million
+# 1.1 s. One that takes longer is incomplete, and its report says so.
+_WALK_AT_END_MS = 1500
+_WALK_MS = 150
 
 
 def record(
@@ -246,6 +251,8 @@ class Recording(RecordingInNotebook):
         attached = attachment.attached()
         if attached is not None:
             attached.survey(self._last_survey)  # records what no hook has reported
+            if self._mode == "full":
+                attached.find_holders(_WALK_AT_END_MS)
         cuda_hooks.attach_history(recording)
         self._note_process()
         self.peak_bytes = recording.peak_bytes(False)
@@ -270,6 +277,29 @@ class Recording(RecordingInNotebook):
         """Return the last step that ended, and the growth of live bytes since, by role."""
         device = whole_number("device", device, 0, 255)
         return self._recording.since_step(device) if self._recording is not None else None
+
+    def holders(self) -> list[dict[str, Any]]:
+        """Look now for what holds the live memory, by following references (docs/holders.md).
+
+        Runs no code of the program and takes at most about 0.15 s.
+
+        Returns:
+            A row for each device and holder: ``key``, such as ``"trainer.losses"``; ``device``,
+            -1 for the CPU; ``bytes``, ``count`` and ``largest_bytes`` of what it holds. Most bytes
+            first. Empty without the compiled adapter.
+
+        Raises:
+            InvalidArgumentError: The recording does not run.
+        """
+        if self._recording is None:
+            message = "the recording does not run: call holders() in its with block"
+            raise InvalidArgumentError("invalid_argument", message)
+        attached = attachment.attached()
+        if attached is not None:
+            attached.survey(self._last_survey)
+            attached.find_holders(_WALK_MS)
+        rows: list[dict[str, Any]] = self.report().ask(at="end").tables["by_holder"]
+        return rows
 
     def report(self) -> Trace:
         """Return the recording so far, read and analyzed; best after the recording has ended.

@@ -153,6 +153,9 @@ class PythonAttachment(TorchDispatchMode):
             _record.mark_own_steps()
         self.has_user_steps = True
 
+    def find_holders(self, milliseconds: int) -> None:
+        """Do nothing: only the compiled adapter follows references."""
+
     def survey(self, what: Survey = "all") -> None:
         self._promoted.clear()
         self._report_objects(gc.get_objects())

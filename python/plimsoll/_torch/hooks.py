@@ -26,6 +26,9 @@ class Attached(Protocol):
     def survey(self, what: Survey = "all") -> None:
         """Search for modules, optimizers and tensors, and record them."""
 
+    def find_holders(self, milliseconds: int) -> None:
+        """Record what holds the live memory, in about this time; nothing if that is unknown."""
+
     def describe(self) -> None:
         """Record what is new since the last call, and what changed in models and optimizers.
 

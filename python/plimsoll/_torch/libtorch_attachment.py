@@ -108,6 +108,9 @@ class LibtorchAttachment:
         cuda_hooks.renew()
         self._adapter.survey(what)
 
+    def find_holders(self, milliseconds: int) -> None:
+        self._adapter.find_holders(0, 0, milliseconds)
+
     def describe(self) -> None:
         self._adapter.describe()
 
