@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import functools
 import gc
+import io
 import queue
 import sys
 import threading
@@ -33,16 +34,16 @@ class Plant:
     make: Callable
     chain: str
     holder: str
-    proves: bool = True
-    """Whether the cut frees exactly what the edit frees."""
+    share: float = 1
+    """Least share of what the edit frees that the cut frees; 1: all of it."""
 
 
 PLANTS = []
 
 
-def plant(chain, holder, proves=True):
+def plant(chain, holder, share=1.0):
     def register(make):
-        PLANTS.append(Plant(make.__name__, make, chain, holder, proves))
+        PLANTS.append(Plant(make.__name__, make, chain, holder, share))
         return make
 
     return register
@@ -69,7 +70,7 @@ def loss_of(net):
 
 
 @plant(
-    r"plant\.trainer\.losses\[\*\] → MeanBackward0 → PowBackward0 saved self",
+    r"plant\.trainer\.losses\[\*\] → MeanBackward0 → (PowBackward0 saved self|AddmmBackward0 saved mat1)",
     r"plant\.trainer\.losses\[\*\]",
 )
 def list_of_losses_with_graphs(space):
@@ -80,7 +81,10 @@ def list_of_losses_with_graphs(space):
     return lambda: space.trainer.losses.clear()
 
 
-@plant(r"plant\.total → AddBackward0 → PowBackward0 saved self", r"plant\.total")
+@plant(
+    r"plant\.total → AddBackward0 → (PowBackward0 saved self|AddmmBackward0 saved mat1)",
+    r"plant\.total",
+)
 def running_sum_with_graph(space):
     space.net, space.total = model(), 0
     for _ in range(N):
@@ -213,7 +217,7 @@ def thread_local(space):
     return edit
 
 
-@plant(r"plant\.gate.* local batch", r"plant\.gate.*\[\*\].*")
+@plant(r"plant\.gate.* local batch", r"plant\.gate.*\[\*\].*", share=0.9)
 def tasks_that_wait(space):
     space.loop = asyncio.new_event_loop()
     space.gate = space.loop.create_future()
@@ -312,7 +316,7 @@ def gradients_of_leaves(space):
 
 
 @plant(
-    r"plant\.outs\[\*\] → AddmmBackward0 hook \w+(\[\w+\])?( closure kept| default kept)",
+    r"plant\.outs\[\*\] → AddmmBackward0 hook post_hooks\[\*\] default kept",
     r"plant\.outs\[\*\]",
 )
 def hooks_of_nodes(space):
@@ -372,8 +376,8 @@ def list_in_a_scripted_module(space):
 
 
 @plant(
-    r"plant\.net\.0 hook _forward_hooks\[\w+\] closure activations\[\*\]",
-    r"plant\.net\.0 hook _forward_hooks\[\w+\].*",
+    r"plant\.net\.0 hook _forward_hooks\[.+\] closure activations\[\*\]",
+    r"plant\.net\.0 hook _forward_hooks\[.+\].*",
 )
 def hook_left_on_a_module(space):
     space.net = model()
@@ -424,7 +428,7 @@ def field_of_a_dataclass(space):
 
 
 @plant(
-    r"plant\.lightning\.callback_metrics\[\*\] → MeanBackward0 → PowBackward0 saved self",
+    r"plant\.lightning\.callback_metrics\[\*\] → MeanBackward0 → (PowBackward0 saved self|AddmmBackward0 saved mat1)",
     r"plant\.lightning\.callback_metrics\[\*\]",
 )
 def metrics_of_a_trainer(space):
@@ -482,26 +486,21 @@ def models_of_an_accelerator(space):
     return lambda: space.accelerator._models.clear()
 
 
-@plant(
-    r"plant\.shell\..*(Out|_oh|output_hist)\[\*\]",
-    r"plant\.shell\..*(Out|_oh|output_hist)\[\*\]",
-    proves=False,
-)
+@plant(r"__main__\._\d*", r"__main__\._\d*", share=0.0)
 def outputs_of_ipython(space):
     from IPython.core.interactiveshell import InteractiveShell
 
+    before = set(sys.modules["__main__"].__dict__)
     space.shell = InteractiveShell()
-    space.shell.displayhook.flush = lambda: None
-    with contextlib.redirect_stdout(None):
+    with contextlib.redirect_stdout(io.StringIO()):
         for _ in range(N):
             space.shell.run_cell("import torch; torch.randn(100, 100)", store_history=True)
 
     def edit():
-        space.shell.user_ns["Out"].clear()
-        for name in [n for n in space.shell.user_ns if n.strip("_").isdigit() or not n.strip("_")]:
-            del space.shell.user_ns[name]
-        displayhook = space.shell.displayhook
-        displayhook._ = displayhook.__ = displayhook.___ = None
+        space.shell.reset(new_session=False)
+        del space.shell
+        for name in set(sys.modules["__main__"].__dict__) - before:
+            del sys.modules["__main__"].__dict__[name]
 
     return edit
 
@@ -527,7 +526,7 @@ def last_traceback(space):
     return edit
 
 
-@plant(r"plant\.memo\[\*\].*", r"plant\.memo\[\*\]", proves=False)
+@plant(r"plant\.memo\[\*\].*", r"plant\.memo\[\*\]", share=0.0)
 def memo_of_a_deep_copy(space):
     space.memo = {}
     for _ in range(N):
@@ -555,7 +554,7 @@ def weak_references_beside_a_list(space):
     return lambda: space.owners.clear()
 
 
-@plant(r".*table.*", r".*table.*", proves=False)
+@plant(r".*table.*", r".*table.*", share=0.0)
 def constants_of_compiled_code(space):
     def scale(x, table):
         return x * table
@@ -568,7 +567,7 @@ def constants_of_compiled_code(space):
     return lambda: (delattr(space, "compiled"), torch._dynamo.reset())
 
 
-@plant(r"plant\.iterator\.", r"plant\.iterator")
+@plant(r"plant\.iterator\..* local images\[\*\]", r".* local images\[\*\]", share=0.9)
 def iterator_of_a_loader(space):
     class Images(torch.utils.data.IterableDataset):
         def __iter__(self):
@@ -589,7 +588,7 @@ def attribute_of_a_parameter(space):
     return lambda: delattr(space.layer.weight, "main_grad")
 
 
-@plant(r"plant\.ddp\.module\.(weight|bias)\.grad|native.*", r"plant\.ddp.*|native.*", proves=False)
+@plant(r"plant\.ddp\..*grad|native.*", r"plant\.ddp.*|native.*", share=0.0)
 def buckets_of_ddp(space):
     from torch import distributed
 

@@ -46,6 +46,9 @@ class Recorder:
     def describe(self):
         self._attachment.describe()
 
+    def find_holders(self):
+        return self._attachment.find_holders()
+
     def use_cheaper_mode(self, mode):
         self._attachment.use_cheaper_mode(mode)
 

@@ -114,6 +114,14 @@ class LibtorchAttachment:
     def describe(self) -> None:
         self._adapter.describe()
 
+    def find_holders(self) -> bool:
+        """Record what holds the live memory now. Call it between two steps.
+
+        Returns:
+            Whether the recorder takes holders.
+        """
+        return bool(self._adapter.find_holders())
+
     def layer_of(self, module: Any) -> str:
         path: str = self._adapter.layer_of(module)
         return path

@@ -94,14 +94,20 @@ std::vector<Chains::Child> Chains::named_children(std::uint32_t parent, const st
                 [&](const void* target, ReferenceName&& name) {
                   const auto found = wanted.find(target);
                   if (found == wanted.end()) return;
-                  children.push_back({found->second, std::move(name), {}});
+                  children.push_back({found->second, std::move(name)});
                   wanted.erase(found);
                 });
-  for (const auto& [address, entry] : wanted) children.push_back({entry, {}, {}});
+  for (const auto& [address, entry] : wanted) children.push_back({entry, {}});
   return children;
 }
 
-// Drops the names of elements that share a link.
+bool Chains::is_below_fan(std::uint32_t link) const {
+  while (link != 0 && !links_[link - 1].is_fan) link = links_[link - 1].parent;
+  return link != 0;
+}
+
+// Drops the names of elements that share a link. Numbers differ from one container to the next, and
+// those of hooks say nothing.
 void Chains::join_elements(std::uint32_t parent, std::vector<Child>& children) const {
   std::map<std::string, std::size_t> sizes;
   for (Child& child : children) {
@@ -110,14 +116,32 @@ void Chains::join_elements(std::uint32_t parent, std::vector<Child>& children) c
     ++sizes[child.group];
   }
   const bool is_mutable = is_mutable_container(table_[parent]);
-  const bool has_many = sizes.size() > kMostNamed;
+  const std::uint32_t above = table_[parent].link;
+  const bool is_hooks = above != 0 && links_[above - 1].kind == PLIMSOLL_LINK_HOOK;
+  const bool has_many = sizes.size() > kMostNamed || is_hooks;
+  const bool has_like = is_mutable && is_below_fan(above);
   for (Child& child : children) {
     if (!child.name.is_element) continue;
     const std::size_t size = sizes[child.group];
-    const bool is_joined = has_many || (is_mutable && size > 1) || size > kMostNamed;
+    const bool is_joined = has_many || (is_mutable && size > 1) || size > kMostNamed ||
+                           (has_like && child.group.find('#') != child.group.npos);
     if (is_joined) child.name.name.clear();
     child.group = is_joined ? "*" : "";
   }
+  find_mixed(children);
+}
+
+// The elements of one container share a link even if they differ in type: an edit removes all.
+void Chains::find_mixed(std::vector<Child>& children) const {
+  std::string type;
+  bool is_mixed = false;
+  for (const Child& child : children) {
+    if (child.group != "*") continue;
+    const std::string own = type_of(table_[child.entry]);
+    is_mixed |= !type.empty() && own != type;
+    type = own;
+  }
+  for (Child& child : children) child.is_mixed = is_mixed && child.group == "*";
 }
 
 // ---- links --------------------------------------------------------------------------------------
@@ -161,8 +185,8 @@ void Chains::link_root(std::uint32_t entry) {
 }
 
 std::uint32_t Chains::make(std::uint32_t parent, const ReferenceName& name, std::uint32_t entry,
-                           bool is_fan) {
-  const Description description = describe(table_[entry]);
+                           bool is_fan, bool is_mixed) {
+  const Description description = is_mixed ? Description() : describe(table_[entry]);
   Link link{.parent = parent,
             .kind = name.kind,
             .name = texts_.number_of(name.kind == PLIMSOLL_LINK_TRACEBACK ? description.function
@@ -174,12 +198,20 @@ std::uint32_t Chains::make(std::uint32_t parent, const ReferenceName& name, std:
             .limit = description.limit,
             .is_fan = is_fan};
   if (parent == 0) return intern(link);
-  const Link& above = links_[parent - 1];
+  if (!name.attribute.empty()) {
+    link.parent = parent = intern({.parent = parent,
+                                   .kind = PLIMSOLL_LINK_ATTRIBUTE,
+                                   .name = texts_.number_of(name.attribute),
+                                   .type = texts_.number_of("list")});
+  }
+  const Link above = links_[parent - 1];
   const bool is_graph = name.kind == PLIMSOLL_LINK_NODE || name.kind == PLIMSOLL_LINK_GRAD_FN;
   if (is_graph && above.graph != 0) {
     // The nodes between the first and this one are left out.
     link.kind = PLIMSOLL_LINK_NODE;
     link.parent = link.graph = above.graph;
+  } else if (name.kind == PLIMSOLL_LINK_TRACEBACK && above.kind == PLIMSOLL_LINK_TRACEBACK) {
+    link.parent = above.parent;  // only the innermost frame
   } else if (name.kind == PLIMSOLL_LINK_NODE) {
     link.kind = PLIMSOLL_LINK_GRAD_FN;
   } else if (name.kind == PLIMSOLL_LINK_SAVED) {
@@ -196,7 +228,7 @@ void Chains::link_child(std::uint32_t parent, Child& child, bool is_fan) {
   Entry& entry = table_[child.entry];
   const std::uint32_t above = table_[parent].link;
   if (child.name.is_shown) {
-    entry.link = make(above, child.name, child.entry, is_fan);
+    entry.link = make(above, child.name, child.entry, is_fan, child.is_mixed);
     entry.set(kStartsLink);
     if (entry.link != 0) ++links_[entry.link - 1].references;
   } else {
@@ -213,7 +245,7 @@ void Chains::link_children(std::uint32_t parent, const std::uint32_t* begin,
   std::vector<std::uint32_t> made;
   for (Child& child : children) {
     const bool is_shown = child.name.is_shown;
-    link_child(parent, child, is_mutable && child.group == "*");
+    link_child(parent, child, is_mutable && child.group == "*" && children.size() > 1);
     if (is_shown) made.push_back(table_[child.entry].link);
   }
   std::ranges::sort(made);

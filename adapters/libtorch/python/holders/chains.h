@@ -53,7 +53,8 @@ class Chains {
   struct Child {
     std::uint32_t entry;
     ReferenceName name;
-    std::string group;  // of elements that may share a link
+    std::string group = {};  // of elements that may share a link
+    bool is_mixed = false;   // they have several types
   };
 
   void mark();
@@ -62,9 +63,11 @@ class Chains {
   std::vector<Child> named_children(std::uint32_t parent, const std::uint32_t* begin,
                                     const std::uint32_t* end);
   void join_elements(std::uint32_t parent, std::vector<Child>& children) const;
+  bool is_below_fan(std::uint32_t link) const;
   void link_child(std::uint32_t parent, Child& child, bool is_fan);
+  void find_mixed(std::vector<Child>& children) const;
   std::uint32_t make(std::uint32_t parent, const ReferenceName& name, std::uint32_t entry,
-                     bool is_fan);
+                     bool is_fan, bool is_mixed = false);
   std::uint32_t intern(const Link& link);
   const ReferenceName& name_to(std::uint32_t entry) const;
   std::uint32_t link_of(std::uint32_t entry);

@@ -114,10 +114,7 @@ class Cut final : public References {
       table_[each].clear(kLive);
     }
     remove_references();
-    if (count_references()) {
-      mark_retained(result);
-      spread();
-    }
+    if (count_references()) mark_retained(result);
     for (const std::uint32_t each : below_) {
       const Entry& entry = table_[each];
       if (entry.kind != Kind::kStorage || !entry.has(kOnChain)) continue;
@@ -136,12 +133,19 @@ class Cut final : public References {
   void meet(const void* target) {
     const std::uint32_t number = table_.find(target);
     if (number == 0 || !is_below(number)) return;
-    if (!is_spreading_) {
+    if (is_spreading_) {
+      set_live(number);
+    } else {
       ++table_[number].count;
-    } else if (!table_[number].has(kLive)) {
-      table_[number].set(kLive);
-      live_.push_back(number);
     }
+  }
+
+  void set_live(std::uint32_t number) {
+    Entry& entry = table_[number];
+    if (entry.has(kLive)) return;
+    entry.set(kLive);
+    live_.push_back(number);
+    if (entry.kind == Kind::kStorage) ++live_storages_;
   }
 
   // The references that the edit of the program removes: those of whole containers, or one.
@@ -173,23 +177,33 @@ class Cut final : public References {
     return true;
   }
 
+  // Marks what has other references, first those of native code, and all that it refers to.
   void mark_retained(plimsoll_holder_cut& result) {
+    is_spreading_ = true;
     for (const std::uint32_t each : below_) {
-      Entry& entry = table_[each];
+      const Entry& entry = table_[each];
       const std::int64_t references = references_to(entry);
-      if (references <= entry.count) continue;
-      entry.set(kLive);
-      live_.push_back(each);
-      if (references > entry.seen) result.is_native = 1;
-      if (result.other == 0 && entry.seen > entry.count && entry.other != 0 &&
-          !is_below(entry.other) && !table_[entry.other].has(kOwn)) {
-        result.other = chains_.link_of_reference(entry.other, each);
-      }
+      if (references > entry.count && references > entry.seen) set_live(each);
+    }
+    spread();
+    result.is_native = live_storages_ != 0 ? 1 : 0;
+    for (const std::uint32_t each : below_) {
+      const Entry& entry = table_[each];
+      if (entry.seen <= entry.count || references_to(entry) <= entry.count) continue;
+      const std::size_t before = live_storages_;
+      set_live(each);
+      spread();
+      if (live_storages_ > before && result.other == 0) result.other = other_link(each);
     }
   }
 
+  std::uint32_t other_link(std::uint32_t entry) {
+    const std::uint32_t from = table_[entry].other;
+    if (from == 0 || is_below(from) || table_[from].has(kOwn)) return 0;
+    return chains_.link_of_reference(from, entry);
+  }
+
   void spread() {
-    is_spreading_ = true;
     while (!live_.empty()) {
       const std::uint32_t each = live_.back();
       live_.pop_back();
@@ -204,6 +218,7 @@ class Cut final : public References {
   std::uint16_t bit_;
   std::vector<std::uint32_t> below_;
   std::vector<std::uint32_t> live_;
+  std::size_t live_storages_ = 0;
   bool is_spreading_ = false;
 };
 

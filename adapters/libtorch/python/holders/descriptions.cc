@@ -149,8 +149,11 @@ void place_traceback(PyObject* object, Description& into) {
 #else
   const PyCodeObject* code = traceback.tb_frame->f_code;
 #endif
-  // tb_lineno may be -1 until it is asked for.
-  set_place(into, code, PyCode_Addr2Line(const_cast<PyCodeObject*>(code), traceback.tb_lasti));
+  const int line =
+      traceback.tb_lineno > 0  // or not known yet
+          ? traceback.tb_lineno
+          : PyCode_Addr2Line(const_cast<PyCodeObject*>(code), traceback.tb_lasti);
+  set_place(into, code, line);
   into.function = text_of_string(name_of_code(code));
 }
 
@@ -167,27 +170,30 @@ void place(PyObject* object, Description& into) {
 
 }  // namespace
 
-Description describe(const Entry& entry) {
-  Description description;
+std::string type_of(const Entry& entry) {
   switch (entry.kind) {
-    case Kind::kObject: {
-      auto* object = static_cast<PyObject*>(const_cast<void*>(entry.address));
-      description.type = name_of_type(Py_TYPE(object));
-      place(object, description);
-      measure(object, description);
-      break;
-    }
+    case Kind::kObject:
+      return name_of_type(Py_TYPE(static_cast<PyObject*>(const_cast<void*>(entry.address))));
     case Kind::kTensor: {
       PyObject* object = object_of_tensor(*static_cast<const c10::TensorImpl*>(entry.address));
-      description.type = object == nullptr ? "Tensor" : name_of_type(Py_TYPE(object));
-      break;
+      return object == nullptr ? "Tensor" : name_of_type(Py_TYPE(object));
     }
     case Kind::kNode:
-      description.type = name_of_node(*static_cast<const torch::autograd::Node*>(entry.address));
-      break;
+      return name_of_node(*static_cast<const torch::autograd::Node*>(entry.address));
     case Kind::kFrame:
     case Kind::kStorage:
-      break;
+      return "";
+  }
+  return "";
+}
+
+Description describe(const Entry& entry) {
+  Description description;
+  description.type = type_of(entry);
+  if (entry.kind == Kind::kObject) {
+    auto* object = static_cast<PyObject*>(const_cast<void*>(entry.address));
+    place(object, description);
+    measure(object, description);
   }
   return description;
 }

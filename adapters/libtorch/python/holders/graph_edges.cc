@@ -282,7 +282,9 @@ PyObject* object_of_node(const GraphNode& node) { return object_of(node); }
 std::string name_of_node(const GraphNode& node) {
   PyObject* object = object_of_node(node);
   if (object != nullptr && is_function_type(Py_TYPE(object))) return Py_TYPE(object)->tp_name;
-  return node.name();
+  std::string name = node.name();
+  const std::size_t scope = name.find('<') == name.npos ? name.rfind("::") : name.npos;
+  return scope == name.npos ? name : name.substr(scope + 2);
 }
 
 std::int64_t uses_of_tensor(const c10::TensorImpl& tensor) {
@@ -359,7 +361,9 @@ void for_each_part_of_function(PyObject* object, Parts& parts) {
 
 void find_node_types() {
   if (!node_types().empty()) return;
-  PyObject* module = find_item(PyImport_GetModuleDict(), "torch._C._functions");
+  PyObject* module = find_item(PyImport_GetModuleDict(), "torch._C");
+  if (module == nullptr || PyModule_Check(module) == 0) return;
+  module = find_item(PyModule_GetDict(module), "_functions");
   if (module == nullptr || PyModule_Check(module) == 0) return;
   for_each_item(PyModule_GetDict(module), [](PyObject* key, PyObject* value) {
     if (PyType_Check(value) == 0 || PyUnicode_CheckExact(key) == 0) return;

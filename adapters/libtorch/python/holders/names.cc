@@ -271,9 +271,11 @@ void name_tensor(PyObject* object, const VisitName& visit) {
 
 void name_script(PyObject* object, const VisitName& visit) {
   for_each_script_tensor(object, [&](const c10::TensorImpl& tensor, const ScriptPlace& place) {
-    visit(&tensor, {.kind = PLIMSOLL_LINK_ITEM,
-                    .name = place.attribute,
-                    .is_element = place.is_item});
+    if (place.is_item) {
+      visit(&tensor, {.kind = PLIMSOLL_LINK_ITEM, .attribute = place.attribute, .is_element = true});
+    } else {
+      visit(&tensor, {.kind = PLIMSOLL_LINK_ATTRIBUTE, .name = place.attribute});
+    }
   });
 }
 

@@ -30,6 +30,7 @@ enum class Role : std::uint8_t {
 struct ReferenceName {
   plimsoll_link_kind kind = PLIMSOLL_LINK_OTHER;
   std::string name;
+  std::string attribute;  // of the object, in which the element is; empty: the object itself
   bool is_shown = true;
   bool is_element = false;  // of a container that may contain many like it
   Role role = Role::kNone;  // of what it refers to
@@ -52,6 +53,7 @@ struct Description {
   std::uint64_t limit = 0;
 };
 Description describe(const Entry& entry);
+std::string type_of(const Entry& entry);
 
 // Whether it contains elements and can lose them.
 bool is_mutable_container(const Entry& entry);

@@ -3,6 +3,9 @@
 // is retained from outside.
 #include <Python.h>
 
+#include <algorithm>
+#include <cstddef>
+
 #include "python/heap.h"
 #include "python/holders/walk.h"
 
@@ -15,10 +18,18 @@ class Rest final : public References {
   explicit Rest(Table& reached) : reached_(reached) {}
 
   bool open(std::uint32_t most) { return table_.open(most); }
+  // Looks an object up only when its place in the table is in the cache.
   void add(PyObject* object) {
-    if (is_walked(object) && reached_.find(object) == 0) {
-      table_.find_or_add(object, Kind::kObject);
+    reached_.prefetch(object);
+    waiting_[added_ % kWaiting] = object;
+    if (added_ >= kWaiting / 2) {
+      reached_.prefetch_entry(waiting_[(added_ - kWaiting / 2) % kWaiting]);
     }
+    if (++added_ >= kWaiting) add_now(waiting_[added_ % kWaiting]);
+  }
+  void add_last() {
+    const std::size_t count = std::min<std::size_t>(added_, kWaiting - 1);
+    for (std::size_t i = added_ - count; i < added_; ++i) add_now(waiting_[i % kWaiting]);
   }
   bool count_references(Walk& walk) {
     for (std::uint32_t i = 1; i <= table_.size(); ++i) {
@@ -35,6 +46,13 @@ class Rest final : public References {
   void thing(const void* target, Kind kind) override { count(target, kind); }
 
  private:
+  static constexpr std::size_t kWaiting = 32;
+
+  void add_now(PyObject* object) {
+    if (reached_.find(object) == 0 && is_walked(object)) {
+      table_.find_or_add(object, Kind::kObject);
+    }
+  }
   void count(const void* target, Kind kind) {
     if (reached_.find(target) != 0) return;
     const std::uint32_t number = table_.find_or_add(target, kind);
@@ -42,6 +60,8 @@ class Rest final : public References {
   }
   Table& reached_;
   Table table_;
+  PyObject* waiting_[kWaiting]{};
+  std::size_t added_ = 0;
 };
 
 bool is_instance(const Entry& entry) {
@@ -59,6 +79,7 @@ bool Walk::walk_rest() {
     return false;
   }
   for_each_tracked([&](PyObject* object) { rest.add(object); });
+  rest.add_last();
   if (!rest.count_references(*this)) return false;
   Table& table = rest.table();
   const auto walk_from = [&](const Entry& entry, plimsoll_link_kind kind) {

@@ -19,6 +19,7 @@ bool Pages::reserve(std::size_t size_bytes) {
   void* data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return false;
+  madvise(data, size_bytes, MADV_HUGEPAGE);  // lookups are all over it
   data_ = data;
   size_bytes_ = size_bytes;
   return true;

@@ -75,10 +75,11 @@ class Walk final : public References {
     __builtin_prefetch(static_cast<const char*>(target) + 8);
     table_.prefetch(target);
     waiting_[added_++ % kWaiting] = {target, current_, kind};
-    if (added_ - taken_ == kWaiting / 2) prepare(waiting_[(added_ - kWaiting / 4) % kWaiting]);
+    if (added_ - taken_ > kWaiting / 2) {
+      table_.prefetch_entry(waiting_[(added_ - kWaiting / 2) % kWaiting].target);
+    }
     if (added_ - taken_ == kWaiting) take(waiting_[taken_++ % kWaiting]);
   }
-  void prepare(const Waiting& each) const { table_.prefetch_entry(each.target); }
   void take(const Waiting& each);
   void take_all();
   bool follow(std::uint32_t number);
