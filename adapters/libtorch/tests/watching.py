@@ -47,7 +47,7 @@ class Recorder:
         self._attachment.describe()
 
     def find_holders(self):
-        return self._attachment.find_holders()
+        return self._attachment.find_holders(0)
 
     def use_cheaper_mode(self, mode):
         self._attachment.use_cheaper_mode(mode)

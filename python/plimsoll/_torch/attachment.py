@@ -329,15 +329,6 @@ def describe() -> None:
         _attached.describe()
 
 
-def find_holders() -> bool:
-    """Record what holds the live memory now. Call it between two steps.
-
-    Returns:
-        False if nothing that can find holders is attached.
-    """
-    return isinstance(_attached, LibtorchAttachment) and _attached.find_holders()
-
-
 def _renew_lock() -> None:
     """Renew the lock in a forked child: a thread that does not exist there may have held it."""
     global _lock

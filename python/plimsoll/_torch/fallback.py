@@ -153,8 +153,8 @@ class PythonAttachment(TorchDispatchMode):
             _record.mark_own_steps()
         self.has_user_steps = True
 
-    def find_holders(self, milliseconds: int) -> None:
-        """Do nothing: only the compiled adapter follows references."""
+    def find_holders(self, milliseconds: int) -> bool:
+        return False
 
     def survey(self, what: Survey = "all") -> None:
         self._promoted.clear()

@@ -26,8 +26,12 @@ class Attached(Protocol):
     def survey(self, what: Survey = "all") -> None:
         """Search for modules, optimizers and tensors, and record them."""
 
-    def find_holders(self, milliseconds: int) -> None:
-        """Record what holds the live memory, in about this time; nothing if that is unknown."""
+    def find_holders(self, milliseconds: int) -> bool:
+        """Record what holds the live memory, in at most about this time, between two steps.
+
+        Returns:
+            False if the hooks or the recorder cannot do that.
+        """
 
     def describe(self) -> None:
         """Record what is new since the last call, and what changed in models and optimizers.

@@ -108,19 +108,11 @@ class LibtorchAttachment:
         cuda_hooks.renew()
         self._adapter.survey(what)
 
-    def find_holders(self, milliseconds: int) -> None:
-        self._adapter.find_holders(0, 0, milliseconds)
+    def find_holders(self, milliseconds: int) -> bool:
+        return bool(self._adapter.find_holders(0, 0, milliseconds))
 
     def describe(self) -> None:
         self._adapter.describe()
-
-    def find_holders(self) -> bool:
-        """Record what holds the live memory now. Call it between two steps.
-
-        Returns:
-            Whether the recorder takes holders.
-        """
-        return bool(self._adapter.find_holders())
 
     def layer_of(self, module: Any) -> str:
         path: str = self._adapter.layer_of(module)
