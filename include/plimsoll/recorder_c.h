@@ -295,6 +295,9 @@ typedef struct plimsoll_recorder_api {
   /* What holds the live memory now. Not hot; takes a lock, and drains the rings as settle() does.
    * Addresses that are not live are ignored. */
   void (*holders)(plimsoll_context* context, const plimsoll_holders* holders);
+  /* Returns nonzero if memory has grown from step to step, so that holders() is wanted; once for
+   * each time that this is found. Takes one instruction otherwise: ask at the end of each step. */
+  int (*wants_holders)(void);
 } plimsoll_recorder_api;
 
 /* Returns the recorder of this process, which is never destroyed. */

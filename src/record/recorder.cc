@@ -104,6 +104,7 @@ void Recorder::drain_or_throw() {
           const Origin origin{clock_.to_ns(ticks), state.number, state.op_log};
           ledger_.apply(event, slot, origin, receivers_);
         });
+  if (ledger_.take_growth()) wants_holders_.store(true, std::memory_order_relaxed);
   report_dropped(clock_.to_ns(horizon));
   report_refused();
   report_unrecorded_children();

@@ -92,6 +92,11 @@ class Recorder {
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
+  // Whether memory has grown from step to step: once for each time that this is found.
+  bool wants_holders() noexcept {
+    return wants_holders_.load(std::memory_order_relaxed) &&
+           wants_holders_.exchange(false, std::memory_order_relaxed);
+  }
   // What holds the live memory now, for all recordings.
   void holders(const plimsoll_holders& found) noexcept;
 
@@ -190,6 +195,7 @@ class Recorder {
   std::uint64_t refused_reported_ = 0;
   std::uint64_t children_before_ = 0;  // count of unrecorded children at that time
   std::uint64_t children_reported_ = 0;
+  std::atomic<bool> wants_holders_{false};
   std::atomic<std::uint64_t> use_span_{0};  // of plimsoll_use_point; written under the state lock
   std::uint64_t use_spans_ = 0;             // spans so far
   std::uint64_t first_used_serial_ = 0;     // of the first allocation whose uses are all known

@@ -374,6 +374,8 @@ void holders(plimsoll_context* /*context*/, const plimsoll_holders* found) {
   if (found != nullptr) Recorder::made().holders(*found);
 }
 
+int wants_holders() { return Recorder::made().wants_holders() ? 1 : 0; }
+
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
     sizeof(plimsoll_recorder_api),
@@ -412,6 +414,7 @@ constexpr plimsoll_recorder_api kApi = {
     use_region,
     escape_uses,
     holders,
+    wants_holders,
 };
 
 }  // namespace

@@ -286,7 +286,9 @@ void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers)
     last_step_->step = mark.value;
     last_step_->uses.clear();
     for (const DeviceTotals& totals : devices()) last_step_->uses.push_back(totals.uses);
+    has_grown_ = floors_.end_step(live_bytes_) || has_grown_;
   }
+  if (mark.kind == PLIMSOLL_MARK_OWN_STEPS) floors_ = {};
   if (mark.kind == PLIMSOLL_MARK_FORK) fork_serial_ = next_serial_;
   for (EventReceiver* receiver : receivers) receiver->on_mark(mark);
 }
@@ -350,6 +352,7 @@ void Ledger::forget_live() {
   device_count_ = 1;
   failures_.clear();
   last_step_.reset();
+  floors_ = {};
 }
 
 }  // namespace plimsoll::record

@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
@@ -28,6 +29,7 @@
 #include "record/ledger/peak_spans.h"
 #include "record/ledger/probe_table.h"
 #include "record/ledger/site_table.h"
+#include "record/ledger/step_floors.h"
 
 namespace plimsoll::record {
 
@@ -136,6 +138,8 @@ class Ledger {
   const format::OutOfMemory* last_failure(std::uint8_t device) const;
   // Live memory by role at the end of the last step, or null before the first.
   const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
+  // Whether live memory was found to grow from step to step since the last call.
+  bool take_growth() { return std::exchange(has_grown_, false); }
   // Allocations with a lower serial were live in a child of the last fork, unless they had ended.
   std::uint64_t fork_serial() const { return fork_serial_; }
 
@@ -185,6 +189,8 @@ class Ledger {
   std::vector<std::uint8_t> roles_;
   std::map<std::uint8_t, format::OutOfMemory> failures_;
   std::optional<StepEnd> last_step_;
+  StepFloors floors_;
+  bool has_grown_ = false;
 };
 
 }  // namespace plimsoll::record

@@ -123,8 +123,8 @@ Found find(const Limits& limits) {
   found.summary.end = static_cast<std::uint8_t>(walk->end());
   found.summary.objects = walk->objects();
   found.summary.nodes = walk->nodes();
-  found.summary.duration_ns = static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(Walk::Clock::now() - began).count());
+  found.summary.duration_ns =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(Walk::Clock::now() - began).count());
   return found;
 }
 
@@ -138,6 +138,12 @@ bool parse(PyObject* args, Limits& limits) {
 }
 
 // ---- to the recorder ----------------------------------------------------------------------------
+
+bool asks_for_holders(const plimsoll_recorder_api& api) {
+  return api.size_bytes >=
+             offsetof(plimsoll_recorder_api, wants_holders) + sizeof(api.wants_holders) &&
+         api.wants_holders != nullptr && api.wants_holders() != 0;
+}
 
 bool takes_holders(const plimsoll_recorder_api& api) {
   return api.size_bytes >= offsetof(plimsoll_recorder_api, holders) + sizeof(api.holders) &&
@@ -206,20 +212,37 @@ PyObject* as_python(const Found& found) {
                        "held", held, "cuts", cuts);
 }
 
+// Returns whether the recorder took them.
+bool find_and_report(const Limits& limits) noexcept {
+  if (!is_attached() || !takes_holders(recorder())) return false;
+  try {
+    Found found = find(limits);
+    report(found);
+    return true;
+  } catch (const std::exception&) {
+    count_lost_detail();
+    return false;
+  }
+}
+
 }  // namespace
+
+void find_holders_of_growth() noexcept {
+  using Clock = Walk::Clock;
+  constexpr int kShare = 100;  // of the time since the last walk, walks take at most one part
+  static Clock::time_point due;
+  if (!asks_for_holders(recorder())) return;
+  const Clock::time_point began = Clock::now();
+  if (began < due) return;
+  find_and_report({});
+  const Clock::time_point ended = Clock::now();
+  due = ended + kShare * (ended - began);
+}
 
 PyObject* find_holders(PyObject* /*self*/, PyObject* args) {
   Limits limits;
   if (!parse(args, limits)) return nullptr;
-  if (!is_attached() || !takes_holders(recorder())) Py_RETURN_FALSE;
-  try {
-    Found found = find(limits);
-    report(found);
-    Py_RETURN_TRUE;
-  } catch (const std::exception&) {
-    count_lost_detail();
-    Py_RETURN_FALSE;
-  }
+  return PyBool_FromLong(find_and_report(limits) ? 1 : 0);
 }
 
 PyObject* holders_as_python(PyObject* /*self*/, PyObject* args) {

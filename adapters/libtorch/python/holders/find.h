@@ -9,6 +9,10 @@ namespace plimsoll::libtorch::holders {
 // reports the links to the recorder. 0: the default limit. Returns whether the recorder took them.
 PyObject* find_holders(PyObject* self, PyObject* args);
 
+// At the end of a step: the same if the recorder has found that memory grows from step to step. All
+// walks after the first one take at most a hundredth of the time.
+void find_holders_of_growth() noexcept;
+
 // holders_as_python(objects, nodes, milliseconds): the same, as a dict, for tests.
 PyObject* holders_as_python(PyObject* self, PyObject* args);
 
