@@ -247,15 +247,17 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
   finding.steps.push_back(step_up_to(retained_text(facts, device, first, retained), saving));
 }
 
-// Names what holds what the lines have left behind.
+// Names what holds what the lines leave behind, at the end or when a walk last found it.
 void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
                 report::Finding& finding) {
   const RowOfLine row_of_line = row_of_each_line(facts, rows);
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
   std::vector<std::uint32_t> left;
   for (std::uint32_t row = 0; row < lifetimes.size(); ++row) {
-    if (model::death(lifetimes, row, model::default_liveness(device.trace)) != model::kNone)
-      continue;
+    const bool is_left =
+        lifetimes.holder[row] != 0 ||
+        model::death(lifetimes, row, model::default_liveness(device.trace)) == model::kNone;
+    if (!is_left) continue;
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
     if (row_of_line[line.index()] != nullptr) left.push_back(row);
   }
