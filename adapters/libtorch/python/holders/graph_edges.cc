@@ -163,7 +163,8 @@ const SavedGetters& getters_of(const GraphNode& node) {
 
 // An object with a pointer to a SavedVariable of the node: torch._C._autograd.SavedTensor.
 void add_wrapped(Parts& parts, PyObject* wrapper, const char* name) {
-  if (wrapper == nullptr || std::strcmp(Py_TYPE(wrapper)->tp_name, "torch._C._autograd.SavedTensor") != 0) {
+  if (wrapper == nullptr ||
+      std::strcmp(Py_TYPE(wrapper)->tp_name, "torch._C._autograd.SavedTensor") != 0) {
     return;
   }
   const auto* instance = reinterpret_cast<pybind11::detail::instance*>(wrapper);
@@ -262,9 +263,7 @@ std::int64_t uses_of(T& node) {
 
 }  // namespace
 
-bool is_function_type(PyTypeObject* type) {
-  return PyType_IsSubtype(type, &THPFunctionType) != 0;
-}
+bool is_function_type(PyTypeObject* type) { return PyType_IsSubtype(type, &THPFunctionType) != 0; }
 
 bool is_node_type(PyTypeObject* type) {
   // The check of torch reads only the object's type.
@@ -288,10 +287,12 @@ std::string name_of_node(const GraphNode& node) {
 }
 
 std::int64_t uses_of_tensor(const c10::TensorImpl& tensor) {
-  return static_cast<std::int64_t>(c10::raw::intrusive_ptr::use_count(const_cast<c10::TensorImpl*>(&tensor)));
+  return static_cast<std::int64_t>(
+      c10::raw::intrusive_ptr::use_count(const_cast<c10::TensorImpl*>(&tensor)));
 }
 std::int64_t uses_of_storage(const c10::StorageImpl& storage) {
-  return static_cast<std::int64_t>(c10::raw::intrusive_ptr::use_count(const_cast<c10::StorageImpl*>(&storage)));
+  return static_cast<std::int64_t>(
+      c10::raw::intrusive_ptr::use_count(const_cast<c10::StorageImpl*>(&storage)));
 }
 std::int64_t uses_of_node(GraphNode& node) { return uses_of(node); }
 
@@ -301,17 +302,17 @@ void for_each_part_of_tensor(c10::TensorImpl& tensor, Parts& parts) {
     if (storage != nullptr) parts.part(storage, Kind::kStorage, Part::kMemory, "");
   } else if (tensor.is_sparse() || tensor.is_sparse_csr()) {
     const at::Tensor self = at::Tensor(
-        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::unsafe_reclaim_from_nonowning(
-            &tensor));
+        c10::intrusive_ptr<c10::TensorImpl,
+                           c10::UndefinedTensorImpl>::unsafe_reclaim_from_nonowning(&tensor));
     for (const at::Tensor& part : parts_of(self)) add_tensor(parts, part, Part::kOther);
   }
   if (kRetainsObject && uses_of_tensor(tensor) > 1) {
     add_object(parts, object_of_tensor(tensor), Part::kObject);
   }
   const auto* meta = static_cast<const autograd::AutogradMeta*>(tensor.autograd_meta());
-  if (meta == nullptr) return;
+  if (meta == nullptr || !g_reads_graphs) return;
   add_tensor(parts, meta->grad_, Part::kGradient);
-  if (g_reads_graphs) add_node(parts, meta->grad_fn_, Part::kGradFn);
+  add_node(parts, meta->grad_fn_, Part::kGradFn);
   for (const auto& hook : meta->hooks_) add_pre_hook(parts, hook.get(), "_backward_hooks");
   const auto* after = meta->post_acc_grad_hooks_.get();
   if (after != nullptr && is_named(*after, "N5torch8autograd32PyFunctionTensorPostAccGradHooksE")) {
@@ -348,10 +349,9 @@ void for_each_part_of_node_object(PyObject* object, Parts& parts) {
 
 void for_each_part_of_function(PyObject* object, Parts& parts) {
   const auto& function = *reinterpret_cast<THPFunction*>(object);
-  for (PyObject* each :
-       {function.needs_input_grad, function.to_save, function.non_differentiable,
-        function.dirty_tensors, function.compiled_autograd_backward_state,
-        function.saved_for_forward}) {
+  for (PyObject* each : {function.needs_input_grad, function.to_save, function.non_differentiable,
+                         function.dirty_tensors, function.compiled_autograd_backward_state,
+                         function.saved_for_forward}) {
     add_object(parts, each, Part::kOther);
   }
   if (!g_reads_graphs) return;
