@@ -103,7 +103,10 @@ void search(Walk& walk, Found& found) {
   }
   Chains chains(walk);
   chains.build();
-  if (walk.end() == PLIMSOLL_WALK_COMPLETE) found.cuts = cut_holders(walk, chains);
+  // A reference that a walk without graphs has missed counts as one of native code.
+  if (walk.end() == PLIMSOLL_WALK_COMPLETE || walk.end() == PLIMSOLL_WALK_NODES) {
+    found.cuts = cut_holders(walk, chains);
+  }
   add_links(chains, found);
   add_held(walk.table(), chains, found);
 }
