@@ -235,7 +235,7 @@ def tasks_that_wait(space):
 
     async def main():
         for _ in range(N):
-            asyncio.ensure_future(consume())  # noqa: RUF006 - only the future retains it
+            space.loop.create_task(consume())
         await asyncio.sleep(0)
 
     space.loop.run_until_complete(main())
