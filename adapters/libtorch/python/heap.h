@@ -33,8 +33,8 @@ bool prepare_searches(PyTypeObject* module_class, PyTypeObject* optimizer_class)
 
 HeapObjects search_heap(HeapPart part);
 
-// Visits all objects that the collector tracks, and creates none. Does nothing if the layout of this
-// Python's collector is unknown. `visit` must not change the heap.
+// Visits all objects that the collector tracks, and creates none. Does nothing if the layout of
+// this Python's collector is unknown. `visit` must not change the heap.
 void for_each_tracked(const std::function<void(PyObject*)>& visit);
 
 // Makes the next search visit all objects.

@@ -26,6 +26,7 @@ import torch
 from torch import nn
 
 N = 12
+SAVED = "(PowBackward0 saved self|AddmmBackward0 saved mat1)"
 
 
 @dataclasses.dataclass
@@ -53,6 +54,11 @@ def big():
     return torch.randn(100, 100)
 
 
+def clearing(space, path):
+    """The edit that empties a container. It refers only to the module."""
+    return lambda: eval(f"space.{path}.clear()", {"space": space})
+
+
 class Bag:
     """An object with attributes."""
 
@@ -70,7 +76,7 @@ def loss_of(net):
 
 
 @plant(
-    r"plant\.trainer\.losses\[\*\] → MeanBackward0 → (PowBackward0 saved self|AddmmBackward0 saved mat1)",
+    r"plant\.trainer\.losses\[\*\] → MeanBackward0 → " + SAVED,
     r"plant\.trainer\.losses\[\*\]",
 )
 def list_of_losses_with_graphs(space):
@@ -78,11 +84,11 @@ def list_of_losses_with_graphs(space):
     space.trainer.losses = []
     for _ in range(N):
         space.trainer.losses.append(loss_of(space.net))
-    return lambda: space.trainer.losses.clear()
+    return clearing(space, "trainer.losses")
 
 
 @plant(
-    r"plant\.total → AddBackward0 → (PowBackward0 saved self|AddmmBackward0 saved mat1)",
+    r"plant\.total → AddBackward0 → " + SAVED,
     r"plant\.total",
 )
 def running_sum_with_graph(space):
@@ -130,7 +136,7 @@ def exceptions_in_a_list(space):
                 space.errors.append(error)
 
     run()
-    return lambda: space.errors.clear()
+    return clearing(space, "errors")
 
 
 @plant(r"plant\.cached_mask\[\*\]", r"plant\.cached_mask\[\*\]")
@@ -138,14 +144,14 @@ def lru_cache(space):
     space.cached_mask = functools.lru_cache(maxsize=1000)(lambda n: torch.ones(n, 50))
     for i in range(N):
         space.cached_mask(100 + i)
-    return lambda: space.cached_mask.cache_clear()
+    return functools.partial(lambda kept: kept.cached_mask.cache_clear(), space)
 
 
 @plant(r"plant_metrics\.history\[\*\]", r"plant_metrics\.history\[\*\]")
 def list_in_another_module(space):
     other = sys.modules["plant_metrics"] = types.ModuleType("plant_metrics")
     other.history = [big() for _ in range(N)]
-    return lambda: sys.modules["plant_metrics"].history.clear()
+    return clearing(other, "history")
 
 
 @plant(r"plant\.retained\[\*\] → AddmmBackward0 saved mat1", r"plant\.retained\[\*\]")
@@ -155,7 +161,7 @@ def retained_graphs(space):
         out = space.net(torch.randn(256, 64))
         out.square().mean().backward(retain_graph=True)
         space.retained[i] = out
-    return lambda: space.retained.clear()
+    return clearing(space, "retained")
 
 
 @plant(r"plant\.outputs\[\*\] → ScaleBackward\.big", r"plant\.outputs\[\*\]")
@@ -167,7 +173,7 @@ def attribute_of_a_context(space):
             return a * 2
 
     space.outputs = [Scale.apply(torch.ones(1, requires_grad=True)) for _ in range(N)]
-    return lambda: space.outputs.clear()
+    return clearing(space, "outputs")
 
 
 @plant(r"plant\.optimizer\.state\[\*\]\[exp_avg\]", r"plant\.optimizer\.state\[\*\]")
@@ -180,7 +186,7 @@ def optimizer_state_of_removed_parameters(space):
         space.optimizer.step()
         space.optimizer.param_groups.pop()
     space.optimizer.zero_grad()
-    return lambda: space.optimizer.state.clear()
+    return clearing(space, "optimizer.state")
 
 
 @plant(r"plant\.logger\.meters\[acc\]\.values\[\*\]", r"plant\.logger\.meters\[acc\]\.values\[\*\]")
@@ -193,7 +199,7 @@ def meters_of_a_logger(space):
     space.logger.meters = collections.defaultdict(Meter)
     for _ in range(N):
         space.logger.meters["acc"].values.append(big())
-    return lambda: space.logger.meters["acc"].values.clear()
+    return clearing(space, "logger.meters['acc'].values")
 
 
 @plant(r"plant\.local\.kept\[\*\]", r"plant\.local\.kept\[\*\]")
@@ -229,7 +235,7 @@ def tasks_that_wait(space):
 
     async def main():
         for _ in range(N):
-            asyncio.ensure_future(consume())
+            space.loop.create_task(consume())
         await asyncio.sleep(0)
 
     space.loop.run_until_complete(main())
@@ -254,7 +260,7 @@ def suspended_generators(space):
     for _ in range(N):
         space.iterators.append(batches())
         next(space.iterators[-1])
-    return lambda: space.iterators.clear()
+    return clearing(space, "iterators")
 
 
 @plant(r"cycle Node\.data", r"cycle Node\.data|cycle Node")
@@ -271,13 +277,13 @@ def garbage_cycles(space):
 @plant(r"plant\.arrays\[\*\] base", r"plant\.arrays\[\*\]")
 def numpy_views(space):
     space.arrays = [big().numpy() for _ in range(N)]
-    return lambda: space.arrays.clear()
+    return clearing(space, "arrays")
 
 
 @plant(r"plant\.views\[\*\]", r"plant\.views\[\*\]")
 def small_views_of_large_storages(space):
     space.views = [big()[0, :1] for _ in range(N)]
-    return lambda: space.views.clear()
+    return clearing(space, "views")
 
 
 @plant(r"plant\.store\[\*\]", r"plant\.store\[\*\]")
@@ -294,7 +300,7 @@ def store_of_a_pack_hook(space):
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         for _ in range(4):
             space.sums.append(loss_of(space.net))
-    return lambda: space.store.clear()
+    return clearing(space, "store")
 
 
 @plant(r"plant\.prefetched\.queue\[\*\]\[1\]\[image\]", r"plant\.prefetched\.queue\[\*\]")
@@ -302,7 +308,7 @@ def queue_of_batches(space):
     space.prefetched = queue.Queue(maxsize=100)
     for _ in range(N):
         space.prefetched.put((0, {"image": big()}))
-    return lambda: space.prefetched.queue.clear()
+    return clearing(space, "prefetched.queue")
 
 
 @plant(r"plant\.adversarial\[\*\](\.grad)?", r"plant\.adversarial\[\*\]")
@@ -312,7 +318,7 @@ def gradients_of_leaves(space):
         x = torch.randn(100, 100, requires_grad=True)
         (x * x).sum().backward()
         space.adversarial.append(x)
-    return lambda: space.adversarial.clear()
+    return clearing(space, "adversarial")
 
 
 @plant(
@@ -326,7 +332,7 @@ def hooks_of_nodes(space):
         kept = big()
         out.grad_fn.register_hook(lambda *_, kept=kept: None)
         space.outs.append(out)
-    return lambda: space.outs.clear()
+    return clearing(space, "outs")
 
 
 @plant(r"plant\.samples\[\*\]\.image", r"plant\.samples\[\*\]")
@@ -338,7 +344,7 @@ def objects_with_slots(space):
             self.image = big()
 
     space.samples = [Sample() for _ in range(N)]
-    return lambda: space.samples.clear()
+    return clearing(space, "samples")
 
 
 @plant(r"plant\.Registry\.seen\[\*\]", r"plant\.Registry\.seen\[\*\]")
@@ -349,7 +355,7 @@ def dict_of_a_class(space):
     space.Registry = Registry
     for i in range(N):
         Registry.seen[f"step{i}"] = big()
-    return lambda: space.Registry.seen.clear()
+    return clearing(space, "Registry.seen")
 
 
 class KeepingScript(nn.Module):
@@ -372,7 +378,7 @@ def list_in_a_scripted_module(space):
 
 # The local of a loop that runs is planted by the test itself.
 
-# ---- 16 more --------------------------------------------------------------------------------------
+# ---- 16 more -------------------------------------------------------------------------------------
 
 
 @plant(
@@ -407,13 +413,13 @@ def closure_in_a_scheduler(space):
     losses = []
     space.scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, by_loss(losses))
     losses.extend(big() for _ in range(N))
-    return lambda: space.scheduler.lr_lambdas[0].__closure__[0].cell_contents.clear()
+    return clearing(space, "scheduler.lr_lambdas[0].__closure__[0].cell_contents")
 
 
 @plant(r"plant\.callbacks\[\*\]\.args\[0\]", r"plant\.callbacks\[\*\]")
 def arguments_of_partials(space):
     space.callbacks = [functools.partial(print, big()) for _ in range(N)]
-    return lambda: space.callbacks.clear()
+    return clearing(space, "callbacks")
 
 
 @plant(r"plant\.state\.best", r"plant\.state\.best")
@@ -428,7 +434,7 @@ def field_of_a_dataclass(space):
 
 
 @plant(
-    r"plant\.lightning\.callback_metrics\[\*\] → MeanBackward0 → (PowBackward0 saved self|AddmmBackward0 saved mat1)",
+    r"plant\.lightning\.callback_metrics\[\*\] → MeanBackward0 → " + SAVED,
     r"plant\.lightning\.callback_metrics\[\*\]",
 )
 def metrics_of_a_trainer(space):
@@ -439,7 +445,7 @@ def metrics_of_a_trainer(space):
     space.net, space.lightning = model(), Trainer()
     for i in range(N):
         space.lightning.callback_metrics[f"train_loss_{i}"] = loss_of(space.net)
-    return lambda: space.lightning.callback_metrics.clear()
+    return clearing(space, "lightning.callback_metrics")
 
 
 @plant(
@@ -454,7 +460,7 @@ def logs_of_a_trainer(space):
     space.trainer.state = TrainerState([])
     for step in range(N):
         space.trainer.state.log_history.append({"loss": big(), "step": step})
-    return lambda: space.trainer.state.log_history.clear()
+    return clearing(space, "trainer.state.log_history")
 
 
 @plant(r"plant\.run\._backend\.history\._data\[\*\]", r"plant\.run\._backend\.history\._data\[\*\]")
@@ -474,7 +480,7 @@ def history_of_a_run(space):
     space.run = Run()
     for _ in range(N):
         space.run.log({"image": big()})
-    return lambda: space.run._backend.history._data.clear()
+    return clearing(space, "run._backend.history._data")
 
 
 @plant(r"plant\.accelerator\._models\[\*\].*weight", r"plant\.accelerator\._models\[\*\]")
@@ -483,7 +489,7 @@ def models_of_an_accelerator(space):
     space.accelerator._models = []
     for _ in range(N):
         space.accelerator._models.append(nn.Linear(100, 100))
-    return lambda: space.accelerator._models.clear()
+    return clearing(space, "accelerator._models")
 
 
 @plant(r"__main__\._\d*", r"__main__\._\d*", share=0.0)
@@ -531,7 +537,7 @@ def memo_of_a_deep_copy(space):
     space.memo = {}
     for _ in range(N):
         copy.deepcopy([big()], space.memo)
-    return lambda: space.memo.clear()
+    return clearing(space, "memo")
 
 
 @plant(r"plant\.results\[\*\]\._value(\[0\])?", r"plant\.results\[\*\]")
@@ -542,7 +548,7 @@ def results_of_a_pool(space):
             result.wait()
         pool.close()
         pool.join()
-    return lambda: space.results.clear()
+    return clearing(space, "results")
 
 
 @plant(r"plant\.owners\[\*\]", r"plant\.owners\[\*\]")
@@ -551,7 +557,7 @@ def weak_references_beside_a_list(space):
     space.weak = [weakref.ref(each) for each in space.owners]
     space.by_id = weakref.WeakValueDictionary(enumerate(space.owners))
     space.all = weakref.WeakSet(space.owners)
-    return lambda: space.owners.clear()
+    return clearing(space, "owners")
 
 
 @plant(r".*table.*", r".*table.*", share=0.0)

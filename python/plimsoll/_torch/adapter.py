@@ -199,7 +199,7 @@ def _key(adapter: AdapterSource, folder: Path) -> str:
     for part in parts:
         digest.update(str(part).encode() + b"\0")
     include = folder.parent.parent / "include/plimsoll"
-    files = [*folder.glob("*.h"), *folder.glob("*.cc"), *folder.rglob("python/**/*.*")]
+    files = [*folder.glob("*.h"), *folder.glob("*.cc"), *folder.glob("python/**/*.*")]
     for path in [*sorted(files), *(include / header for header in _HEADERS)]:
         digest.update(path.read_bytes() + b"\0")
     return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"

@@ -47,12 +47,11 @@ InlineValues inline_values_of(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT) == 0) return {};
   PyObject** values = values_before(object);
-  auto* keys = reinterpret_cast<SharedKeys*>(
-      reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys);
+  auto* keys =
+      reinterpret_cast<SharedKeys*>(reinterpret_cast<PyHeapTypeObject*>(type)->ht_cached_keys);
   if (values == nullptr || keys == nullptr || keys->kind != kSplit) return {};
   auto* indices = reinterpret_cast<char*>(keys + 1);
-  auto** names =
-      reinterpret_cast<PyObject**>(indices + (std::size_t{1} << keys->log2_index_bytes));
+  auto** names = reinterpret_cast<PyObject**>(indices + (std::size_t{1} << keys->log2_index_bytes));
   return {values, names, static_cast<std::size_t>(keys->entries)};
 #else
   (void)object;
@@ -81,8 +80,7 @@ namespace {
 
 // The first members of a frame object.
 struct FrameObject {
-  PyObject_HEAD
-  PyObject* before;
+  PyObject_HEAD PyObject* before;
   InterpreterFrame* frame;
 };
 

@@ -42,8 +42,8 @@ void for_each_of_array(PyObject* array, Visit&& visit) {
 template <typename Visit>
 void for_each_member(PyObject* object, Visit&& visit) {
   for (PyTypeObject* type = Py_TYPE(object); type != nullptr; type = type->tp_base) {
-    for (const PyMemberDef* member = type->tp_members;
-         member != nullptr && member->name != nullptr; ++member) {
+    for (const PyMemberDef* member = type->tp_members; member != nullptr && member->name != nullptr;
+         ++member) {
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT) continue;
       PyObject* value =
           *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + member->offset);

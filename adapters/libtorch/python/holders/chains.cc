@@ -50,8 +50,7 @@ void Chains::mark() {
       table_[at].set(kOnChain);
       on_chains_.push_back(at);
       if (table_[at].kind != Kind::kTensor) continue;
-      PyObject* object =
-          object_of_tensor(*static_cast<const c10::TensorImpl*>(table_[at].address));
+      PyObject* object = object_of_tensor(*static_cast<const c10::TensorImpl*>(table_[at].address));
       if (object != nullptr && is_parameter_class(Py_TYPE(object))) entry.set(kParameter);
     }
   }
@@ -90,13 +89,12 @@ std::vector<Chains::Child> Chains::named_children(std::uint32_t parent, const st
   for (const std::uint32_t* each = begin; each != end; ++each) {
     wanted.emplace(table_[*each].address, *each);
   }
-  for_each_name(table_[parent], name_to(parent),
-                [&](const void* target, ReferenceName&& name) {
-                  const auto found = wanted.find(target);
-                  if (found == wanted.end()) return;
-                  children.push_back({found->second, std::move(name)});
-                  wanted.erase(found);
-                });
+  for_each_name(table_[parent], name_to(parent), [&](const void* target, ReferenceName&& name) {
+    const auto found = wanted.find(target);
+    if (found == wanted.end()) return;
+    children.push_back({found->second, std::move(name)});
+    wanted.erase(found);
+  });
   for (const auto& [address, entry] : wanted) children.push_back({entry, {}});
   return children;
 }

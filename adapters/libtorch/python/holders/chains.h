@@ -26,8 +26,8 @@ struct Link {
   std::uint32_t line = 0;
   std::uint64_t length = 0, limit = 0;
 
-  std::uint32_t graph = 0;  // the GRAD_FN link of the graph that it is in
-  bool is_fan = false;      // of several elements of a mutable container
+  std::uint32_t graph = 0;                       // the GRAD_FN link of the graph that it is in
+  bool is_fan = false;                           // of several elements of a mutable container
   std::uint32_t references = 0, containers = 0;  // that it stands for
 };
 
@@ -48,8 +48,8 @@ class Chains {
   const std::vector<std::uint32_t>& storages() const { return storages_; }
 
  private:
-  using Key = std::tuple<std::uint32_t, int, std::uint32_t, std::uint32_t, std::uint32_t,
-                         std::uint32_t>;
+  using Key =
+      std::tuple<std::uint32_t, int, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
   struct Child {
     std::uint32_t entry;
     ReferenceName name;

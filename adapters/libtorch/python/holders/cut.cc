@@ -20,8 +20,7 @@ std::uint64_t bytes_of(const Entry& entry) {
 // ---- which links are holders --------------------------------------------------------------------
 
 bool is_graph_link(plimsoll_link_kind kind) {
-  return kind == PLIMSOLL_LINK_GRAD_FN || kind == PLIMSOLL_LINK_NODE ||
-         kind == PLIMSOLL_LINK_SAVED;
+  return kind == PLIMSOLL_LINK_GRAD_FN || kind == PLIMSOLL_LINK_NODE || kind == PLIMSOLL_LINK_SAVED;
 }
 
 bool is_named(const Link& link) {
@@ -32,9 +31,8 @@ bool is_named(const Link& link) {
 
 // The number of elements in each container that the link stands for.
 double fan_of(const Link& link) {
-  return link.is_fan && link.containers > 0
-             ? static_cast<double>(link.references) / link.containers
-             : 0;
+  return link.is_fan && link.containers > 0 ? static_cast<double>(link.references) / link.containers
+                                            : 0;
 }
 
 // The part of the program that is to be edited: the widest container of the chain; without one,

@@ -46,8 +46,7 @@ std::uint64_t number_of(PyObject* object) {
 
 // The first members of a deque.
 struct Deque {
-  PyObject_VAR_HEAD
-  void* left;
+  PyObject_VAR_HEAD void* left;
   void* right;
   Py_ssize_t left_index;
   Py_ssize_t right_index;
@@ -142,17 +141,15 @@ void place_generator(PyObject* object, Description& into) {
 void place_traceback(PyObject* object, Description& into) {
   const auto& traceback = *reinterpret_cast<PyTracebackObject*>(object);
 #if PY_VERSION_HEX >= 0x030B0000
-  const InterpreterFrame* frame =
-      frame_of_object(reinterpret_cast<PyObject*>(traceback.tb_frame));
+  const InterpreterFrame* frame = frame_of_object(reinterpret_cast<PyObject*>(traceback.tb_frame));
   if (frame == nullptr) return;
   const PyCodeObject* code = frame->code;
 #else
   const PyCodeObject* code = traceback.tb_frame->f_code;
 #endif
-  const int line =
-      traceback.tb_lineno > 0  // or not known yet
-          ? traceback.tb_lineno
-          : PyCode_Addr2Line(const_cast<PyCodeObject*>(code), traceback.tb_lasti);
+  const int line = traceback.tb_lineno > 0  // or not known yet
+                       ? traceback.tb_lineno
+                       : PyCode_Addr2Line(const_cast<PyCodeObject*>(code), traceback.tb_lasti);
   set_place(into, code, line);
   into.function = text_of_string(name_of_code(code));
 }

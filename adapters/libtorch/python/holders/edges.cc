@@ -67,8 +67,7 @@ void add_type(PyTypeObject* type, References& references) {
 
 // The first members of numpy's array, the same in all its versions.
 struct Array {
-  PyObject_HEAD
-  char* data;
+  PyObject_HEAD char* data;
   int dimensions;
   Py_ssize_t* shape;
   Py_ssize_t* strides;
@@ -77,8 +76,7 @@ struct Array {
   int flags;
 };
 struct ArrayDescriptor {
-  PyObject_HEAD
-  PyTypeObject* type;
+  PyObject_HEAD PyTypeObject* type;
   char kind;
 };
 constexpr int kContiguous = 1;
@@ -177,10 +175,9 @@ std::span<PyObject* const> objects_of_array(PyObject* object) {
 void forget_types() { g_types.fill({}); }
 
 TypeUse use_of(PyTypeObject* type) {
-  KnownType& known =
-      g_types[(reinterpret_cast<std::uintptr_t>(type) >> 4U ^
-               reinterpret_cast<std::uintptr_t>(type) >> 16U) %
-              g_types.size()];
+  KnownType& known = g_types[(reinterpret_cast<std::uintptr_t>(type) >> 4U ^
+                              reinterpret_cast<std::uintptr_t>(type) >> 16U) %
+                             g_types.size()];
   if (known.type != type) known = {type, find_use(type)};
   return known.use;
 }

@@ -40,7 +40,8 @@ void forget_types();
 TypeUse use_of(PyTypeObject* type);
 inline bool is_walked(PyObject* object) { return use_of(Py_TYPE(object)) != TypeUse::kIgnored; }
 
-// Whether the graphs of autograd are read. Not while a backward may change them on another thread.
+// Whether the graphs of autograd are read, and gradients. Not while a backward or an operator may
+// change them on another thread.
 inline bool g_reads_graphs = true;
 
 void for_each_reference(const Entry& entry, References& references);

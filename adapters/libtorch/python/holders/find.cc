@@ -15,6 +15,7 @@
 #include "python/holders/roots.h"
 #include "python/holders/walk.h"
 #include "python/objects.h"
+#include "python/threads.h"
 #include "thread_state.h"
 
 namespace plimsoll::libtorch::holders {
@@ -60,7 +61,7 @@ std::uint8_t device_of(const c10::StorageImpl& storage) {
   return recorder().device(PLIMSOLL_DEVICE_CUDA, storage.device().index());
 }
 
-void add_held(const Walk& /*walk*/, Table& table, const Chains& chains, Found& found) {
+void add_held(const Table& table, const Chains& chains, Found& found) {
   for (const std::uint32_t each : chains.storages()) {
     const Entry& entry = table[each];
     if (entry.link == 0) continue;
@@ -95,16 +96,19 @@ void search(Walk& walk, Found& found) {
   forget_types();
   find_node_types();
   if (!walk.open()) return walk.end_early(PLIMSOLL_WALK_MEMORY);
-  g_reads_graphs = add_roots(walk);
+  g_reads_graphs = add_roots(walk) && may_read_gradients();
   if (walk.run() && walk.run_blocked()) walk.walk_rest();
   if (!g_reads_graphs && walk.end() == PLIMSOLL_WALK_COMPLETE) {
     walk.end_early(PLIMSOLL_WALK_NODES);
   }
   Chains chains(walk);
   chains.build();
-  if (walk.end() == PLIMSOLL_WALK_COMPLETE) found.cuts = cut_holders(walk, chains);
+  // A reference that a walk without graphs has missed counts as one of native code.
+  if (walk.end() == PLIMSOLL_WALK_COMPLETE || walk.end() == PLIMSOLL_WALK_NODES) {
+    found.cuts = cut_holders(walk, chains);
+  }
   add_links(chains, found);
-  add_held(walk, walk.table(), chains, found);
+  add_held(walk.table(), chains, found);
 }
 
 Found find(const Limits& limits) {

@@ -123,6 +123,9 @@ struct SavedGetter {
   getter get;
   void* closure;
   const char* name;
+  // Where the variable is in each node of this class, once a call has shown it; 0: not known yet,
+  // or in a list outside the node.
+  std::ptrdiff_t offset = 0;
 };
 using SavedGetters = std::vector<SavedGetter>;
 
@@ -154,7 +157,7 @@ SavedGetters find_getters(const GraphNode& node) {
   return found;
 }
 
-const SavedGetters& getters_of(const GraphNode& node) {
+SavedGetters& getters_of(const GraphNode& node) {
   const std::type_index type = typeid(node);
   const auto found = saved_getters().find(type);
   if (found != saved_getters().end()) return found->second;
@@ -162,13 +165,23 @@ const SavedGetters& getters_of(const GraphNode& node) {
 }
 
 // An object with a pointer to a SavedVariable of the node: torch._C._autograd.SavedTensor.
-void add_wrapped(Parts& parts, PyObject* wrapper, const char* name) {
-  if (wrapper == nullptr || std::strcmp(Py_TYPE(wrapper)->tp_name, "torch._C._autograd.SavedTensor") != 0) {
-    return;
-  }
+const SavedVariable* wrapped_by(PyObject* wrapper) {
+  if (std::strcmp(Py_TYPE(wrapper)->tp_name, "torch._C._autograd.SavedTensor") != 0) return nullptr;
   const auto* instance = reinterpret_cast<pybind11::detail::instance*>(wrapper);
-  if (!instance->simple_layout || instance->simple_value_holder[0] == nullptr) return;
-  add_saved(parts, *static_cast<const SavedVariable*>(instance->simple_value_holder[0]), name);
+  if (!instance->simple_layout) return nullptr;
+  return static_cast<const SavedVariable*>(instance->simple_value_holder[0]);
+}
+
+void add_wrapped(Parts& parts, PyObject* wrapper, const char* name) {
+  if (const SavedVariable* saved = wrapped_by(wrapper)) add_saved(parts, *saved, name);
+}
+
+// Of a variable that is a member of the node; 0 if it cannot be one.
+std::ptrdiff_t offset_of(const GraphNode& node, PyObject* wrapper) {
+  constexpr std::ptrdiff_t kLargestNode = 4096;
+  const auto* saved = reinterpret_cast<const char*>(wrapped_by(wrapper));
+  const std::ptrdiff_t offset = saved == nullptr ? 0 : saved - reinterpret_cast<const char*>(&node);
+  return offset > 0 && offset < kLargestNode ? offset : 0;
 }
 
 // Pointers to a node that own no reference. Nodes had shared pointers up to torch 2.10.
@@ -207,24 +220,29 @@ class UnseenObject {
   };
 };
 
-void add_saved_of_node(GraphNode& node, Parts& parts) {
-  const SavedGetters& getters = getters_of(node);
-  if (getters.empty()) return;
+void call_getter(GraphNode& node, SavedGetter& getter, Parts& parts) {
   UnseenObject object(node);
-  for (const SavedGetter& each : getters) {
-    PyObject* value = each.get(object.get(), each.closure);
-    if (value == nullptr) {
-      PyErr_Clear();  // freed by a backward
-      continue;
+  PyObject* value = getter.get(object.get(), getter.closure);
+  if (value == nullptr) return PyErr_Clear();  // freed by a backward
+  if (PyTuple_Check(value) != 0) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      add_wrapped(parts, PyTuple_GET_ITEM(value, i), getter.name);
     }
-    if (PyTuple_Check(value) != 0) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-        add_wrapped(parts, PyTuple_GET_ITEM(value, i), each.name);
-      }
+  } else {
+    add_wrapped(parts, value, getter.name);
+    getter.offset = offset_of(node, value);
+  }
+  Py_DECREF(value);
+}
+
+void add_saved_of_node(GraphNode& node, Parts& parts) {
+  for (SavedGetter& each : getters_of(node)) {
+    if (each.offset == 0) {
+      call_getter(node, each, parts);
     } else {
-      add_wrapped(parts, value, each.name);
+      const char* place = reinterpret_cast<const char*>(&node) + each.offset;
+      add_saved(parts, *reinterpret_cast<const SavedVariable*>(place), each.name);
     }
-    Py_DECREF(value);
   }
 }
 
@@ -262,9 +280,7 @@ std::int64_t uses_of(T& node) {
 
 }  // namespace
 
-bool is_function_type(PyTypeObject* type) {
-  return PyType_IsSubtype(type, &THPFunctionType) != 0;
-}
+bool is_function_type(PyTypeObject* type) { return PyType_IsSubtype(type, &THPFunctionType) != 0; }
 
 bool is_node_type(PyTypeObject* type) {
   // The check of torch reads only the object's type.
@@ -288,10 +304,12 @@ std::string name_of_node(const GraphNode& node) {
 }
 
 std::int64_t uses_of_tensor(const c10::TensorImpl& tensor) {
-  return static_cast<std::int64_t>(c10::raw::intrusive_ptr::use_count(const_cast<c10::TensorImpl*>(&tensor)));
+  return static_cast<std::int64_t>(
+      c10::raw::intrusive_ptr::use_count(const_cast<c10::TensorImpl*>(&tensor)));
 }
 std::int64_t uses_of_storage(const c10::StorageImpl& storage) {
-  return static_cast<std::int64_t>(c10::raw::intrusive_ptr::use_count(const_cast<c10::StorageImpl*>(&storage)));
+  return static_cast<std::int64_t>(
+      c10::raw::intrusive_ptr::use_count(const_cast<c10::StorageImpl*>(&storage)));
 }
 std::int64_t uses_of_node(GraphNode& node) { return uses_of(node); }
 
@@ -301,17 +319,17 @@ void for_each_part_of_tensor(c10::TensorImpl& tensor, Parts& parts) {
     if (storage != nullptr) parts.part(storage, Kind::kStorage, Part::kMemory, "");
   } else if (tensor.is_sparse() || tensor.is_sparse_csr()) {
     const at::Tensor self = at::Tensor(
-        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::unsafe_reclaim_from_nonowning(
-            &tensor));
+        c10::intrusive_ptr<c10::TensorImpl,
+                           c10::UndefinedTensorImpl>::unsafe_reclaim_from_nonowning(&tensor));
     for (const at::Tensor& part : parts_of(self)) add_tensor(parts, part, Part::kOther);
   }
   if (kRetainsObject && uses_of_tensor(tensor) > 1) {
     add_object(parts, object_of_tensor(tensor), Part::kObject);
   }
   const auto* meta = static_cast<const autograd::AutogradMeta*>(tensor.autograd_meta());
-  if (meta == nullptr) return;
+  if (meta == nullptr || !g_reads_graphs) return;
   add_tensor(parts, meta->grad_, Part::kGradient);
-  if (g_reads_graphs) add_node(parts, meta->grad_fn_, Part::kGradFn);
+  add_node(parts, meta->grad_fn_, Part::kGradFn);
   for (const auto& hook : meta->hooks_) add_pre_hook(parts, hook.get(), "_backward_hooks");
   const auto* after = meta->post_acc_grad_hooks_.get();
   if (after != nullptr && is_named(*after, "N5torch8autograd32PyFunctionTensorPostAccGradHooksE")) {
@@ -348,10 +366,9 @@ void for_each_part_of_node_object(PyObject* object, Parts& parts) {
 
 void for_each_part_of_function(PyObject* object, Parts& parts) {
   const auto& function = *reinterpret_cast<THPFunction*>(object);
-  for (PyObject* each :
-       {function.needs_input_grad, function.to_save, function.non_differentiable,
-        function.dirty_tensors, function.compiled_autograd_backward_state,
-        function.saved_for_forward}) {
+  for (PyObject* each : {function.needs_input_grad, function.to_save, function.non_differentiable,
+                         function.dirty_tensors, function.compiled_autograd_backward_state,
+                         function.saved_for_forward}) {
     add_object(parts, each, Part::kOther);
   }
   if (!g_reads_graphs) return;

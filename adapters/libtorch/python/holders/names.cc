@@ -119,9 +119,8 @@ void name_attributes(PyObject* object, const VisitName& visit) {
     }
   }
   pass(visit, dict_of(object), Role::kAttributes);
-  for_each_member(object, [&](const char* name, PyObject* value) {
-    name_attribute(visit, name, value);
-  });
+  for_each_member(object,
+                  [&](const char* name, PyObject* value) { name_attribute(visit, name, value); });
 }
 
 // ---- functions and frames -----------------------------------------------------------------------
@@ -272,7 +271,8 @@ void name_tensor(PyObject* object, const VisitName& visit) {
 void name_script(PyObject* object, const VisitName& visit) {
   for_each_script_tensor(object, [&](const c10::TensorImpl& tensor, const ScriptPlace& place) {
     if (place.is_item) {
-      visit(&tensor, {.kind = PLIMSOLL_LINK_ITEM, .attribute = place.attribute, .is_element = true});
+      visit(&tensor,
+            {.kind = PLIMSOLL_LINK_ITEM, .attribute = place.attribute, .is_element = true});
     } else {
       visit(&tensor, {.kind = PLIMSOLL_LINK_ATTRIBUTE, .name = place.attribute});
     }

@@ -32,8 +32,8 @@ struct ReferenceName {
   std::string name;
   std::string attribute;  // of the object, in which the element is; empty: the object itself
   bool is_shown = true;
-  bool is_element = false;  // of a container that may contain many like it
-  Role role = Role::kNone;  // of what it refers to
+  bool is_element = false;    // of a container that may contain many like it
+  Role role = Role::kNone;    // of what it refers to
   PyObject* owner = nullptr;  // the function of a closure or of defaults
 };
 

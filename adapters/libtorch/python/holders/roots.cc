@@ -10,7 +10,6 @@
 #include "python/holders/texts.h"
 #include "python/interpreter_frame.h"
 
-
 namespace plimsoll::libtorch::holders {
 namespace {
 
@@ -24,8 +23,7 @@ void add_last_exceptions(Walk& walk, PyObject* sys) {
 }
 
 bool is_own_module(std::string_view name) {
-  return name.starts_with("plimsoll") || name.starts_with("_plimsoll") ||
-         name == "pytest_plimsoll";
+  return name.starts_with("plimsoll") || name.starts_with("_plimsoll") || name == "pytest_plimsoll";
 }
 
 PyObject* dict_of_module(PyObject* module) {

@@ -16,8 +16,7 @@ bool Walk::is_late() {
 
 void Walk::add_root(const void* address, Kind kind, Root root) {
   if (address == nullptr) return;
-  if (kind == Kind::kObject &&
-      !is_walked(static_cast<PyObject*>(const_cast<void*>(address)))) {
+  if (kind == Kind::kObject && !is_walked(static_cast<PyObject*>(const_cast<void*>(address)))) {
     return;
   }
   const std::uint32_t before = table_.size();

@@ -89,8 +89,8 @@ class Walk final : public References {
   std::unordered_map<std::uint32_t, Root> roots_;
   Waiting waiting_[kWaiting]{};
   std::uint32_t added_ = 0, taken_ = 0;
-  std::uint32_t current_ = 0;      // whose references are read
-  std::uint32_t next_ = 1;         // the next entry to follow, if it is no node
+  std::uint32_t current_ = 0;  // whose references are read
+  std::uint32_t next_ = 1;     // the next entry to follow, if it is no node
   std::vector<std::uint32_t> pending_nodes_;
   std::vector<std::uint32_t> blocked_;
   std::size_t next_node_ = 0;
