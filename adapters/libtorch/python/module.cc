@@ -202,6 +202,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     return nullptr;
   }
   g_survey_clock.restart();
+  holders::begin_growth();
   Py_RETURN_NONE;
 }
 
@@ -368,6 +369,7 @@ PyObject* begin_uses_anew(PyObject* /*self*/, PyObject* uses) {
   const long number = PyLong_AsLong(uses);
   if (PyErr_Occurred() != nullptr) return nullptr;
   plimsoll_libtorch_begin_uses(static_cast<plimsoll_libtorch_uses>(number));
+  holders::begin_growth();
   return guarded([](ThreadState& /*thread*/) { watch_escapes(); });
 }
 

@@ -216,6 +216,8 @@ PyObject* as_python(const Found& found) {
                        "held", held, "cuts", cuts);
 }
 
+Walk::Clock::time_point g_due{};  // of the next walk for memory that grows
+
 // Returns whether the recorder took them.
 bool find_and_report(const Limits& limits) noexcept {
   if (!is_attached() || !takes_holders(recorder())) return false;
@@ -231,16 +233,16 @@ bool find_and_report(const Limits& limits) noexcept {
 
 }  // namespace
 
+void begin_growth() noexcept { g_due = {}; }
+
 void find_holders_of_growth() noexcept {
-  using Clock = Walk::Clock;
-  constexpr int kShare = 100;  // of the time since the last walk, walks take at most one part
-  static Clock::time_point due;
+  constexpr int kShare = 100;  // of the time, walks take at most one part
   if (!asks_for_holders(recorder())) return;
-  const Clock::time_point began = Clock::now();
-  if (began < due) return;
+  const Walk::Clock::time_point began = Walk::Clock::now();
+  if (began < g_due) return;
   find_and_report({});
-  const Clock::time_point ended = Clock::now();
-  due = ended + kShare * (ended - began);
+  const Walk::Clock::time_point ended = Walk::Clock::now();
+  g_due = ended + kShare * (ended - began);
 }
 
 PyObject* find_holders(PyObject* /*self*/, PyObject* args) {

@@ -10,8 +10,9 @@ namespace plimsoll::libtorch::holders {
 PyObject* find_holders(PyObject* self, PyObject* args);
 
 // At the end of a step: the same if the recorder has found that memory grows from step to step. All
-// walks after the first one take at most a hundredth of the time.
+// walks after the first one of a recording take at most a hundredth of the time.
 void find_holders_of_growth() noexcept;
+void begin_growth() noexcept;  // with a recording
 
 // holders_as_python(objects, nodes, milliseconds): the same, as a dict, for tests.
 PyObject* holders_as_python(PyObject* self, PyObject* args);

@@ -83,7 +83,7 @@ def test_a_local_list_is_named_although_it_is_gone_at_the_end(tmp_path: Path) ->
         train()
     title = growth(path)["title"]
     assert ", held by kept in " in title
-    assert "train (test_holders.py:" in title
+    assert "train (test_recorded_holders.py:" in title
 
 
 def test_a_run_that_does_not_grow_names_no_holder(tmp_path: Path) -> None:
