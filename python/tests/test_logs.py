@@ -76,6 +76,7 @@ def test_the_command_finds_in_the_log_what_the_run_printed(plimsoll_command, tmp
                 }
                 for step in finding.steps
             ],
+            "holders": [],
             "is_fact": False,
         }
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Trainer:
             self.history.append(output.detach())
 
 
-trainer = Trainer()
+trainer: Trainer
 
 
 def growth(path: Path) -> dict[str, Any]:
@@ -43,9 +44,11 @@ def growth(path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _new_trainer() -> None:
+def _new_trainer() -> Iterator[None]:
     global trainer
     trainer = Trainer()
+    yield
+    del trainer
 
 
 @pytest.mark.parametrize("keep", ["graph", "output"])

@@ -35,7 +35,11 @@ _HANG_SECONDS = 20  # without CPU time; then the compiler or the first test is k
 _SUPERVISED = str(Path(__file__).with_name("supervised.py"))
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE}
 _HANGS = 124
-_HEADERS = ("caching_allocator.h", "holders_c.h", "recorder_c.h")  # headers of Plimsoll that adapters include
+_HEADERS = (
+    "caching_allocator.h",
+    "holders_c.h",
+    "recorder_c.h",
+)  # headers of Plimsoll that adapters include
 
 
 @dataclasses.dataclass(frozen=True)
