@@ -9,22 +9,22 @@
 
 /* How a link is held by the link before it. The roots come first. Numbers are never reused. */
 enum plimsoll_link_kind {
-  PLIMSOLL_LINK_MODULE = 0,     /* root; name: of the module */
-  PLIMSOLL_LINK_FRAME = 1,      /* root; name: of the function that runs */
-  PLIMSOLL_LINK_EXCEPTION = 2,  /* root; being handled, or the last one; name: sys.last_value, ... */
-  PLIMSOLL_LINK_NATIVE = 3,     /* root; held by native code, not by Python */
-  PLIMSOLL_LINK_CYCLE = 4,      /* root; a garbage cycle, which the next collection frees */
-  PLIMSOLL_LINK_ATTRIBUTE = 5,  /* name: of the attribute */
-  PLIMSOLL_LINK_ITEM = 6,       /* of a container; name: the key or index; none: all of them */
-  PLIMSOLL_LINK_LOCAL = 7,      /* of a frame, generator or coroutine; name: of the variable */
-  PLIMSOLL_LINK_CLOSURE = 8,    /* of a function; name: of the variable */
-  PLIMSOLL_LINK_DEFAULT = 9,    /* of a function; name: of the parameter, if known */
-  PLIMSOLL_LINK_GRAD_FN = 10,   /* of a tensor; type: the autograd node */
-  PLIMSOLL_LINK_NODE = 11,      /* of a node, towards the inputs of its operator; type: the node */
-  PLIMSOLL_LINK_SAVED = 12,     /* saved by a node for its backward; name: of the variable */
-  PLIMSOLL_LINK_HOOK = 13,      /* of a module, tensor or node; name: of the dict of hooks */
-  PLIMSOLL_LINK_GRADIENT = 14,  /* of a tensor: .grad */
-  PLIMSOLL_LINK_BASE = 15,      /* memory that a view or an array shares */
+  PLIMSOLL_LINK_MODULE = 0,    /* root; name: of the module */
+  PLIMSOLL_LINK_FRAME = 1,     /* root; name: of the function that runs */
+  PLIMSOLL_LINK_EXCEPTION = 2, /* root; being handled, or the last one; name: sys.last_value, ... */
+  PLIMSOLL_LINK_NATIVE = 3,    /* root; held by native code, not by Python */
+  PLIMSOLL_LINK_CYCLE = 4,     /* root; a garbage cycle, which the next collection frees */
+  PLIMSOLL_LINK_ATTRIBUTE = 5, /* name: of the attribute */
+  PLIMSOLL_LINK_ITEM = 6,      /* of a container; name: the key or index; none: all of them */
+  PLIMSOLL_LINK_LOCAL = 7,     /* of a frame, generator or coroutine; name: of the variable */
+  PLIMSOLL_LINK_CLOSURE = 8,   /* of a function; name: of the variable */
+  PLIMSOLL_LINK_DEFAULT = 9,   /* of a function; name: of the parameter, if known */
+  PLIMSOLL_LINK_GRAD_FN = 10,  /* of a tensor; type: the autograd node */
+  PLIMSOLL_LINK_NODE = 11,     /* of a node, towards the inputs of its operator; type: the node */
+  PLIMSOLL_LINK_SAVED = 12,    /* saved by a node for its backward; name: of the variable */
+  PLIMSOLL_LINK_HOOK = 13,     /* of a module, tensor or node; name: of the dict of hooks */
+  PLIMSOLL_LINK_GRADIENT = 14, /* of a tensor: .grad */
+  PLIMSOLL_LINK_BASE = 15,     /* memory that a view or an array shares */
   PLIMSOLL_LINK_TRACEBACK = 16, /* of an exception */
   PLIMSOLL_LINK_OTHER = 17      /* a reference without a name */
 };

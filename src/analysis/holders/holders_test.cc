@@ -130,19 +130,20 @@ TEST(Holders, are_called_as_the_program_calls_them) {
             "trainer.losses[*] → PowBackward0 → saved self");
 }
 
-// A chain, the holder's name, the whole chain, and the edit.
-TEST(Edits, follow_from_the_chain) {
-  const auto check = [](auto&& make, const std::string& chain, const std::string& edit) {
-    Case one;
-    const std::uint32_t last = make(one);
-    one.hold(last, 3);
-    one.finish();
-    const std::vector<Holder> holders = one.holders();
-    ASSERT_EQ(holders.size(), 1u);
-    EXPECT_EQ(chain_text(one.trace, last), chain);
-    EXPECT_EQ(edit_text(one.trace, holders[0]), edit);
-  };
-  check(
+// `make` adds the links of one chain, and returns the last of them.
+void expect_edit(std::uint32_t (*make)(Case&), const std::string& chain, const std::string& edit) {
+  Case one;
+  const std::uint32_t last = make(one);
+  one.hold(last, 3);
+  one.finish();
+  const std::vector<Holder> holders = one.holders();
+  ASSERT_EQ(holders.size(), 1u);
+  EXPECT_EQ(chain_text(one.trace, last), chain);
+  EXPECT_EQ(edit_text(one.trace, holders[0]), edit);
+}
+
+TEST(Edits, follow_from_graphs_and_memory) {
+  expect_edit(
       [](Case& c) {
         const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
         const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "losses", "list", {}, 0, 3);
@@ -154,7 +155,7 @@ TEST(Edits, follow_from_the_chain) {
       "losses[*] → MeanBackward0 → … → AddmmBackward0 → saved mat1",
       "Add x.detach(), or x.item(), to losses instead of the tensor x: it keeps the graph of its "
       "forward.");
-  check(
+  expect_edit(
       [](Case& c) {
         const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
         const auto sum = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "total", "Tensor");
@@ -163,7 +164,20 @@ TEST(Edits, follow_from_the_chain) {
       },
       "total → AddBackward0 → saved self",
       "Detach what total keeps (.detach(), .item()): it keeps the graph that made it.");
-  check(
+  expect_edit(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto views = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "views", "dict", {}, 0, 9);
+        const auto item = c.link(views, PLIMSOLL_LINK_ITEM, "first", "Tensor");
+        return c.link(item, PLIMSOLL_LINK_BASE);
+      },
+      "views['first'] → memory that it shares",
+      "Store copies (.clone()) in views['first']: views and arrays keep the whole memory that they "
+      "share.");
+}
+
+TEST(Edits, of_hooks_exceptions_and_caches) {
+  expect_edit(
       [](Case& c) {
         const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
         const auto model = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "model", "Net");
@@ -174,7 +188,7 @@ TEST(Edits, follow_from_the_chain) {
       "model._forward_hooks[*], closure variable big",
       "Call remove() on the handle of the hook keep (probe.py:12), which model._forward_hooks "
       "keeps.");
-  check(
+  expect_edit(
       [](Case& c) {
         const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
         const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "errors", "list", {}, 0, 3);
@@ -186,7 +200,7 @@ TEST(Edits, follow_from_the_chain) {
       "errors[*].__traceback__, local activations",
       "Store str(error) instead of the exception in errors: its traceback keeps the locals of step "
       "(train.py:40).");
-  check(
+  expect_edit(
       [](Case& c) {
         const auto error = c.root(PLIMSOLL_LINK_EXCEPTION);
         const auto traceback =
@@ -196,7 +210,7 @@ TEST(Edits, follow_from_the_chain) {
       "the exception being handled.__traceback__, local activations",
       "Leave the except block before you allocate again: the exception is kept until then, and its "
       "traceback keeps the locals of step (train.py:40).");
-  check(
+  expect_edit(
       [](Case& c) {
         const auto other = c.root(PLIMSOLL_LINK_MODULE, "masks");
         const auto cache = c.link(other, PLIMSOLL_LINK_ATTRIBUTE, "mask", "_lru_cache_wrapper");
@@ -204,7 +218,10 @@ TEST(Edits, follow_from_the_chain) {
       },
       "masks.mask[*]",
       "Pass a small maxsize to the lru_cache of masks.mask, or call masks.mask.cache_clear().");
-  check(
+}
+
+TEST(Edits, of_containers_and_variables) {
+  expect_edit(
       [](Case& c) {
         const auto frame = c.root(PLIMSOLL_LINK_FRAME, "train", "/home/a/train.py", 40);
         const auto list = c.link(frame, PLIMSOLL_LINK_LOCAL, "kept", "list", {}, 0, 9);
@@ -213,31 +230,21 @@ TEST(Edits, follow_from_the_chain) {
       "kept[*] in train (train.py:40)",
       "Remove from kept in train (train.py:40) what is no longer needed, or bound it: "
       "collections.deque(maxlen=…) keeps the newest entries.");
-  check(
+  expect_edit(
       [](Case& c) {
         const auto frame = c.root(PLIMSOLL_LINK_FRAME, "train", "/home/a/train.py", 40);
         return c.link(frame, PLIMSOLL_LINK_LOCAL, "batch", "Tensor");
       },
       "batch in train (train.py:40)",
       "Delete batch in train (train.py:40) after its last use (del batch).");
-  check(
-      [](Case& c) {
-        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
-        const auto views = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "views", "dict", {}, 0, 9);
-        const auto item = c.link(views, PLIMSOLL_LINK_ITEM, "first", "Tensor");
-        return c.link(item, PLIMSOLL_LINK_BASE);
-      },
-      "views['first'] → memory that it shares",
-      "Store copies (.clone()) in views['first']: views and arrays keep the whole memory that they "
-      "share.");
-  check(
+  expect_edit(
       [](Case& c) {
         const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
         const auto queue = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "replay", "deque", {}, 0, 9, 50);
         return c.link(queue, PLIMSOLL_LINK_ITEM, {}, "Tensor");
       },
       "replay[*]", "Make replay shorter, if it may keep fewer than 50 entries.");
-  check([](Case& c) { return c.root(PLIMSOLL_LINK_NATIVE, {}); }, "native code", "");
+  expect_edit([](Case& c) { return c.root(PLIMSOLL_LINK_NATIVE, {}); }, "native code", "");
 }
 
 }  // namespace
