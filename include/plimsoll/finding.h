@@ -41,7 +41,7 @@ struct FindingHolder {
   std::string chain;              // from the root to most of the bytes
   std::uint64_t count = 0;        // allocations of the finding that it holds
   std::uint64_t bytes = 0;        // their bytes
-  bool is_cut = false;            // a second walk went around it; the rest is known only then
+  bool is_cut = false;            // other references to it were counted; else the rest is unknown
   std::uint64_t freed_bytes = 0;  // of all that it holds: what nothing else holds
   std::uint64_t left_bytes = 0;   // what others hold, too
   std::string other;              // one of these; empty if none is known

@@ -49,7 +49,7 @@ typedef struct plimsoll_held {
   uint8_t reserved[3];
 } plimsoll_held;
 
-/* What a second walk finds that goes around one link: the memory below it that nothing else holds.
+/* What one link alone holds: the memory below it to which nothing else refers.
  * What others hold is the rest of the memory below it. */
 typedef struct plimsoll_holder_cut {
   uint32_t link;

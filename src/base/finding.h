@@ -30,7 +30,8 @@ constexpr auto FindingHolder::fields() {
       Field{"count", &FindingHolder::count, "Allocations of the finding that it holds."},
       Field{"bytes", &FindingHolder::bytes, "Their bytes."},
       Field{"is_cut", &FindingHolder::is_cut,
-            "True if a second walk went around it; the next fields are known only then."},
+            "True if the references from elsewhere were counted; the next fields are known only "
+            "then."},
       Field{"freed_bytes", &FindingHolder::freed_bytes,
             "Bytes of all that it holds that nothing else holds."},
       Field{"left_bytes", &FindingHolder::left_bytes, "Bytes of it that others hold, too."},

@@ -17,10 +17,10 @@ struct Holder {
   std::uint32_t link = 0;
   std::uint32_t example = 0;
   std::uint64_t count = 0, bytes = 0;     // what it holds of the set
-  const model::HolderCut* cut = nullptr;  // null: no walk went around it
+  const model::HolderCut* cut = nullptr;  // null: it was not cut
 };
 
-// Finds the holder of a chain: what a walk went around, nearest to the memory. Else the last
+// Finds the holder of a chain: the link that was cut, nearest to the memory. Else the last
 // container of several such items, or else what the program names last; its root if there is
 // nothing like that.
 class HolderIndex {
@@ -29,7 +29,7 @@ class HolderIndex {
 
   // `last`: the last link of the chain. Rows of Trace::holders.links.
   std::uint32_t holder(std::uint32_t last) const;
-  // Null if no walk went around this link.
+  // Null if this link was not cut.
   const model::HolderCut* cut(std::uint32_t link) const;
 
  private:
