@@ -187,6 +187,19 @@ def test_an_adapter_that_crashes_does_not_take_the_program_down(
         load(source)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["raise(SIGSEGV);", "this does not compile;"])
+def test_parts_that_fail_are_left_out(fault, cache, small):
+    source = small(f"""
+#ifndef LESS
+{fault}
+#endif
+""")
+    source = dataclasses.replace(source, flags=("-include", "csignal"), less=("-DLESS",))
+    assert load(source) is not None
+    library_in(cache)
+
+
 def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
     cache, small, tmp_path, monkeypatch
 ):

@@ -1,6 +1,8 @@
 """Which programs of expected.tsv rules A and B find.
 
-    python -m tests.uses.table [ARCHITECTURE|PROGRAM...]
+    python -m tests.uses.table [--archive FOLDER] [ARCHITECTURE|PROGRAM...]
+
+Records the programs, or reads the recordings of an archive (tests.judge.archive).
 
 The kinds of expected.tsv: `kept` and never read again: a rule must find it, and its first line
 matches `line`. `partly`: a rule may find it, because some memory is kept and never read. `not`
@@ -9,6 +11,7 @@ deadness, and `healthy`: no rule may find anything.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gc
 import json
@@ -67,6 +70,20 @@ def uses_of(names: list[str]) -> Iterator[tuple[str, dict, list[str]]]:
                 yield tuple(json.loads(line.removeprefix(MARK)))
 
 
+def uses_of_archive(folder: Path, names: list[str]) -> Iterator[tuple[str, dict, list[str]]]:
+    from tests.judge.archive import COMMAND
+
+    for name in names:
+        file = folder / "causes" / f"{name}.plim"
+        if not file.is_file():
+            yield name, {}, ["not in the archive"]
+            continue
+        words = [COMMAND, "report", "--json", "--device", "cpu", file]
+        report = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+        cpu = next(each for each in report["devices"] if each["device"] == -1)
+        yield name, cpu["last_use"] or {}, [each["id"] for each in report["findings"]]
+
+
 def is_of_rule_a(last_use: dict) -> bool:
     return last_use["kept_bytes"] >= 0.15 * last_use["live_bytes"]
 
@@ -97,13 +114,15 @@ def verdict(row: dict[str, str], rules: str, line: str) -> str:
 
 
 def main() -> None:
-    chosen = [
-        name
-        for name in expected()
-        if len(sys.argv) == 1 or {name, name.partition("/")[0]} & set(sys.argv[1:])
-    ]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("programs", nargs="*", help="default: all")
+    parser.add_argument("--archive", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
+    wanted = set(options.programs)
+    chosen = [name for name in expected() if not wanted or {name, name.partition("/")[0]} & wanted]
     counts: Counter[tuple[str, str]] = Counter()
-    for name, last_use, found in uses_of(chosen):
+    read = uses_of_archive(options.archive, chosen) if options.archive else uses_of(chosen)
+    for name, last_use, found in read:
         row = expected()[name]
         if not last_use:
             print(f"{row['kind']:8}not run    {name}  {found[0]}")

@@ -13,6 +13,9 @@
 #include "python/escapes.cc"
 #include "python/frames.cc"
 #include "python/heap.cc"
+#ifdef PLIMSOLL_WITHOUT_HOLDERS
+#include "python/holders/none.cc"
+#else
 #include "python/holders/attributes.cc"
 #include "python/holders/chains.cc"
 #include "python/holders/cut.cc"
@@ -26,6 +29,7 @@
 #include "python/holders/script_edges.cc"
 #include "python/holders/table.cc"
 #include "python/holders/walk.cc"
+#endif
 #include "python/loaders.cc"
 #include "python/module.cc"
 #include "python/modules.cc"

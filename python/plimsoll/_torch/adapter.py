@@ -35,11 +35,8 @@ _HANG_SECONDS = 20  # without CPU time; then the compiler or the first test is k
 _SUPERVISED = str(Path(__file__).with_name("supervised.py"))
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE}
 _HANGS = 124
-_HEADERS = (
-    "caching_allocator.h",
-    "holders_c.h",
-    "recorder_c.h",
-)  # headers of Plimsoll that adapters include
+# Headers of Plimsoll that adapters include.
+_HEADERS = ("caching_allocator.h", "holders_c.h", "recorder_c.h")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +51,9 @@ class AdapterSource:
     headers: Callable[[], list[Path]] = list  # include folders in addition to torch's and Python's
     library_folders: tuple[Path, ...] = ()  # in addition to torch's
     flags: tuple[str, ...] = ()
+    # Without the parts that another version of torch or Python is most likely to break; empty: all
+    # parts are needed.
+    less: tuple[str, ...] = ()
 
 
 CPU = AdapterSource(
@@ -62,6 +62,7 @@ CPU = AdapterSource(
     "python/adapter.cc",
     ("c10", "torch_cpu", "torch", "torch_python"),
     seconds=20,
+    less=("-DPLIMSOLL_WITHOUT_HOLDERS",),
 )
 
 _loaded: dict[str, ModuleType] = {}
@@ -273,10 +274,13 @@ def _compiled_now(
         shutil.rmtree(build, ignore_errors=True)  # left by a process that was killed
         build.mkdir(mode=0o700)
         with open(log, "wb") as file:
-            write_all(file.fileno(), os.fsencode(shlex.join(words)) + b"\n")
-            _compile(words, build, file)
+            try:
+                _build(adapter, words, output, file)
+            except AdapterError as error:
+                if not adapter.less or isinstance(error, _CompilerHangsError):
+                    raise
+                _build(adapter, [*words, *adapter.less], output, file)
             content = output.read_bytes()
-            _try_out(adapter, output, file)
     except (AdapterError, OSError, ValueError) as error:
         leave_to_program(error)
         problem = f"{error}; see {log}"
@@ -288,12 +292,19 @@ def _compiled_now(
     return content, None
 
 
-def _compile(words: list[str], build: Path, log: BinaryIO) -> None:
-    status = _supervised(words, log, os.environ | {"TMPDIR": str(build)})
+class _CompilerHangsError(AdapterError):
+    """The compiler did not end in time; with fewer sources it would not either."""
+
+
+def _build(adapter: AdapterSource, words: list[str], output: Path, log: BinaryIO) -> None:
+    """Compile the library and test it."""
+    write_all(log.fileno(), os.fsencode(shlex.join(words)) + b"\n")
+    status = _supervised(words, log, os.environ | {"TMPDIR": str(output.parent)})
     if status == _HANGS:
-        raise AdapterError(f"the compiler hung for {_HANG_SECONDS} seconds")
+        raise _CompilerHangsError(f"the compiler hung for {_HANG_SECONDS} seconds")
     if status != 0:
         raise AdapterError("the adapter did not compile against this torch")
+    _try_out(adapter, output, log)
 
 
 def _try_out(adapter: AdapterSource, library: Path, log: BinaryIO) -> None:
@@ -317,6 +328,9 @@ name, path = os.environ["PLIMSOLL_TRY_OUT_NAME"], os.environ["PLIMSOLL_TRY_OUT"]
 with open(path, "rb") as file: library = adapter.Library(path, file.read())
 module = adapter._imported(name, library)
 print(adapter._self_test(module) if name == adapter.CPU.name else module.problem())
+if name == adapter.CPU.name:
+    graph = (torch.ones(2, requires_grad=True) * 2).exp()
+    module.holders_as_python(0, 0, 0)
 """
 
 

@@ -1,6 +1,7 @@
 #include "findings/kept/held_by.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "analysis/holders/chains.h"
@@ -32,25 +33,33 @@ report::FindingHolder as_reported(const model::Trace& trace, const holders::Hold
   return row;
 }
 
-// What the walk around it showed.
+// "a list of 12", "an OrderedDict of 3".
+std::string with_article(const std::string& type) {
+  const bool is_vowel = std::string_view("aeiouAEIOU").find(type.front()) != std::string::npos;
+  return (is_vowel ? "an " : "a ") + type;
+}
+
+// What the references from elsewhere show.
 std::string proof_text(const report::FindingHolder& holder) {
   if (!holder.is_cut) return {};
   if (holder.left_bytes == 0 && !holder.is_native) {
-    return " Nothing else holds any of it: without " + holder.path + ", " +
-           bytes_text(holder.freed_bytes) + " are free.";
+    return " Nothing else holds what it holds: without it, " + bytes_text(holder.freed_bytes) +
+           " are free.";
   }
   return " " + (holder.other.empty() ? "Native code" : holder.other) + " holds " +
          (holder.left_bytes == 0 ? "some of it" : bytes_text(holder.left_bytes) + " of it") +
          ", too.";
 }
 
-// "trainer.losses (list of 12) holds 2.3 MiB of it in 36 allocations: trainer.losses[*] → …".
+// "trainer.losses, a list of 12, holds 2.3 MiB of it in 36 allocations: trainer.losses[*] → …".
 std::string holder_text(const model::Trace& trace, std::uint32_t link,
                         const report::FindingHolder& holder) {
-  const std::string type = holders::type_text(trace, link);
-  return holder.path + (type.empty() ? "" : " (" + type + ")") + " holds " +
-         bytes_text(holder.bytes) + " of it in " + counted(holder.count, "allocation") + ": " +
-         holder.chain + "." + proof_text(holder);
+  const bool is_root = trace.holders.links[link].parent == 0;
+  const std::string type = is_root ? "" : holders::type_text(trace, link);
+  const bool is_direct = holder.chain.find(" → ") == std::string::npos;
+  return holder.path + (type.empty() ? "" : ", " + with_article(type) + ",") + " holds " +
+         bytes_text(holder.bytes) + " of it in " + counted(holder.count, "allocation") +
+         (is_direct ? "" : ": " + holder.chain) + "." + proof_text(holder);
 }
 
 }  // namespace
