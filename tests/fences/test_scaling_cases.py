@@ -10,7 +10,7 @@ scaling = importlib.import_module("scaling")
 
 
 # Modules that passes share: they run in the cases of the passes.
-SHARED = {"analysis/evidence", "analysis/whatif"}
+SHARED = {"analysis/evidence", "analysis/holders", "analysis/whatif"}
 
 
 def test_each_parser_pass_and_exporter_has_a_case():
