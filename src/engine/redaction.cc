@@ -94,7 +94,11 @@ class Names : public format::NoRecords {
   void use_value(const format::Setting& setting) {
     if (setting.type == format::kTextSetting) use(setting.value, NameUse::kPublic);
   }
-  void use_value(const format::HolderLink& link) { use(link.file, NameUse::kFile); }
+  void use_value(const format::HolderLink& link) {
+    use(link.file, NameUse::kFile);
+    const bool is_node = link.kind == PLIMSOLL_LINK_GRAD_FN || link.kind == PLIMSOLL_LINK_NODE;
+    use(link.type, is_node ? NameUse::kOperator : NameUse::kIdentifier);
+  }
   void use_value(const format::Function& function) {
     frames_.insert({function.file, function.name});
   }

@@ -31,7 +31,8 @@ class TextUses {
     }
     for (const model::HolderLink& link : trace.holders.links) {
       use(link.name, NameUse::kIdentifier);
-      use(link.type, NameUse::kIdentifier);
+      const bool is_node = link.kind == PLIMSOLL_LINK_GRAD_FN || link.kind == PLIMSOLL_LINK_NODE;
+      use(link.type, is_node ? NameUse::kOperator : NameUse::kIdentifier);
       use(link.file, NameUse::kFile);
     }
     for (const model::Mark& mark : trace.marks) {

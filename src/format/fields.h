@@ -77,7 +77,8 @@ struct NameOf : Varint {
   static constexpr NameUse kUse = kNameUse;
 };
 
-// The id of the name of a frame's file or function: redaction depends on the frame.
+// The id of the name of a file, function, or class of a link: redaction depends on the whole
+// record.
 struct FrameName : Varint {
   static constexpr std::string_view kNote = "name";
 };
