@@ -117,6 +117,8 @@ class Recording(RecordingInNotebook):
             2}``.
     """
 
+    _finds_holders = True  # at the end
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None,
@@ -250,7 +252,7 @@ class Recording(RecordingInNotebook):
         attached = attachment.attached()
         if attached is not None:
             attached.survey(self._last_survey)  # records what no hook has reported
-            if self._mode == "full":
+            if self._mode == "full" and self._finds_holders:
                 attached.find_holders(_WALK_MS)
         cuda_hooks.attach_history(recording)
         self._note_process()
@@ -283,9 +285,9 @@ class Recording(RecordingInNotebook):
         Runs no code of the program. Takes 0.1 to 0.3 s, at most 1.5 s.
 
         Returns:
-            A row for each device and holder: ``key``, such as ``"trainer.losses"``; ``device``,
-            -1 for the CPU; ``bytes``, ``count`` and ``largest_bytes`` of what it holds. Most bytes
-            first. Empty without the compiled adapter.
+            For each device, a row for each of the 20 holders of most bytes and one for the rest:
+            ``key``, such as ``"trainer.losses"``; ``device``, -1 for the CPU; ``bytes``, ``count``
+            and ``largest_bytes`` of what it holds. Empty without the compiled adapter.
 
         Raises:
             InvalidArgumentError: The recording does not run.
@@ -374,6 +376,8 @@ class MemoryRecording(Recording):
     Attributes:
         trace: The content of the trace file, once the recording has ended.
     """
+
+    _finds_holders = False  # its results are about layers
 
     def __init__(self, *, max_events: int, mode: Mode, uses: Uses) -> None:
         super().__init__("/MemoryTracer", max_events=max_events, mode=mode, uses=uses)

@@ -70,6 +70,7 @@ def test_a_list_that_keeps_something_of_each_step_is_named_and_cutting_it_frees_
     edit = "Add x.detach(), or x.item(), to " if keep == "graph" else "Remove from "
     assert finding["steps"][0]["text"].startswith(f"{edit}{__name__}.trainer.history ")
     assert finding["steps"][0]["saving_bytes"] > 0.9 * holder["freed_bytes"]
+    assert any(line.startswith(f"After step {STEPS}, ") for line in finding["evidence"])
 
 
 def test_a_local_list_is_named_although_it_is_gone_at_the_end(tmp_path: Path) -> None:

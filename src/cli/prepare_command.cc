@@ -23,7 +23,7 @@ Command prepare_command() {
   command.summary = "Compile the adapters for the installed torch ahead of the first recording";
   command.description =
       "The adapters that record PyTorch's tensors are compiled once for each version of torch and "
-      "Plimsoll, at their first use, which takes about 20 seconds. This command does it "
+      "Plimsoll, at their first use, which takes about a minute. This command does it "
       "beforehand, for example when an image is built, so that no run waits. The compiled "
       "files are in the folder PLIMSOLL_CACHE, or ~/.cache/plimsoll.";
   command.sections = {

@@ -61,7 +61,7 @@ CPU = AdapterSource(
     "libtorch",
     "python/adapter.cc",
     ("c10", "torch_cpu", "torch", "torch_python"),
-    seconds=20,
+    seconds=60,
     less=("-DPLIMSOLL_WITHOUT_HOLDERS",),
 )
 

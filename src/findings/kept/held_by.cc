@@ -1,12 +1,15 @@
 #include "findings/kept/held_by.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "analysis/holders/chains.h"
 #include "analysis/holders/edits.h"
 #include "analysis/holders/holders.h"
+#include "base/units.h"
 #include "findings/text.h"
 
 namespace plimsoll::findings {
@@ -51,13 +54,24 @@ std::string proof_text(const report::FindingHolder& holder) {
          ", too.";
 }
 
+// "After step 16, ": when the walk saw the link. Empty if no steps are marked before it.
+std::string time_text(const model::Trace& trace, const model::HolderLink& link) {
+  const std::int64_t time_ns = trace.holders.walks[link.walk].time_ns;
+  const auto steps = std::ranges::count_if(trace.marks, [&](const model::Mark& mark) {
+    return mark.kind == model::MarkKind::kStep && mark.time_ns <= time_ns;
+  });
+  return steps == 0 ? ""
+                    : "After step " + base::format_count(static_cast<std::uint64_t>(steps)) + ", ";
+}
+
 // "trainer.losses, a list of 12, holds 2.3 MiB of it in 36 allocations: trainer.losses[*] → …".
 std::string holder_text(const model::Trace& trace, std::uint32_t link,
                         const report::FindingHolder& holder) {
   const bool is_root = trace.holders.links[link].parent == 0;
   const std::string type = is_root ? "" : holders::type_text(trace, link);
   const bool is_direct = holder.chain.find(" → ") == std::string::npos;
-  return holder.path + (type.empty() ? "" : ", " + with_article(type) + ",") + " holds " +
+  return time_text(trace, trace.holders.links[link]) + holder.path +
+         (type.empty() ? "" : ", " + with_article(type) + ",") + " holds " +
          bytes_text(holder.bytes) + " of it in " + counted(holder.count, "allocation") +
          (is_direct ? "" : ": " + holder.chain) + "." + proof_text(holder);
 }
@@ -84,7 +98,11 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   if (text.empty()) return;
   report::FindingStep step{std::move(text)};
   if (!finding.steps.empty()) {
-    step.saving_bytes = finding.steps.front().saving_bytes;
+    // What others hold stays live.
+    std::uint64_t of_others = 0;
+    for (const holders::Holder& each : std::span(found).subspan(1)) of_others += each.bytes;
+    const std::uint64_t saving = finding.steps.front().saving_bytes;
+    step.saving_bytes = saving - std::min(saving, of_others);
     step.is_upper_bound = step.saving_bytes > 0;
   }
   if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {

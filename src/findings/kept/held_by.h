@@ -11,7 +11,8 @@ namespace plimsoll::findings {
 enum class EditGoes : std::uint8_t { kBeforeTheSteps, kInPlaceOfTheFirst };
 
 // Names what holds most of these allocations of the device: in the title, in the evidence, and in a
-// step with the saving of the first one. Nothing if no walk knows it.
+// step with the saving of the first one, or less if others hold a part. Nothing if no walk knows
+// it.
 void name_holder(const Facts& facts, const DeviceFacts& device,
                  std::span<const std::uint32_t> lifetimes, EditGoes edit, report::Finding& finding);
 

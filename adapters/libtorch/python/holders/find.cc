@@ -3,7 +3,6 @@
 #include <c10/core/StorageImpl.h>
 
 #include <chrono>
-#include <cstddef>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -143,17 +142,6 @@ bool parse(PyObject* args, Limits& limits) {
 
 // ---- to the recorder ----------------------------------------------------------------------------
 
-bool asks_for_holders(const plimsoll_recorder_api& api) {
-  return api.size_bytes >=
-             offsetof(plimsoll_recorder_api, wants_holders) + sizeof(api.wants_holders) &&
-         api.wants_holders != nullptr && api.wants_holders() != 0;
-}
-
-bool takes_holders(const plimsoll_recorder_api& api) {
-  return api.size_bytes >= offsetof(plimsoll_recorder_api, holders) + sizeof(api.holders) &&
-         api.holders != nullptr;
-}
-
 void report(Found& found) {
   std::vector<std::uint32_t> names(found.texts.size() + 1);
   for (std::size_t i = 0; i < found.texts.size(); ++i) names[i + 1] = name_id(found.texts[i]);
@@ -220,7 +208,7 @@ Walk::Clock::time_point g_due{};  // of the next walk for memory that grows
 
 // Returns whether the recorder took them.
 bool find_and_report(const Limits& limits) noexcept {
-  if (!is_attached() || !takes_holders(recorder())) return false;
+  if (!is_attached()) return false;
   try {
     Found found = find(limits);
     report(found);
@@ -237,7 +225,7 @@ void begin_growth() noexcept { g_due = {}; }
 
 void find_holders_of_growth() noexcept {
   constexpr int kShare = 100;  // of the time, walks take at most one part
-  if (!asks_for_holders(recorder())) return;
+  if (recorder().wants_holders() == 0) return;
   const Walk::Clock::time_point began = Walk::Clock::now();
   if (began < g_due) return;
   find_and_report({});
