@@ -69,7 +69,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "probes": {"base", "plimsoll/process_rank.h"},
     "alerts": {
         "base", "sample", "plimsoll/monitor.h", "plimsoll/monitor_options.h",
-        "plimsoll/recorder_c.h",
+        "plimsoll/recorder_c.h", "plimsoll/training_monitor.h",
     },
     "text_log": {"base", "sample", "plimsoll/process_rank.h"},
     "tensorboard": {"base", "page", "sample"},
@@ -93,7 +93,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {
         "base", "report", "comparison", "budgets", "exporters", "exporters/html",
         "exporters/terminal", "engine", "alerts", "logs", "top", "nsys", "text", "sample", "server",
-        "charts", "page", "plimsoll/session.h", "plimsoll/diff.h",
+        "charts", "page", "format", "live", "probes", "plimsoll/session.h", "plimsoll/diff.h",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},

@@ -295,8 +295,8 @@ typedef struct plimsoll_recorder_api {
   /* What holds the live memory now. Not hot; takes a lock, and drains the rings as settle() does.
    * Addresses that are not live are ignored. */
   void (*holders)(plimsoll_context* context, const plimsoll_holders* holders);
-  /* Returns nonzero if memory has grown from step to step, so that holders() is wanted; once for
-   * each time that this is found. Takes one instruction otherwise: ask at the end of each step. */
+  /* Returns whether holders() is wanted, a plimsoll_holders_wanted; once for each time that it is.
+   * Takes one instruction otherwise: ask at the end of each step. */
   int (*wants_holders)(void);
 } plimsoll_recorder_api;
 
@@ -364,8 +364,13 @@ PLIMSOLL_EXPORT const char* plimsoll_recording_path(const plimsoll_recording* re
  * started. C++ programs need no call: plimsoll/recorder.h and the LibTorch adapter call it before
  * main(). */
 PLIMSOLL_EXPORT int plimsoll_record_from_environment(void);
-/* Waits until every event from before this call is in the sink. */
+/* Waits until every event from before this call is in the sink; plimsoll_flush, of all recordings
+ * of this process. */
 PLIMSOLL_EXPORT void plimsoll_recording_flush(plimsoll_recording* recording);
+PLIMSOLL_EXPORT void plimsoll_flush(void);
+/* Returns how often an adapter has reported what holds the memory. If `is_wanted` is nonzero, asks
+ * the adapter for it at the end of the next step. */
+PLIMSOLL_EXPORT uint64_t plimsoll_holder_walks(int is_wanted);
 /* Sets `state` to the counts so far. */
 PLIMSOLL_EXPORT void plimsoll_recording_get_state(plimsoll_recording* recording,
                                                   plimsoll_recording_state* state);

@@ -29,6 +29,12 @@ struct SnapshotRecorder {
   std::function<void()> end;
 };
 
+// What holds the memory of an alert, and the edit to the program that ends it; may be empty.
+struct HeldBy {
+  FindingHolder holder;
+  std::string edit;
+};
+
 class TrainingMonitor {
  public:
   // `say` receives the messages: alerts and write errors.
@@ -40,6 +46,10 @@ class TrainingMonitor {
 
   // Sets a function that receives the alerts instead of `say`.
   void on_alert(std::function<void(const MemoryAlert&)> callback);
+
+  // Sets a function that finds what holds the tensors of an alert, which then names it. Called
+  // between two iterations, before the alert is passed on.
+  void find_holders(std::function<std::optional<HeldBy>(const MemoryAlert&)> find);
 
   // Sets a function that receives each sample after it has been written.
   void on_sample(std::function<void(const MemorySample&)> callback);

@@ -35,7 +35,7 @@ _steps = 0
 
 # Walks through Python's heap for what holds the live memory: 180,000 objects take 0.1 s, 3 million
 # 1.1 s. One that takes longer is incomplete, and its report says so.
-_WALK_MS = 1500
+WALK_MS = 1500
 
 
 def record(
@@ -155,6 +155,7 @@ class Recording(RecordingInNotebook):
         self._stop_lock = threading.RLock()
         self._shows_nvtx = False
         self._is_measured = False
+        self._ended_by: BaseException | None = None  # an exception, which ends the program
         self._pid = 0
 
     def __repr__(self) -> str:
@@ -253,7 +254,7 @@ class Recording(RecordingInNotebook):
         if attached is not None:
             attached.survey(self._last_survey)  # records what no hook has reported
             if self._mode == "full" and self._finds_holders:
-                attached.find_holders(_WALK_MS)
+                attached.find_holders(WALK_MS, self._ended_by)
         cuda_hooks.attach_history(recording)
         self._note_process()
         self.peak_bytes = recording.peak_bytes(False)
@@ -298,7 +299,7 @@ class Recording(RecordingInNotebook):
         attached = attachment.attached()
         if attached is not None:
             attached.survey(self._last_survey)
-            attached.find_holders(_WALK_MS)
+            attached.find_holders(WALK_MS)
         rows: list[dict[str, Any]] = self.report().ask(at="end").tables["by_holder"]
         return rows
 
@@ -330,9 +331,14 @@ class Recording(RecordingInNotebook):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        self._ended_by = error
+        try:
+            self.stop()
+        finally:
+            self._ended_by = None
 
     def _stop_at_exit(self) -> None:
+        self._ended_by = getattr(sys, "last_value", None)  # set by the interpreter's last message
         with Suppressed(Exception):
             self.stop()
 

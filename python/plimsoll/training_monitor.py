@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from plimsoll import _record
+from plimsoll._monitoring.holders import holder_of
 from plimsoll._monitoring.profiler_ranges import profiled_mark
 from plimsoll._monitoring.snapshots import Snapshots
 from plimsoll._monitoring.wandb_log import WandbLog
@@ -72,6 +73,7 @@ class TrainingMonitor:
             self._begin()
         snapshots = Snapshots(_adapter(self.options))
         self._monitor = _record.TrainingMonitor(self.options, snapshots.begin, snapshots.end)
+        self._monitor.find_holders(holder_of)
         if on_alert is not None:
             self._monitor.on_alert(on_alert)
         if self.options.enabled and self.options.wandb:

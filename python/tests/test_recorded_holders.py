@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +93,118 @@ def test_a_local_list_is_named_although_it_is_gone_at_the_end(tmp_path: Path) ->
     title = growth(path)["title"]
     assert ", held by kept in " in title
     assert "train (test_recorded_holders.py:" in title
+
+
+def holders_of(path: Path, size_bytes: int) -> set[str | None]:
+    rows = plimsoll.open(path).lifetimes.to_pydict()
+    return {
+        holder
+        for holder, size in zip(rows["holder"], rows["size_bytes"], strict=True)
+        if size == size_bytes
+    }
+
+
+def fail_with_a_tensor() -> None:
+    activations = torch.ones(MIB // 4)
+    torch.empty(1 << 50)
+    del activations
+
+
+def test_after_memory_has_run_out_a_step_in_the_except_block_names_the_exception(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run.plim"
+    with plimsoll.record(path):
+        try:
+            fail_with_a_tensor()
+        except RuntimeError:
+            plimsoll.step()
+        trainer.step("nothing")
+    place = "the exception being handled.__traceback__, local activations"
+    assert holders_of(path, MIB) == {place}
+
+
+def test_locals_of_functions_that_an_exception_has_left_are_named_as_if_they_still_ran(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run.plim"
+    with pytest.raises(RuntimeError), plimsoll.record(path):
+        fail_with_a_tensor()
+    (holder,) = holders_of(path, MIB)
+    assert holder is not None
+    assert holder.startswith("activations in fail_with_a_tensor (test_recorded_holders.py:")
+
+
+def test_a_script_that_ends_with_an_exception_names_its_locals(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import torch\n"
+        "def main():\n"
+        "    kept = [torch.ones(2**18)]\n"
+        "    torch.empty(1 << 50)\n"
+        "main()\n"
+    )
+    path = tmp_path / "run.plim"
+    command = [sys.executable, "-m", "plimsoll", "run", "-o", str(path), str(script)]
+    assert subprocess.run(command, capture_output=True).returncode == 1
+    assert holders_of(path, MIB) == {"kept in main (train.py:4)"}
+
+
+def test_an_alert_of_a_monitor_names_what_holds_the_memory(tmp_path: Path) -> None:
+    alerts: list[Any] = []
+    options = {"interval": 1, "output_dir": tmp_path, "text_log": False}
+    with plimsoll.TrainingMonitor(on_alert=alerts.append, **options) as monitor:
+        for _ in range(2 * STEPS):
+            trainer.step("output")
+            monitor.step()
+    alert = next(each for each in alerts if each.holders)
+    assert alert.title.endswith(f", held by {__name__}.trainer.history")
+    assert alert.holders[0].is_cut
+    assert alert.holders[0].bytes == alert.holders[0].count * MIB
+    assert alert.next_step.startswith(f"Remove from {__name__}.trainer.history ")
+
+
+TRAINING = """
+import time
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+history = []
+while True:
+    model(torch.ones(2, 4)).sum().backward()
+    history.append(torch.ones(2**18))
+    time.sleep(0.2)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_running_program_is_asked_for_its_holders(
+    tmp_path: Path, plimsoll_command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLIMSOLL_LIVE_FOLDER", str(tmp_path / "live"))
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING)
+    command = [sys.executable, "-m", "plimsoll", "run", "-o", str(tmp_path / "run.plim"), script]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as training:
+        try:
+            ask = [plimsoll_command, "holders", str(training.pid)]
+            while not (answer := subprocess.run(ask, capture_output=True, text=True)).stdout:
+                assert training.poll() is None
+                assert "is not recorded" in answer.stderr
+                time.sleep(0.1)
+        finally:
+            training.kill()
+    assert re.search(r"MiB +\d+ +history: list of \d+\n", answer.stdout), answer.stdout
+    assert "Nothing else holds what it holds" in answer.stdout
+    assert "→ Remove from history what is no longer needed" in answer.stdout
+
+
+def test_only_processes_that_are_recorded_can_be_asked(plimsoll_command: str) -> None:
+    ask = [plimsoll_command, "holders", str(os.getpid())]
+    answer = subprocess.run(ask, capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert f"process {os.getpid()} is not recorded: start it with plimsoll run" in answer.stderr
 
 
 def test_a_run_that_does_not_grow_names_no_holder(tmp_path: Path) -> None:

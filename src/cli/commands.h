@@ -15,6 +15,7 @@ Command decode_command();
 Command plot_command();
 Command dump_command();
 Command top_command();
+Command holders_command();
 Command nsys_command();
 Command demo_command();
 Command diff_command();

@@ -2,6 +2,12 @@
 // the model has one set of columns per device. Events are numbered by device; null if there is
 // none.
 
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "analysis/holders/chains.h"
+#include "analysis/holders/holders.h"
 #include "engine/table_builder.h"
 #include "engine/tables.h"
 
@@ -48,7 +54,38 @@ void add_uses(TableBuilder& table, const model::Lifetimes& rows) {
           is_unknown));
 }
 
-void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t number) {
+// What holds allocations, in the words of the reports. All batches share the texts.
+class HolderPaths {
+ public:
+  explicit HolderPaths(const model::Trace& trace) : trace_(trace), index_(trace) {}
+
+  void add_to(TableBuilder& table, const model::Lifetimes& rows) {
+    BatchColumn cells =
+        table.compute<std::uint32_t>([&](std::size_t row) { return path_to(rows.holder[row]); });
+    cells.dictionary = texts_;
+    table.add(
+        "holder", "what holds it, as the last walk found that reached it; null if unknown",
+        table.with_nulls(std::move(cells), [&](std::size_t row) { return rows.holder[row] == 0; }));
+  }
+
+ private:
+  std::uint32_t path_to(std::uint32_t last) {
+    const auto [path, is_new] = by_last_link_.try_emplace(last, 0);
+    if (is_new) {
+      path->second = TableBuilder::append(
+          *texts_, last == 0 ? "" : analysis::holders::path_text(trace_, index_.holder(last)));
+    }
+    return path->second;
+  }
+
+  const model::Trace& trace_;
+  analysis::holders::HolderIndex index_;
+  std::shared_ptr<Dictionary> texts_ = std::make_shared<Dictionary>();
+  std::map<std::uint32_t, std::uint32_t> by_last_link_;
+};
+
+void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t number,
+                   HolderPaths& holders) {
   const model::Trace& trace = table.trace();
   const model::Lifetimes& rows = device.lifetimes;
   table.begin_batch(rows.size());
@@ -77,6 +114,7 @@ void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t n
                 table.compute<std::uint32_t>([&](std::size_t row) { return rows.block[row]; }),
                 [&](std::size_t row) { return rows.block[row] == model::kNone; }));
   if (trace.has_uses) add_uses(table, rows);
+  if (!trace.holders.walks.empty()) holders.add_to(table, rows);
 }
 
 }  // namespace
@@ -84,10 +122,11 @@ void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t n
 Table lifetime_table(const StatePtr& state) {
   TableBuilder table("lifetimes", state);
   const auto& devices = table.trace().devices;
+  HolderPaths holders(table.trace());
   for (std::size_t number = 0; number < devices.size(); ++number) {
-    add_lifetimes(table, devices[number], number);
+    add_lifetimes(table, devices[number], number, holders);
   }
-  if (devices.empty()) add_lifetimes(table, DeviceTrace{}, 0);
+  if (devices.empty()) add_lifetimes(table, DeviceTrace{}, 0, holders);
   return table.finish();
 }
 

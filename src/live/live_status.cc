@@ -35,29 +35,43 @@ struct LiveStatusPublisher::State {
   base::OutputFile file;
   pid_t owner = 0;
   LiveStatusHeader header;
+  std::int64_t holders_asked_ns = 0;  // the newest request that has been passed on
   base::Worker worker{"plimsoll-live"};
 
   Status make_file();
   void restore_file();
   void run() noexcept;
-  bool is_wanted() const noexcept;
+  bool read_header(LiveStatusHeader& seen) const noexcept;
+  bool is_wanted(const LiveStatusHeader& seen) const noexcept;
+  void answer(const LiveStatusHeader& seen);
   bool write_header() noexcept;
   bool show();
   void sweep() const noexcept;
 };
 
-bool LiveStatusPublisher::State::is_wanted() const noexcept {
-  LiveStatusHeader seen;
-  if (file.read_head(std::as_writable_bytes(std::span(&seen, 1))) != sizeof(seen)) return false;
+bool LiveStatusPublisher::State::read_header(LiveStatusHeader& seen) const noexcept {
+  return file.read_head(std::as_writable_bytes(std::span(&seen, 1))) == sizeof(seen);
+}
+
+bool LiveStatusPublisher::State::is_wanted(const LiveStatusHeader& seen) const noexcept {
   const std::int64_t until_ns = seen.wanted_until_ns;
   const std::int64_t now_ns = live_status_clock_ns();
   return until_ns > now_ns && until_ns - now_ns <= kLongestWish;
 }
 
-// Writes everything except the field that belongs to the watchers.
+void LiveStatusPublisher::State::answer(const LiveStatusHeader& seen) {
+  if (seen.holders_asked_ns == header.holders_answered_ns || !options.find_holders) return;
+  const bool is_new = seen.holders_asked_ns != holders_asked_ns;
+  holders_asked_ns = seen.holders_asked_ns;
+  if (!options.find_holders(is_new)) return;
+  header.holders_answered_ns = holders_asked_ns;
+  write_header();
+}
+
+// Writes everything except the fields that belong to the watchers.
 bool LiveStatusPublisher::State::write_header() noexcept {
   const auto bytes = std::as_bytes(std::span(&header, 1));
-  constexpr std::size_t kBehind = kWantedAt + sizeof(header.wanted_until_ns);
+  constexpr std::size_t kBehind = kHoldersAskedAt + sizeof(header.holders_asked_ns);
   return file.overwrite(0, bytes.first(kWantedAt)) == 0 &&
          file.overwrite(kBehind, bytes.subspan(kBehind)) == 0;
 }
@@ -93,7 +107,10 @@ void LiveStatusPublisher::State::run() noexcept {
         restore_file();
         next_file_check_ns = began_ns + options.file_check_interval_ns;
       }
-      if (began_ns < next_ns || !is_wanted()) continue;
+      LiveStatusHeader seen;
+      if (!read_header(seen)) continue;
+      answer(seen);
+      if (began_ns < next_ns || !is_wanted(seen)) continue;
       if (!show()) return;
     } catch (...) {  // no memory for a sample, or the caller's function threw
       return;
@@ -202,6 +219,19 @@ Status LiveStatusReader::ask_for(std::int64_t duration_ns) {
   if (::pwrite(fd_, &until_ns, sizeof(until_ns), kWantedAt) == sizeof(until_ns)) return {};
   return make_error(ErrorCode::kIo, "cannot ask process " + std::to_string(pid_) +
                                         " for its live status: " + std::strerror(errno));
+}
+
+Result<std::int64_t> LiveStatusReader::ask_for_holders() {
+  const std::int64_t request = live_status_clock_ns();
+  if (::pwrite(fd_, &request, sizeof(request), kHoldersAskedAt) == sizeof(request)) return request;
+  return make_error(ErrorCode::kIo, "cannot ask process " + std::to_string(pid_) +
+                                        " for holders: " + std::strerror(errno));
+}
+
+bool LiveStatusReader::has_holders(std::int64_t request) const {
+  std::int64_t answered = 0;
+  const auto at = static_cast<off_t>(offsetof(LiveStatusHeader, holders_answered_ns));
+  return ::pread(fd_, &answered, sizeof(answered), at) == sizeof(answered) && answered >= request;
 }
 
 std::optional<MemorySample> LiveStatusReader::read() {

@@ -29,6 +29,9 @@ struct LiveStatusOptions {
   std::int64_t file_check_interval_ns = 10'000'000'000;  // how often to check that the file exists
   // Called on the publisher's thread before each check for a watcher, for tests.
   std::function<void()> on_check = {};
+  // Called on the publisher's thread at each check while a watcher waits for what holds the memory
+  // (docs/holders.md), with true the first time. Returns whether the recording has it.
+  std::function<bool(bool)> find_holders = {};
 };
 
 // Owns a thread that calls `take` while a watcher is present, at most every show_every_ns and for
@@ -71,6 +74,11 @@ class LiveStatusReader {
   int pid() const { return pid_; }
   // Requests samples from the process for this long, at most for a minute.
   Status ask_for(std::int64_t duration_ns);
+  // Asks for the holders of the live memory, which the process looks for at the end of its next
+  // step. Returns the number of the request.
+  Result<std::int64_t> ask_for_holders();
+  // Whether they are in the process's recordings.
+  bool has_holders(std::int64_t request) const;
   // The newest sample; nullopt if there is none yet or it is unreadable.
   std::optional<MemorySample> read();
   // Whether the process that created the file is still running.

@@ -112,6 +112,31 @@ TEST_F(LiveStatus, without_a_watcher_no_sample_is_taken) {
   EXPECT_THAT(find_live_statuses({folder()}), testing::IsEmpty());
 }
 
+TEST_F(LiveStatus, a_watcher_waits_for_holders) {
+  std::atomic<int> asked = 0;
+  std::atomic<bool> is_found = false;
+  LiveStatusOptions with_holders = options();
+  with_holders.find_holders = [&](bool is_new) {
+    asked += is_new ? 1 : 0;
+    return is_found.load();
+  };
+  auto started = LiveStatusPublisher::start(one_sample, with_holders);
+  ASSERT_TRUE(started.ok());
+  LiveStatusReader seen = reader();
+  wait_for_a_check();
+  EXPECT_EQ(asked, 0);
+  for (const int request : {1, 2}) {
+    is_found = false;
+    const auto number = seen.ask_for_holders();
+    ASSERT_TRUE(number.ok());
+    wait_for_a_check();
+    EXPECT_EQ(asked, request);
+    EXPECT_FALSE(seen.has_holders(*number));
+    is_found = true;
+    EXPECT_TRUE(wait_until([&] { return seen.has_holders(*number); }));
+  }
+}
+
 TEST_F(LiveStatus, a_request_without_end_is_invalid) {
   const auto shown = publisher();
   LiveStatusReader seen = reader();

@@ -62,7 +62,15 @@ Status start_showing() {
     if (is_stale) *span = PeakSpan();  // the span belongs to a recording that is no longer used
     return sample;
   };
-  PLIMSOLL_TRY_ASSIGN(now.publisher, live::LiveStatusPublisher::start(take));
+  live::LiveStatusOptions options;
+  options.find_holders = [walks = std::uint64_t{0}](bool is_new) mutable {
+    const std::uint64_t before = plimsoll_holder_walks(is_new ? 1 : 0);
+    if (is_new) walks = before;
+    if (before == walks) return false;
+    plimsoll_flush();
+    return true;
+  };
+  PLIMSOLL_TRY_ASSIGN(now.publisher, live::LiveStatusPublisher::start(take, std::move(options)));
   return {};
 }
 

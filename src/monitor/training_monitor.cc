@@ -10,6 +10,7 @@
 
 #include "alerts/detection.h"
 #include "alerts/detection_rules.h"
+#include "alerts/held_by.h"
 #include "alerts/survivors.h"
 #include "base/output_file.h"
 #include "base/timestamps.h"
@@ -129,11 +130,17 @@ struct TrainingMonitor::State {
     if (log.is_open()) report("text log", log.write(sample));
     if (events.is_open()) write_events(sample);
     if (on_sample) on_sample(sample);
-    for (const MemoryAlert& alert : options.alerts ? detector.observe(sample, survivors)
-                                                   : detector.observe_thresholds(sample)) {
+    for (MemoryAlert& alert : options.alerts ? detector.observe(sample, survivors)
+                                             : detector.observe_thresholds(sample)) {
       ++alerts;
+      name_holder(alert);
       on_alert ? on_alert(alert) : say(alert_text(alert));
     }
+  }
+
+  void name_holder(MemoryAlert& alert) const {
+    if (!find_holders || !alerts::is_about_kept_tensors(alert)) return;
+    if (const auto by = find_holders(alert)) alerts::name_holder(*by, alert);
   }
 
   void write_events(const MemorySample& sample) {
@@ -173,6 +180,7 @@ struct TrainingMonitor::State {
   const LinePrinter say;
   std::function<void(const MemoryAlert&)> on_alert;
   std::function<void(const MemorySample&)> on_sample;
+  std::function<std::optional<HeldBy>(const MemoryAlert&)> find_holders;
   text_log::TextLog log;
   tensorboard::EventFile events;
   std::vector<tensorboard::ChartGroup> layout;  // as written
@@ -208,6 +216,11 @@ TrainingMonitor::~TrainingMonitor() = default;
 
 void TrainingMonitor::on_alert(std::function<void(const MemoryAlert&)> callback) {
   state_->on_alert = std::move(callback);
+}
+
+void TrainingMonitor::find_holders(
+    std::function<std::optional<HeldBy>(const MemoryAlert&)> find) {
+  state_->find_holders = std::move(find);
 }
 
 void TrainingMonitor::on_sample(std::function<void(const MemorySample&)> callback) {

@@ -104,7 +104,7 @@ void Recorder::drain_or_throw() {
           const Origin origin{clock_.to_ns(ticks), state.number, state.op_log};
           ledger_.apply(event, slot, origin, receivers_);
         });
-  if (ledger_.take_growth()) wants_holders_.store(true, std::memory_order_relaxed);
+  want_holders(ledger_.take_wanted());
   report_dropped(clock_.to_ns(horizon));
   report_refused();
   report_unrecorded_children();
@@ -394,6 +394,12 @@ void Recorder::report_uses(Recording& recording) noexcept {
   });
 }
 
+void Recorder::want_holders(plimsoll_holders_wanted wanted) noexcept {
+  plimsoll_holders_wanted before = wanted_holders_.load(std::memory_order_relaxed);
+  while (before < wanted && !wanted_holders_.compare_exchange_weak(before, wanted)) {
+  }
+}
+
 void Recorder::holders(const plimsoll_holders& found) noexcept {
   const std::lock_guard lock(state_);
   if (hot.mode.load(std::memory_order_relaxed) != Mode::kOn) return;
@@ -414,6 +420,7 @@ void Recorder::holders(const plimsoll_holders& found) noexcept {
                                cut.left_count, cut.left_bytes, cut.is_native});
     }
   }
+  holder_walks_.fetch_add(1, std::memory_order_release);
 }
 
 // Attached, and not waiting for the first event of a child process.
@@ -443,6 +450,17 @@ void Recorder::flush(Recording& recording) noexcept {
     recording.seal(Recording::Due::kAll, now_ns());
   }
   recording.write_out(state_, Recording::Due::kAll);
+}
+
+void Recorder::flush_all() noexcept try {
+  Recordings all;
+  {
+    const std::lock_guard lock(state_);
+    all = recordings_;
+  }
+  for (const auto& each : all) flush(*each);
+} catch (const std::bad_alloc&) {
+  return;  // the next flush will write the rest
 }
 
 int Recorder::add_attachment(Recording& recording, std::string_view format,

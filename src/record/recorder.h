@@ -67,6 +67,7 @@ class Recorder {
   std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
                                    const char** error) noexcept;
   void flush(Recording& recording) noexcept;
+  void flush_all() noexcept;
   // Returns 0 or an errno.
   int add_attachment(Recording& recording, std::string_view format,
                      std::span<const std::byte> bytes) noexcept;
@@ -92,10 +93,16 @@ class Recorder {
   bool since_step(Recording& recording, std::uint8_t device, std::uint64_t& step, RoleBytes& then,
                   RoleBytes& now) noexcept;
 
-  // Whether memory has grown from step to step: once for each time that this is found.
-  bool wants_holders() noexcept {
-    return wants_holders_.load(std::memory_order_relaxed) &&
-           wants_holders_.exchange(false, std::memory_order_relaxed);
+  // Whether holders() is wanted: once for each time that it is.
+  plimsoll_holders_wanted wants_holders() noexcept {
+    return wanted_holders_.load(std::memory_order_relaxed) == PLIMSOLL_HOLDERS_NOT_WANTED
+               ? PLIMSOLL_HOLDERS_NOT_WANTED
+               : wanted_holders_.exchange(PLIMSOLL_HOLDERS_NOT_WANTED, std::memory_order_relaxed);
+  }
+  void want_holders(plimsoll_holders_wanted wanted) noexcept;
+  // How often holders() has been called.
+  std::uint64_t holder_walks() const noexcept {
+    return holder_walks_.load(std::memory_order_acquire);
   }
   // What holds the live memory now, for all recordings.
   void holders(const plimsoll_holders& found) noexcept;
@@ -195,7 +202,8 @@ class Recorder {
   std::uint64_t refused_reported_ = 0;
   std::uint64_t children_before_ = 0;  // count of unrecorded children at that time
   std::uint64_t children_reported_ = 0;
-  std::atomic<bool> wants_holders_{false};
+  std::atomic<plimsoll_holders_wanted> wanted_holders_{PLIMSOLL_HOLDERS_NOT_WANTED};
+  std::atomic<std::uint64_t> holder_walks_{0};
   std::atomic<std::uint64_t> use_span_{0};  // of plimsoll_use_point; written under the state lock
   std::uint64_t use_spans_ = 0;             // spans so far
   std::uint64_t first_used_serial_ = 0;     // of the first allocation whose uses are all known

@@ -374,7 +374,7 @@ void holders(plimsoll_context* /*context*/, const plimsoll_holders* found) {
   if (found != nullptr) Recorder::made().holders(*found);
 }
 
-int wants_holders() { return Recorder::made().wants_holders() ? 1 : 0; }
+int wants_holders() { return Recorder::made().wants_holders(); }
 
 constexpr plimsoll_recorder_api kApi = {
     PLIMSOLL_RECORDER_ABI,
@@ -453,6 +453,14 @@ const char* plimsoll_recording_path(const plimsoll_recording* recording) {
 
 void plimsoll_recording_flush(plimsoll_recording* recording) {
   if (recording != nullptr) Recorder::get().flush(*recording->recording);
+}
+
+void plimsoll_flush() { Recorder::get().flush_all(); }
+
+uint64_t plimsoll_holder_walks(int is_wanted) {
+  Recorder& recorder = Recorder::get();
+  if (is_wanted != 0) recorder.want_holders(PLIMSOLL_HOLDERS_NOW);
+  return recorder.holder_walks();
 }
 
 int plimsoll_recording_attach(plimsoll_recording* recording, const char* format, const void* data,

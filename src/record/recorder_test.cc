@@ -164,6 +164,23 @@ TEST(Recorder, reports_what_holds_the_live_memory) {
   EXPECT_THAT(replay.violations, IsEmpty());
 }
 
+TEST(Recorder, wants_holders_when_somebody_asks_and_when_memory_runs_out) {
+  const Recorded recording = Recorded::in_memory();
+  EXPECT_EQ(api().wants_holders(), PLIMSOLL_HOLDERS_NOT_WANTED);
+  const std::uint64_t before = plimsoll_holder_walks(1);
+  EXPECT_EQ(api().wants_holders(), PLIMSOLL_HOLDERS_NOW);
+  EXPECT_EQ(api().wants_holders(), PLIMSOLL_HOLDERS_NOT_WANTED);
+  plimsoll_holders found{};
+  found.size_bytes = sizeof(plimsoll_holders);
+  api().holders(here(), &found);
+  EXPECT_EQ(plimsoll_holder_walks(0), before + 1);
+  plimsoll_block wanted{};
+  wanted.size_bytes = 9000;
+  api().out_of_memory(here(), 0, &wanted, 55, 66, 77);
+  recording.flush();
+  EXPECT_EQ(api().wants_holders(), PLIMSOLL_HOLDERS_NOW);
+}
+
 std::vector<std::uint64_t> unused(const Recorded& recording, const plimsoll_use_point& since) {
   std::vector<plimsoll_live> rows(16);
   rows.resize(plimsoll_recording_unused(recording.get(), since, rows.data(), rows.size()));

@@ -267,7 +267,7 @@ PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
       g_renew_cuda();  // before the step's end is reported, so that its sums are right
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
     if (g_attachment.has_walks) g_survey_clock.run_if_due(thread);
-    if (g_attachment.has_operators) holders::find_holders_of_growth();
+    if (g_attachment.has_operators) holders::find_wanted_holders();
   });
 }
 
@@ -318,7 +318,7 @@ PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
     leave_steps_to_user(thread);
     end_use_step();
     poll_foreign_storages(thread);
-    if (g_attachment.has_operators) holders::find_holders_of_growth();
+    if (g_attachment.has_operators) holders::find_wanted_holders();
   });
 }
 

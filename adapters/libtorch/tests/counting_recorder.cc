@@ -317,7 +317,7 @@ constexpr plimsoll_recorder_api kApi = {
     .use_region = use_region,
     .escape_uses = escape_uses,
     .holders = holders,
-    .wants_holders = [] { return 0; },
+    .wants_holders = []() -> int { return PLIMSOLL_HOLDERS_NOT_WANTED; },
 };
 
 }  // namespace

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import functools
 import gc
+import os
 import queue
 import random
 import re
@@ -273,6 +274,21 @@ def test_exceptions_that_are_handled(space):
     assert row(result, r"exception traceback fail local activations")[3] == "Tensor"
 
 
+def test_functions_that_the_exception_which_ends_the_program_has_left(space):
+    def fail():
+        activations = torch.ones(5)
+        raise ValueError(activations.shape)
+
+    try:
+        fail()
+    except ValueError as error:
+        caught = error
+    result = found(0, 0, 0, caught)
+    line = fail.__code__.co_firstlineno + 2
+    assert row(result, r".*fail\(\)")[4:6] == (__file__, line)
+    assert row(result, r".*fail\(\) local activations")[3] == "Tensor"
+
+
 def test_objects_of_plimsoll_are_left_out(space):
     own = sys.modules["plimsoll_of_test"] = types.ModuleType("plimsoll_of_test")
     own.kept, own.shared = torch.ones(61), torch.ones(62)
@@ -490,6 +506,49 @@ def test_a_program_whose_threads_change_it(space):
         ends.set()
         for thread in threads:
             thread.join()
+    assert found()["end"] == COMPLETE
+
+
+def churn(space, ends):
+    """Changes, as fast as it can, all kinds of objects that a walk reads."""
+    while not ends.is_set():
+        x = torch.ones(8, requires_grad=True)
+        kind = type("Kind", (), {"kept": x})
+        space.made = [kind(), {f"key {i}": x * i for i in range(9)}, weakref.ref(kind)]
+        space.made[0].__dict__.update(space.made[1])
+        space.frames = (each for each in [x.sin()])
+        next(space.frames)
+        space.array = x.detach().numpy()[1:]
+        handle = x.register_hook(lambda gradient: gradient)
+        with contextlib.suppress(ZeroDivisionError):
+            try:
+                space.loss = (x * x).sum() / (1 // 0)
+            except ZeroDivisionError as error:
+                space.error = error
+                raise
+        (x.exp() * x).sum().backward()
+        handle.remove()
+        space.cycle = [x]
+        space.cycle.append(space.cycle)
+        space.__dict__.pop(random.choice(["made", "frames", "array", "error"]), None)
+        if random.random() < 0.01:
+            gc.collect()
+
+
+def test_threads_that_change_everything_while_walks_run(space):
+    # PLIMSOLL_WALKS=10000 takes about ten minutes.
+    count = int(os.environ.get("PLIMSOLL_WALKS", "30"))
+    ends = threading.Event()
+    threads = [threading.Thread(target=churn, args=(space, ends)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        seen = {found(0 if i % 10 == 0 else random.randrange(1, 60_000))["end"] for i in range(count)}
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+    assert seen <= {COMPLETE, TOO_MANY_OBJECTS, TOO_MANY_NODES}
     assert found()["end"] == COMPLETE
 
 

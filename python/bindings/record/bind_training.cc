@@ -53,6 +53,14 @@ void bind_alert(nb::module_& module) {
               "Bytes that this change would save; 0 if none or unknown.")
       .def_ro("is_upper_bound", &FindingStep::is_upper_bound, "True if it may save less.")
       .def("__str__", &step_text);
+  auto holder = made_class<FindingHolder>(module, "FindingHolder", "What holds memory.");
+  holder.def(nb::init<>());
+  base::for_each_field<FindingHolder>(
+      [&](const auto& field) { holder.def_rw(field.name, field.member, field.doc); });
+  made_class<HeldBy>(module, "HeldBy", "What holds the memory of an alert.")
+      .def(nb::init<>())
+      .def_rw("holder", &HeldBy::holder)
+      .def_rw("edit", &HeldBy::edit, "What ends it, as an imperative; may be empty.");
   made_class<MemoryAlert>(module, "MemoryAlert",
                           "A problem with memory, found while training or in a log.")
       .def_ro("id", &MemoryAlert::id, "Stable name of the rule.")
@@ -65,6 +73,7 @@ void bind_alert(nb::module_& module) {
       .def_ro("title", &MemoryAlert::title, "The verdict.")
       .def_ro("evidence", &MemoryAlert::evidence, "The facts behind the verdict.")
       .def_ro("steps", &MemoryAlert::steps, "What to do: alternatives, the recommended one first.")
+      .def_ro("holders", &MemoryAlert::holders, "What holds the memory; empty if unknown.")
       .def_prop_ro(
           "next_step", [](const MemoryAlert& alert) { return alert.next_step(); },
           "The text of the first step.")
@@ -95,6 +104,20 @@ void bind_training(nb::module_& module) {
             self.on_alert(guarded(std::move(callback), "alerts"));
           },
           nb::arg("callback"))
+      .def(
+          "find_holders",
+          [](TrainingMonitor& self, std::function<nb::object(const MemoryAlert&)> find) {
+            self.find_holders([find = std::move(find)](const MemoryAlert& alert) {
+              std::optional<HeldBy> by;
+              const std::function<void(const MemoryAlert&)> ask = [&](const MemoryAlert& of) {
+                const nb::object found = find(of);
+                if (!found.is_none()) by = nb::cast<HeldBy>(found);
+              };
+              guarded(ask, "holders of alerts")(alert);
+              return by;
+            });
+          },
+          nb::arg("find"))
       .def(
           "on_sample",
           [](TrainingMonitor& self, std::function<void(const MemorySample&)> callback) {

@@ -16,6 +16,7 @@ from plimsoll._testing.session_recording import (
 )
 from plimsoll._testing.tensors import AllocatedTensors
 from plimsoll._testing.verdicts import unused_verdict, verdict_on
+from plimsoll._torch import attachment
 from plimsoll.errors import Error
 
 
@@ -107,6 +108,9 @@ class MeasuredTest:
                 data = data if verdict is None else with_uses
             else:
                 verdict = verdict_on(limit, tensors, steps)
+                if verdict is not None and isinstance(limit, LeakLimit):
+                    data = self._trace_with_holders()
+                    verdict = verdict_on(limit, AllocatedTensors(data, self._test_id), steps)
             verdicts.append(verdict)
         texts = [verdict.text() for verdict in verdicts if verdict is not None]
         if texts:
@@ -153,6 +157,12 @@ class MeasuredTest:
         if isinstance(self._begin, NotRecordedError):
             raise self._begin
         return self._session.part_since(self._begin)
+
+    def _trace_with_holders(self) -> bytes:
+        attached = attachment.attached()
+        if attached is not None:
+            attached.find_holders(recording.WALK_MS)
+        return self._trace()
 
     def _trace_with_uses(self) -> bytes:
         if isinstance(self._part_with_uses, bytes):

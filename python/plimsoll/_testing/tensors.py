@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,6 +24,7 @@ class Tensor:
     born: int
     freed: int | None
     stack: int
+    holder: str
 
     def is_live_at(self, event: int | None) -> bool:
         """Return whether the tensor is live after an event, or at the end if `event` is None."""
@@ -55,6 +56,7 @@ class Site:
         device: ``"cpu"``, ``"cuda:0"``…
         size_bytes: The total size of the site's tensors.
         count: The number of the site's tensors.
+        holder: What holds most of their bytes, such as ``"trainer.history"``; empty if unknown.
     """
 
     line: str
@@ -66,6 +68,7 @@ class Site:
     device: str
     size_bytes: int = field(default=0, init=False)
     count: int = field(default=0, init=False)
+    holder: str = field(default="", init=False)
 
 
 class AllocatedTensors:
@@ -77,15 +80,19 @@ class AllocatedTensors:
     @cached_property
     def _tensors(self) -> list[Tensor]:
         rows = self.trace.lifetimes.to_pydict()
+        holders = rows.get("holder", [None] * len(rows["stack"]))  # absent if nobody looked for them
         sizes = zip(rows["allocated_bytes"], rows["size_bytes"], strict=True)
         return [
-            Tensor(device, requested if block is None else block, born, freed, stack)
-            for device, (block, requested), born, freed, stack in zip(
+            Tensor(
+                device, requested if block is None else block, born, freed, stack, holder or ""
+            )
+            for device, (block, requested), born, freed, stack, holder in zip(
                 rows["device"],
                 sizes,
                 rows["alloc_event"],
                 rows["free_requested_event"],
                 rows["stack"],
+                holders,
                 strict=True,
             )
             if born is not None
@@ -136,6 +143,7 @@ class AllocatedTensors:
     ) -> list[Site]:
         """Return the sites of the tensors that are live after an event, or at the end if None."""
         sites: dict[tuple[object, ...], Site] = {}
+        held: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
         for tensor in self._tensors:
             if device not in (None, tensor.device) or not tensor.is_live_at(event):
                 continue
@@ -148,6 +156,9 @@ class AllocatedTensors:
                 sites[key] = Site(line, frames, device=tensor.device, **facts)
             sites[key].size_bytes += tensor.size_bytes
             sites[key].count += 1
+            held[key][tensor.holder] += tensor.size_bytes
+        for key, site in sites.items():
+            site.holder = held[key].most_common(1)[0][0]
         return sorted(sites.values(), key=lambda each: -each.size_bytes)
 
     def growth(self) -> list[dict[str, Any]]:
@@ -160,6 +171,11 @@ class AllocatedTensors:
             if tables[name]:
                 return tables[name]
         return []
+
+    def edit_of(self, holder: str) -> str:
+        """Return the edit of the program that ends what a holder holds; empty if unknown."""
+        rows = self.trace.ask(at="end").tables["holders"] if holder else []
+        return next((row["edit"] for row in rows if row["path"] == holder), "")
 
     @cached_property
     def _stacks(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -197,7 +213,7 @@ def _peak(device: str, tensors: list[Tensor]) -> Peak:
 def by_line(sites: Iterable[Site]) -> list[Site]:
     """Return the sites merged by line and category, largest first.
 
-    A merged site has an operator or a layer only if all of its parts have the same one.
+    A merged site has an operator, layer or holder only if all of its parts have the same one.
     """
     lines: dict[tuple[str, str, str], Site] = {}
     for site in sites:
@@ -206,4 +222,5 @@ def by_line(sites: Iterable[Site]) -> list[Site]:
         joined.count += site.count
         joined.operator = joined.operator if joined.operator == site.operator else ""
         joined.layer = joined.layer if joined.layer == site.layer else ""
+        joined.holder = joined.holder if joined.holder == site.holder else ""
     return sorted(lines.values(), key=lambda each: -each.size_bytes)

@@ -100,11 +100,13 @@ def _leak_verdict(limit: LeakLimit, tensors: AllocatedTensors) -> Verdict | None
     if not leaks:
         return None
     leaked_bytes = sum(each.size_bytes for each in leaks)
+    holder = max(leaks, key=lambda each: each.size_bytes if each.holder else 0).holder
     return Verdict(
         _sizes("leaks", leaked_bytes, limit.limit_bytes),
         f"{limit.shown} is exceeded: {_exact(leaked_bytes)} of tensors outlive the test",
         _lines(leaks),
-        f"Release what retains the tensors of {by_line(leaks)[0].line}: a global, a cache, a "
+        tensors.edit_of(holder)
+        or f"Release what retains the tensors of {by_line(leaks)[0].line}: a global, a cache, a "
         "fixture or an attribute."
         + ("" if limit.warmup else " If a cache fills only once, pass warmup=1."),
     )
@@ -212,7 +214,12 @@ def _total(sites: list[Site]) -> str:
 
 
 def _facts(site: Site) -> str:
-    facts = [site.operator, site.category, site.layer and f"layer {site.layer}"]
+    facts = [
+        site.operator,
+        site.category,
+        site.layer and f"layer {site.layer}",
+        site.holder and f"held by {site.holder}",
+    ]
     return "".join(f", {fact}" for fact in facts if fact)
 
 

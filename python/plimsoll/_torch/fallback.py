@@ -153,7 +153,7 @@ class PythonAttachment(TorchDispatchMode):
             _record.mark_own_steps()
         self.has_user_steps = True
 
-    def find_holders(self, milliseconds: int) -> bool:
+    def find_holders(self, milliseconds: int, error: BaseException | None = None) -> bool:
         return False
 
     def survey(self, what: Survey = "all") -> None:

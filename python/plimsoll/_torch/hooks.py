@@ -26,8 +26,12 @@ class Attached(Protocol):
     def survey(self, what: Survey = "all") -> None:
         """Search for modules, optimizers and tensors, and record them."""
 
-    def find_holders(self, milliseconds: int) -> bool:
+    def find_holders(self, milliseconds: int, error: BaseException | None = None) -> bool:
         """Record what holds the live memory, in at most about this time, between two steps.
+
+        Args:
+            milliseconds: The limit.
+            error: The exception that ends the program, if one does.
 
         Returns:
             False if the hooks or the recorder cannot do that.

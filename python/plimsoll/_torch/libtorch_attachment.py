@@ -108,8 +108,8 @@ class LibtorchAttachment:
         cuda_hooks.renew()
         self._adapter.survey(what)
 
-    def find_holders(self, milliseconds: int) -> bool:
-        return bool(self._adapter.find_holders(0, 0, milliseconds))
+    def find_holders(self, milliseconds: int, error: BaseException | None = None) -> bool:
+        return bool(self._adapter.find_holders(0, 0, milliseconds, error))
 
     def describe(self) -> None:
         self._adapter.describe()

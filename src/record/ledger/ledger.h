@@ -139,7 +139,9 @@ class Ledger {
   // Live memory by role at the end of the last step, or null before the first.
   const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
   // Whether live memory was found to grow from step to step since the last call.
-  bool take_growth() { return std::exchange(has_grown_, false); }
+  plimsoll_holders_wanted take_wanted() {
+    return std::exchange(wanted_, PLIMSOLL_HOLDERS_NOT_WANTED);
+  }
   // Allocations with a lower serial were live in a child of the last fork, unless they had ended.
   std::uint64_t fork_serial() const { return fork_serial_; }
 
@@ -190,7 +192,7 @@ class Ledger {
   std::map<std::uint8_t, format::OutOfMemory> failures_;
   std::optional<StepEnd> last_step_;
   StepFloors floors_;
-  bool has_grown_ = false;
+  plimsoll_holders_wanted wanted_ = PLIMSOLL_HOLDERS_NOT_WANTED;
 };
 
 }  // namespace plimsoll::record

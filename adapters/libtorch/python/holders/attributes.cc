@@ -98,4 +98,19 @@ InterpreterFrame* frame_of_generator(PyObject* generator) {
 }
 #endif
 
+PyCodeObject* code_of_traceback(const PyTracebackObject& traceback) {
+#if PY_VERSION_HEX >= 0x030B0000
+  const InterpreterFrame* frame = frame_of_object(reinterpret_cast<PyObject*>(traceback.tb_frame));
+  return frame == nullptr ? nullptr : frame->code;
+#else
+  return traceback.tb_frame->f_code;
+#endif
+}
+
+int line_of_traceback(const PyTracebackObject& traceback, PyCodeObject* code) {
+  return traceback.tb_lineno > 0  // or not known yet
+             ? traceback.tb_lineno
+             : PyCode_Addr2Line(code, traceback.tb_lasti);
+}
+
 }  // namespace plimsoll::libtorch::holders

@@ -78,4 +78,8 @@ InterpreterFrame* frame_of_object(PyObject* frame_object);
 InterpreterFrame* frame_of_generator(PyObject* generator);
 #endif
 
+// The code that an entry of a traceback was in, null if its frame is gone, and the line.
+PyCodeObject* code_of_traceback(const PyTracebackObject& traceback);
+int line_of_traceback(const PyTracebackObject& traceback, PyCodeObject* code);
+
 }  // namespace plimsoll::libtorch::holders

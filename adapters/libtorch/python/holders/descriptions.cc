@@ -140,17 +140,9 @@ void place_generator(PyObject* object, Description& into) {
 
 void place_traceback(PyObject* object, Description& into) {
   const auto& traceback = *reinterpret_cast<PyTracebackObject*>(object);
-#if PY_VERSION_HEX >= 0x030B0000
-  const InterpreterFrame* frame = frame_of_object(reinterpret_cast<PyObject*>(traceback.tb_frame));
-  if (frame == nullptr) return;
-  const PyCodeObject* code = frame->code;
-#else
-  const PyCodeObject* code = traceback.tb_frame->f_code;
-#endif
-  const int line = traceback.tb_lineno > 0  // or not known yet
-                       ? traceback.tb_lineno
-                       : PyCode_Addr2Line(const_cast<PyCodeObject*>(code), traceback.tb_lasti);
-  set_place(into, code, line);
+  PyCodeObject* const code = code_of_traceback(traceback);
+  if (code == nullptr) return;
+  set_place(into, code, line_of_traceback(traceback, code));
   into.function = text_of_string(name_of_code(code));
 }
 

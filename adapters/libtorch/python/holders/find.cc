@@ -90,12 +90,12 @@ void add_links(const Chains& chains, Found& found) {
   }
 }
 
-void search(Walk& walk, Found& found) {
+void search(Walk& walk, PyObject* error, Found& found) {
   g_reads_graphs = true;
   forget_types();
   find_node_types();
   if (!walk.open()) return walk.end_early(PLIMSOLL_WALK_MEMORY);
-  g_reads_graphs = add_roots(walk) && may_read_gradients();
+  g_reads_graphs = add_roots(walk, error) && may_read_gradients();
   if (walk.run() && walk.run_blocked()) walk.walk_rest();
   if (!g_reads_graphs && walk.end() == PLIMSOLL_WALK_COMPLETE) {
     walk.end_early(PLIMSOLL_WALK_NODES);
@@ -110,14 +110,14 @@ void search(Walk& walk, Found& found) {
   add_held(walk.table(), chains, found);
 }
 
-Found find(const Limits& limits) {
+Found find(const Limits& limits, PyObject* error) {
   const CollectorPause no_collection;
   const ErrorPause no_error;
   Found found;
   const Walk::Clock::time_point began = Walk::Clock::now();
   const auto walk = std::make_unique<Walk>(limits);
   try {
-    search(*walk, found);
+    search(*walk, error, found);
   } catch (const std::exception&) {
     found = {};
     walk->end_early(PLIMSOLL_WALK_MEMORY);
@@ -131,9 +131,9 @@ Found find(const Limits& limits) {
   return found;
 }
 
-bool parse(PyObject* args, Limits& limits) {
+bool parse(PyObject* args, Limits& limits, PyObject*& error) {
   unsigned int objects = 0, nodes = 0, milliseconds = 0;
-  if (PyArg_ParseTuple(args, "|III", &objects, &nodes, &milliseconds) == 0) return false;
+  if (PyArg_ParseTuple(args, "|IIIO", &objects, &nodes, &milliseconds, &error) == 0) return false;
   if (objects != 0) limits.objects = std::min(objects, limits.objects);
   if (nodes != 0) limits.nodes = nodes;
   if (milliseconds != 0) limits.time = std::chrono::milliseconds(milliseconds);
@@ -207,10 +207,10 @@ PyObject* as_python(const Found& found) {
 Walk::Clock::time_point g_due{};  // of the next walk for memory that grows
 
 // Returns whether the recorder took them.
-bool find_and_report(const Limits& limits) noexcept {
+bool find_and_report(const Limits& limits, PyObject* error) noexcept {
   if (!is_attached()) return false;
   try {
-    Found found = find(limits);
+    Found found = find(limits, error);
     report(found);
     return true;
   } catch (const std::exception&) {
@@ -223,27 +223,30 @@ bool find_and_report(const Limits& limits) noexcept {
 
 void begin_growth() noexcept { g_due = {}; }
 
-void find_holders_of_growth() noexcept {
-  constexpr int kShare = 100;  // of the time, walks take at most one part
-  if (recorder().wants_holders() == 0) return;
+void find_wanted_holders() noexcept {
+  constexpr int kShare = 100;  // of the time, walks for growth take at most one part
+  const int wanted = recorder().wants_holders();
+  if (wanted == PLIMSOLL_HOLDERS_NOT_WANTED) return;
   const Walk::Clock::time_point began = Walk::Clock::now();
-  if (began < g_due) return;
-  find_and_report({});
+  if (wanted == PLIMSOLL_HOLDERS_OF_GROWTH && began < g_due) return;
+  find_and_report({}, nullptr);
   const Walk::Clock::time_point ended = Walk::Clock::now();
   g_due = ended + kShare * (ended - began);
 }
 
 PyObject* find_holders(PyObject* /*self*/, PyObject* args) {
   Limits limits;
-  if (!parse(args, limits)) return nullptr;
-  return PyBool_FromLong(find_and_report(limits) ? 1 : 0);
+  PyObject* error = nullptr;
+  if (!parse(args, limits, error)) return nullptr;
+  return PyBool_FromLong(find_and_report(limits, error) ? 1 : 0);
 }
 
 PyObject* holders_as_python(PyObject* /*self*/, PyObject* args) {
   Limits limits;
-  if (!parse(args, limits)) return nullptr;
+  PyObject* error = nullptr;
+  if (!parse(args, limits, error)) return nullptr;
   try {
-    return as_python(find(limits));
+    return as_python(find(limits, error));
   } catch (const std::exception&) {
     return PyErr_NoMemory();
   }

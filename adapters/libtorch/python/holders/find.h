@@ -5,16 +5,17 @@
 
 namespace plimsoll::libtorch::holders {
 
-// find_holders(objects, nodes, milliseconds): walks from the program's roots to its tensors and
-// reports the links to the recorder. 0: the default limit. Returns whether the recorder took them.
+// find_holders(objects, nodes, milliseconds, error): walks from the program's roots to its tensors
+// and reports the links to the recorder. 0: the default limit. `error`: the exception that ends the
+// program, if one does. Returns whether the recorder took them.
 PyObject* find_holders(PyObject* self, PyObject* args);
 
-// At the end of a step: the same if the recorder has found that memory grows from step to step. All
-// walks after the first one of a recording take at most a hundredth of the time.
-void find_holders_of_growth() noexcept;
+// At the end of a step: the same if the recorder wants it. Of the walks because memory grows from
+// step to step, all after the first one of a recording take at most a hundredth of the time.
+void find_wanted_holders() noexcept;
 void begin_growth() noexcept;  // with a recording
 
-// holders_as_python(objects, nodes, milliseconds): the same, as a dict, for tests.
+// holders_as_python(objects, nodes, milliseconds, error): the same, as a dict, for tests.
 PyObject* holders_as_python(PyObject* self, PyObject* args);
 
 }  // namespace plimsoll::libtorch::holders

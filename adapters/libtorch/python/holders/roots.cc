@@ -6,12 +6,41 @@
 #include <string_view>
 
 #include "python/frames.h"
+#include "python/holders/attributes.h"
 #include "python/holders/python_dicts.h"
 #include "python/holders/texts.h"
 #include "python/interpreter_frame.h"
 
 namespace plimsoll::libtorch::holders {
 namespace {
+
+#if PY_VERSION_HEX >= 0x030B0000
+constexpr Kind kRunningFrame = Kind::kFrame;
+#else
+constexpr Kind kRunningFrame = Kind::kObject;
+#endif
+
+void add_frame(Walk& walk, const void* frame, Kind kind, PyCodeObject* code, int line) {
+  walk.add_root(frame, kind,
+                {.kind = PLIMSOLL_LINK_FRAME,
+                 .name = text_of_string(name_of_code(code)),
+                 .code = code,
+                 .line = line});
+}
+
+// The functions that the exception has left.
+void add_left_frames(Walk& walk, PyObject* error) {
+  if (error == nullptr || PyExceptionInstance_Check(error) == 0) return;
+  PyObject* each = reinterpret_cast<PyBaseExceptionObject*>(error)->traceback;
+  while (each != nullptr && PyTraceBack_Check(each) != 0) {
+    const auto& traceback = *reinterpret_cast<PyTracebackObject*>(each);
+    PyCodeObject* const code = code_of_traceback(traceback);
+    if (code != nullptr && !is_own_code(code)) {
+      add_frame(walk, traceback.tb_frame, Kind::kObject, code, line_of_traceback(traceback, code));
+    }
+    each = reinterpret_cast<PyObject*>(traceback.tb_next);
+  }
+}
 
 void add_last_exceptions(Walk& walk, PyObject* sys) {
   for (const char* name : {"last_exc", "last_value", "last_traceback"}) {
@@ -60,21 +89,13 @@ bool add_frames(Walk& walk, PyThreadState* thread) {
   for (InterpreterFrame* frame = innermost_frame(thread); frame != nullptr;
        frame = frame_before(frame)) {
     if (!read_frame(frame, read)) continue;
-#if PY_VERSION_HEX >= 0x030B0000
-    constexpr Kind kKind = Kind::kFrame;
-#else
-    constexpr Kind kKind = Kind::kObject;
-#endif
     if (is_own_code(read.code)) {
-      walk.block(frame, kKind);
+      walk.block(frame, kRunningFrame);
       continue;
     }
     if (runs_backward(read.code)) is_between_backwards = false;
-    walk.add_root(frame, kKind,
-                  {.kind = PLIMSOLL_LINK_FRAME,
-                   .name = text_of_string(name_of_code(read.code)),
-                   .code = read.code,
-                   .line = PyCode_Addr2Line(read.code, static_cast<int>(read.offset))});
+    add_frame(walk, frame, kRunningFrame, read.code,
+              PyCode_Addr2Line(read.code, static_cast<int>(read.offset)));
   }
   return is_between_backwards;
 }
@@ -92,9 +113,10 @@ void add_state(Walk& walk, PyThreadState* thread) {
 
 }  // namespace
 
-bool add_roots(Walk& walk) {
+bool add_roots(Walk& walk, PyObject* error) {
   PyObject* modules = PyImport_GetModuleDict();
   PyThreadState* const own = PyThreadState_Get();
+  add_left_frames(walk, error);
   PyObject* sys = find_item(modules, "sys");
   if (sys != nullptr && PyModule_Check(sys) != 0) add_last_exceptions(walk, PyModule_GetDict(sys));
   add_modules(walk, modules);
