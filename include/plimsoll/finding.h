@@ -50,6 +50,13 @@ struct FindingHolder {
   static constexpr auto fields();  // as above
 };
 
+// A holder, and the edit to the program that ends what it holds: an imperative; empty if there is
+// none.
+struct HeldBy {
+  FindingHolder holder;
+  std::string edit;
+};
+
 struct Finding {
   std::string id;  // snake_case, stable: "out_of_memory", "stranded_memory", ...
   FindingSeverity severity = FindingSeverity::kInfo;

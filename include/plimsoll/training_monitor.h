@@ -29,12 +29,6 @@ struct SnapshotRecorder {
   std::function<void()> end;
 };
 
-// What holds the memory of an alert, and the edit to the program that ends it; may be empty.
-struct HeldBy {
-  FindingHolder holder;
-  std::string edit;
-};
-
 class TrainingMonitor {
  public:
   // `say` receives the messages: alerts and write errors.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -214,12 +215,22 @@ std::string step_for(const DiffCause& cause) {
 
 }  // namespace
 
-std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes) {
+std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes,
+                                  std::int64_t held_bytes) {
   if (cause.difference_bytes <= 0) return {};
-  std::string text = step_for(cause);
-  if (text.empty()) return {};
   const auto saving = static_cast<std::uint64_t>(std::max<std::int64_t>(saving_bytes, 0));
-  return {step_up_to(std::move(text), saving)};
+  const auto held = static_cast<std::uint64_t>(std::max<std::int64_t>(held_bytes, 0));
+  std::vector<FindingStep> steps;
+  if (std::string text = step_for(cause); !text.empty()) {
+    steps.push_back(step_up_to(std::move(text), saving));
+  }
+  if (cause.edit.empty() || cause.holders.empty()) return steps;
+  // Instead of the advice to find what the recording knows.
+  static constexpr std::string_view kAreHeld[] = {"kept_each_step", "graph_kept", "more_kept",
+                                                  "longer_lived", "now_saved"};
+  if (std::ranges::find(kAreHeld, cause.id) != std::end(kAreHeld)) steps.clear();
+  steps.push_back(step_up_to(cause.edit, std::min(held, cause.holders.front().bytes)));
+  return steps;
 }
 
 }  // namespace plimsoll::comparison

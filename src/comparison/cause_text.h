@@ -21,8 +21,12 @@ std::string shapes_text(const PairAtPoint& row);
 std::string rows_text(std::string_view id, const std::vector<PairAtPoint>& rows);
 std::string replaced_text(const std::vector<PairAtPoint>& gone,
                           const std::vector<PairAtPoint>& added);
-// What to do about a cause of growth, which saves at most `saving_bytes`; empty if nothing is
-// known.
-std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes);
+// What to do about a cause of growth, which saves at most `saving_bytes`, or `held_bytes` where it
+// is held; empty if nothing is known.
+std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes,
+                                  std::int64_t held_bytes);
+inline std::vector<FindingStep> steps_of(const DiffCause& cause, std::int64_t saving_bytes) {
+  return steps_of(cause, saving_bytes, saving_bytes);
+}
 
 }  // namespace plimsoll::comparison

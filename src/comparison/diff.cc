@@ -6,13 +6,16 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "base/finding.h"
 #include "base/units.h"
 #include "comparison/cause_text.h"
 #include "comparison/causes.h"
+#include "comparison/held.h"
 
 namespace plimsoll::comparison {
 namespace {
@@ -124,10 +127,22 @@ Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause
   finding.evidence.push_back(
       "Sum: " + base::format_count(static_cast<std::uint64_t>(std::abs(difference))) + " B " +
       (difference < 0 ? "less." : "more."));
-  if (!causes.empty()) {
-    finding.steps =
-        steps_of(*causes.front(), difference > 0 ? causes.front()->difference_bytes : 0);
+  if (causes.empty()) return finding;
+  // The edit at the first cause's holder also ends what it holds of the other causes.
+  DiffCause first = *causes.front();
+  std::int64_t held_bytes = first.difference_bytes;
+  for (const DiffCause* const cause : std::span(causes).subspan(1)) {
+    if (!is_held_alike(first, *cause)) continue;
+    held_bytes += cause->difference_bytes;
+    first.holders.front().bytes += cause->holders.front().bytes;
+    first.holders.front().count += cause->holders.front().count;
   }
+  const bool is_growth = difference > 0;
+  finding.steps =
+      steps_of(first, is_growth ? first.difference_bytes : 0, is_growth ? held_bytes : 0);
+  if (first.held.empty() || first.holders.empty()) return finding;
+  finding.holders = first.holders;
+  finding.evidence.push_back(holder_text(first.holders.front()));
   return finding;
 }
 
@@ -200,6 +215,7 @@ class Comparer {
     const auto least = static_cast<std::int64_t>(std::ceil(options_.negligible * larger));
     Explained explained =
         explain(pairs, before_, after_, alignment_, std::max<std::int64_t>(least, 1));
+    name_holders(pairs, before_, after_, explained);
     out.everything_else_bytes = explained.everything_else_bytes;
     out.causes = std::move(explained.causes);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -462,6 +478,7 @@ std::string cause_text(const DiffCause& cause) {
   if (!cause.place.empty() && cause.id != "scaled" && cause.id != "dtype_changed") {
     text += ", at " + cause.place;
   }
+  if (!cause.held.empty()) text += ", " + cause.held;
   return cause.is_assumed ? text + " (assumed to be the same)" : text;
 }
 

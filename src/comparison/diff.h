@@ -63,6 +63,11 @@ struct DiffCause {
   std::int64_t difference_bytes = 0;
   std::uint64_t rows = 0;
   bool is_assumed = false;
+  std::vector<FindingHolder> holders = {};
+  std::vector<FindingHolder> holders_before = {};
+  // "held by metrics.history now"; empty if the holder is the same, or unknown.
+  std::string held = {};
+  std::string edit = {};  // ends what the holder holds
   // Of the row with the largest difference, for the next step.
   std::string category;
   bool is_foreach = false;  // only the later recording updates all parameters together there
@@ -81,7 +86,14 @@ struct DiffCause {
         Field{"difference_bytes", &DiffCause::difference_bytes, "Bytes that it explains."},
         Field{"rows", &DiffCause::rows, "Number of rows that it explains."},
         Field{"is_assumed", &DiffCause::is_assumed,
-              "Whether rows were paired that are only assumed to be the same."});
+              "Whether rows were paired that are only assumed to be the same."},
+        Field{"holders", &DiffCause::holders,
+              "What holds most of its bytes in the second recording, most bytes first; empty if "
+              "no walk of the recorder knows it, and for digests."},
+        Field{"holders_before", &DiffCause::holders_before, "The same in the first recording."},
+        Field{"held", &DiffCause::held,
+              "What changed: held by metrics.history now; was held by cache. Without now if the "
+              "first recording did not look for holders. Empty if nothing changed."});
   }
 };
 
@@ -187,7 +199,8 @@ Finding finding_of(const DiffPoint& point, std::size_t most_evidence);
 // "No operator uses 80.0 MiB of the peak again, 68.0 MiB more than before."; empty if this is
 // unknown or unchanged.
 std::string unused_text(const DiffPoint& point);
-// "size of Net.mlp: [512, 128] → [768, 128], at train.py:33 (Mlp.forward)"
+// "size of Net.mlp: [512, 128] → [768, 128], at train.py:33 (Mlp.forward)". The holder, if it is
+// another one, is part of it.
 std::string cause_text(const DiffCause& cause);
 
 }  // namespace plimsoll::comparison

@@ -19,11 +19,6 @@ constexpr double kAboutEachStep = 0.75;  // of the steps: the last result may no
 constexpr std::uint64_t kLeastKept = 2;
 constexpr double kMostOfGraph = 0.5;  // of the activations at the point that has most of them
 
-bool is_meant_to_stay(std::string_view category) {
-  return category == "parameter" || category == "buffer" || category == "gradient" ||
-         category == "optimizer_state";
-}
-
 std::uint64_t excess(std::uint64_t after, std::uint64_t before) {
   return after > before ? after - before : 0;
 }
@@ -41,6 +36,11 @@ std::map<std::string, double, std::less<>> activation_bytes(const Digest& digest
 }
 
 }  // namespace
+
+bool is_meant_to_stay(std::string_view category) {
+  return category == "parameter" || category == "buffer" || category == "gradient" ||
+         category == "optimizer_state";
+}
 
 Retention::Retention(const Digest& before, const Digest& after, const Alignment& alignment)
     : before_(side_of(before)), after_(side_of(after)), alignment_(alignment) {}

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "comparison/alignment.h"
@@ -11,6 +12,9 @@
 #include "report/digest.h"
 
 namespace plimsoll::comparison {
+
+// Parameters, buffers, gradients and optimizer state.
+bool is_meant_to_stay(std::string_view category);
 
 class Retention {
  public:

@@ -26,6 +26,12 @@ void bound_names(Digest& digest) {
   }
   for (DigestRow& row : digest.rows) {
     for (DigestInstance& instance : row.uneven) bound(instance.layer);
+    for (HeldBy& each : row.holders) {
+      for (std::string* const name : {&each.holder.path, &each.holder.type, &each.holder.chain,
+                                      &each.holder.other, &each.edit}) {
+        bound(*name);
+      }
+    }
   }
   for (DigestPoint& point : digest.points) bound(point.layer);
   for (DigestModule& module : digest.modules) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "plimsoll/finding.h"
 #include "plimsoll/version.h"
 
 namespace plimsoll::report {
@@ -164,6 +165,7 @@ struct DigestRow {
   std::uint64_t instances = 1;
   std::int64_t instance_bytes = 0;
   std::vector<DigestInstance> uneven = {};
+  std::vector<HeldBy> holders = {};  // most bytes first; not in a file
 
   static constexpr auto fields() {
     using base::Field;
@@ -241,6 +243,8 @@ struct Digest {
   std::vector<DigestRow> rows;
   std::vector<DigestModule> modules;
   std::optional<DigestRepeats> repeats = {};
+  // Whether the recorder looked for holders and found all; not in a file.
+  bool knows_holders = false;
 
   static constexpr auto fields() {
     using base::Field;

@@ -9,6 +9,7 @@
 #include "base/fields.h"
 #include "report/attribution.h"
 #include "report/folded_layers.h"
+#include "report/holders.h"
 
 namespace plimsoll::report {
 
@@ -244,6 +245,7 @@ struct Tables {
   std::vector<GroupRow> by_tensor;
   std::vector<GroupRow> by_use;
   std::vector<GroupRow> by_holder;
+  std::vector<HolderRow> holders;
   std::vector<GroupRow> unknown_by_reason;
   std::vector<LayerRow> layers;
   std::vector<FoldedLayerRow> folded_layers;
@@ -286,6 +288,10 @@ struct Tables {
         Field{"by_holder", &Tables::by_holder,
               "Live bytes by the object or variable of the program that holds them, if the "
               "recorder looked for it."},
+        Field{
+            "holders", &Tables::holders,
+            "The chains of references to the live memory as a tree; empty if the recorder did not "
+            "look for them."},
         Field{"unknown_by_reason", &Tables::unknown_by_reason,
               "Live bytes of the category unknown, by the reason why it is unknown."},
         Field{"layers", &Tables::layers,

@@ -154,6 +154,42 @@ def last_uses(workshop: Workshop) -> list[Path]:
     return [path]
 
 
+# A list that grows, a module, and a dict with hostile keys hold memory.
+HELD = """
+import sys, torch, plimsoll
+names = {names!r}
+torch.set_num_threads(1)
+torch.manual_seed(0)
+
+class Trainer:
+    def __init__(self):
+        self.net = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU())
+        self.history = []
+
+    def step(self):
+        loss = self.net(torch.ones(512, 512)).square().mean()
+        loss.backward(retain_graph=True)
+        self.net.zero_grad()
+        self.history.append(loss)
+
+trainer = Trainer()
+cache = {{}}
+with plimsoll.record(sys.argv[1]):
+    for name in names:
+        cache[name] = torch.ones(512, 512)
+    for _ in range(24):
+        trainer.step()
+        plimsoll.step()
+"""
+
+
+def holders(workshop: Workshop) -> list[Path]:
+    path = workshop.folder / "holders.plim"
+    script = HELD.format(names=[*HOSTILE, "a_long_name." * 40])
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, capture_output=True)
+    return [path]
+
+
 def empty(workshop: Workshop) -> list[Path]:
     return workshop.pickled("nothing", {"segments": [], "device_traces": [[]]})
 
@@ -277,4 +313,5 @@ RECIPES: dict[str, Callable[[Workshop], list[Path]]] = QUICK | {
     "cpu_training": cpu_training,
     "last_uses": last_uses,
     "hostile_layers": hostile_layers,
+    "holders": holders,
 }

@@ -221,6 +221,7 @@ class CompositionPass final : public Pass {
           &tables.by_use, &tables.by_holder, &tables.unknown_by_reason}) {
       table->clear();
     }
+    tables.holders.clear();
   }
   Status run(PassContext& context) const override {
     if (!context.trace.oom_messages.empty()) return {};  // a text names no allocation

@@ -1,6 +1,7 @@
 // Fills the tables that only some files have the data for: by category, layer, phase, step, dtype,
 // region and tensor, and the reasons for unknown memory.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "analysis/composition/live_groups.h"
 #include "analysis/holders/chains.h"
 #include "analysis/holders/holders.h"
+#include "analysis/holders/tree.h"
 #include "model/group_names.h"
 #include "model/groupings.h"
 #include "model/last_use.h"
@@ -123,6 +125,8 @@ void by_holder(const LiveGroups& groups, Tables& tables) {
         return name->second;
       },
       tables.by_holder);
+  std::ranges::move(holders::holder_tree(trace, groups.device(), groups.live()),
+                    std::back_inserter(tables.holders));
 }
 
 // Only the unknown memory, grouped separately.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "analysis/digest/keys.h"
 #include "analysis/digest/modules.h"
 #include "analysis/digest/points.h"
+#include "analysis/holders/edits.h"
+#include "analysis/holders/holders.h"
+#include "analysis/holders/reported.h"
 #include "analysis/live_bytes.h"
 #include "base/check.h"
 #include "base/units.h"
@@ -24,13 +28,16 @@ using model::StringId;
 using report::DigestInstance;
 using report::DigestRow;
 
+constexpr std::size_t kMostHolders = 4;  // of a row
+
 // The allocations of a key at a point.
 struct Members {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
   std::map<std::uint32_t, std::pair<std::int64_t, std::uint64_t>> layers;  // bytes, count
   std::uint64_t largest_bytes = 0;
-  StringId shape;  // of the largest one
+  StringId shape;                        // of the largest one
+  std::vector<std::uint32_t> lifetimes;  // if the recorder looked for holders
 };
 
 // The first of the most frequent values in order of value.
@@ -62,7 +69,8 @@ class DeviceDigest {
         totals_(context.report.devices[device]),
         lines_(context.lines),
         out_(context.report.digest),
-        keys_(trace_, device_, lines_, out_.keys) {}
+        keys_(trace_, device_, lines_, out_.keys),
+        index_(trace_) {}
 
   void fill(Modules& modules) {
     const std::vector<Point> points = find_digest_points(trace_, device_, totals_);
@@ -106,6 +114,7 @@ class DeviceDigest {
       to.largest_bytes = live.size_bytes;
       to.shape = shape;
     }
+    if (device_.lifetimes.holder.present()) to.lifetimes.push_back(live.lifetime);
     to.bytes += live.size_bytes;
     ++to.count;
     auto& [bytes, count] = to.layers[layer.value];
@@ -130,7 +139,20 @@ class DeviceDigest {
       row.uneven.push_back({keys_.layers().path(model::LayerId{layer}), held.first, held.second});
     }
     std::ranges::sort(row.uneven, {}, &DigestInstance::layer);
+    row.holders = holders_of(members.lifetimes);
     return row;
+  }
+
+  std::vector<HeldBy> holders_of(std::span<const std::uint32_t> lifetimes) const {
+    std::vector<HeldBy> rows;
+    if (lifetimes.empty()) return rows;
+    for (const holders::Holder& each : holders::holders_of(trace_, index_, device_, lifetimes)) {
+      if (rows.size() == kMostHolders) break;
+      rows.push_back({holders::as_reported(trace_, each), holders::edit_text(trace_, each)});
+      // The class of a root, such as module, says nothing.
+      if (trace_.holders.links[each.link].parent == 0) rows.back().holder.type.clear();
+    }
+    return rows;
   }
 
   report::DigestPoint describe(const Point& point, std::int64_t bytes) const {
@@ -160,6 +182,7 @@ class DeviceDigest {
   const model::UserLines& lines_;
   report::Digest& out_;
   Keys keys_;
+  holders::HolderIndex index_;
 };
 
 class DigestPass final : public Pass {
@@ -192,6 +215,11 @@ class DigestPass final : public Pass {
     const model::Program& program = context.trace.program;
     if (!program.threads.empty()) digest.source.threads = program.threads;
     if (!program.mode.empty()) digest.source.mode = program.mode;
+    const auto& walks = context.trace.holders.walks;
+    digest.knows_holders =
+        !walks.empty() && std::ranges::all_of(walks, [](const model::HolderWalk& walk) {
+          return walk.end == PLIMSOLL_WALK_COMPLETE;
+        });
     Modules modules;
     for (const model::Module& module : context.trace.modules) {
       modules.add(context.trace.strings[module.path], context.trace.strings[module.type],

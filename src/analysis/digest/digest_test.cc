@@ -10,7 +10,9 @@
 
 #include "analysis/digest/keys.h"
 #include "analysis/digest/modules.h"
+#include "base/json_writer.h"
 #include "model/live_set.h"
+#include "tests/support/holder_case.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/run_pass.h"
 #include "tests/support/timeline_pass.h"
@@ -94,6 +96,33 @@ TEST(Digest, repeated_blocks_are_one_row_that_names_those_that_differ) {
   EXPECT_EQ(row.instances, 2u);
   EXPECT_EQ(row.instance_bytes, 100);
   EXPECT_THAT(row.uneven, testing::ElementsAre(report::DigestInstance{"Net.blocks.1.up", 250, 1}));
+}
+
+TEST(Digest, rows_have_what_holds_them_but_files_do_not) {
+  tests::HolderCase held;
+  const auto main = held.root(PLIMSOLL_LINK_MODULE, "__main__");
+  const auto list = held.link(main, PLIMSOLL_LINK_ATTRIBUTE, "history", "list", {}, 0, 3);
+  held.hold(held.link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor"), 3);
+  held.hold(0, 2);
+  held.finish();
+  const Digest digest = digest_of(held.trace);
+  EXPECT_TRUE(digest.knows_holders);
+  ASSERT_FALSE(digest.rows.empty());
+  ASSERT_EQ(digest.rows[0].holders.size(), 1u);
+  EXPECT_EQ(digest.rows[0].holders[0].holder.path, "history");
+  EXPECT_EQ(digest.rows[0].holders[0].holder.bytes, 300u);
+  EXPECT_THAT(digest.rows[0].holders[0].edit, testing::StartsWith("Remove from history"));
+  const std::string file =
+      base::json_text([&](base::JsonWriter& json) { base::write_json(json, digest); });
+  EXPECT_THAT(file, testing::Not(testing::HasSubstr("history")));
+}
+
+TEST(Digest, a_walk_that_ended_early_does_not_know_what_is_not_held) {
+  tests::HolderCase held;
+  held.hold(held.root(PLIMSOLL_LINK_MODULE, "__main__"), 1);
+  held.finish();
+  held.trace.holders.walks[0].end = PLIMSOLL_WALK_TIME;
+  EXPECT_FALSE(digest_of(held.trace).knows_holders);
 }
 
 TEST(Digest, the_peak_has_what_no_operator_uses_again) {

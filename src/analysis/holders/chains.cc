@@ -135,12 +135,16 @@ std::string chain_text(const model::Trace& trace, std::uint32_t link) {
   return text.take();
 }
 
-std::string type_text(const model::Trace& trace, std::uint32_t link) {
-  const HolderLink& row = trace.holders.links[link];
-  std::string text(trace.strings[row.type]);
-  if (text.empty() || row.length == 0) return text;
-  text += " of " + base::format_count(row.length);
-  return row.limit == 0 ? text : text + ", at most " + base::format_count(row.limit);
+std::string graph_text(const model::Trace& trace, std::uint32_t link) {
+  ChainText text(trace);
+  bool is_graph = false;
+  for (const std::uint32_t row : chain_to(trace, link)) {
+    is_graph = is_graph || is_of_tensor(trace.holders.links[row].kind);
+    if (is_graph) text.add(trace.holders.links[row]);
+  }
+  constexpr std::string_view kArrow = " → ";
+  std::string all = text.take();
+  return all.starts_with(kArrow) ? all.substr(kArrow.size()) : all;
 }
 
 std::string place_text(const model::Trace& trace, std::uint32_t link) {

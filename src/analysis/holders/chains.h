@@ -31,8 +31,8 @@ constexpr bool is_of_tensor(plimsoll_link_kind kind) {
 std::string path_text(const model::Trace& trace, std::uint32_t link);
 // The same with the graph: "trainer.losses[*] → PowBackward0 → … → saved self".
 std::string chain_text(const model::Trace& trace, std::uint32_t link);
-// "list of 12", "deque of 8, at most 10": what the link leads to. Empty if that is unknown.
-std::string type_text(const model::Trace& trace, std::uint32_t link);
+// The graph alone: "PowBackward0 → … → saved self".
+std::string graph_text(const model::Trace& trace, std::uint32_t link);
 // "keep (train.py:12)": the function that the link leads to, or the place of a frame. Empty if the
 // link has no file.
 std::string place_text(const model::Trace& trace, std::uint32_t link);

@@ -57,6 +57,12 @@ std::uint32_t HolderIndex::holder(std::uint32_t last) const {
 
 std::vector<Holder> holders_of(const model::Trace& trace, const model::DeviceTrace& device,
                                std::span<const std::uint32_t> lifetimes) {
+  return holders_of(trace, HolderIndex(trace), device, lifetimes);
+}
+
+std::vector<Holder> holders_of(const model::Trace& trace, const HolderIndex& index,
+                               const model::DeviceTrace& device,
+                               std::span<const std::uint32_t> lifetimes) {
   struct Part {
     std::uint64_t count = 0, bytes = 0;
   };
@@ -68,7 +74,6 @@ std::vector<Holder> holders_of(const model::Trace& trace, const model::DeviceTra
     ++part.count;
     part.bytes += trace.lifetime_bytes(device, lifetime);
   }
-  const HolderIndex index(trace);
   // Each walk has its own links: one holder may have several rows, of which the last counts.
   std::map<std::string, Holder> holders;
   std::map<std::string, std::uint64_t> most;  // of one chain

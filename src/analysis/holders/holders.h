@@ -43,5 +43,9 @@ class HolderIndex {
 // reached has none.
 std::vector<Holder> holders_of(const model::Trace& trace, const model::DeviceTrace& device,
                                std::span<const std::uint32_t> lifetimes);
+// The same for many sets of one trace.
+std::vector<Holder> holders_of(const model::Trace& trace, const HolderIndex& index,
+                               const model::DeviceTrace& device,
+                               std::span<const std::uint32_t> lifetimes);
 
 }  // namespace plimsoll::analysis::holders

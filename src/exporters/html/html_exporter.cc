@@ -117,6 +117,9 @@ void write_top(Markup& html, const report::Report& report, const Devices& device
       link("growth-0", "Growth");
     }
     if (first.report.segments > 0) link("segments-0", "Segments");
+    if (first.point != nullptr && !rows_of(report.tables.holders, first.report).empty()) {
+      link("holders-0", "What holds it");
+    }
   }
   html.close();
   html.element("button", {{"class", "theme"}, {"type", "button"}, {"hidden", ""}}, "Dark").close();
@@ -134,6 +137,7 @@ void write_device(Markup& html, const DeviceView& view, bool is_only) {
   write_steps(html, view);
   write_segments(html, view);
   write_totals(html, view);
+  write_holders(html, view);
   write_points(html, view);
   html.close();
 }

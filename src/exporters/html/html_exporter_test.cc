@@ -41,6 +41,54 @@ TEST(HtmlExporter, without_uses_the_page_states_nothing_about_them) {
   EXPECT_THAT(page, Not(HasSubstr("falling")));
 }
 
+report::HolderRow holder_row(std::uint64_t depth, const std::string& name, std::uint64_t bytes) {
+  report::HolderRow row;
+  row.device = -1;
+  row.depth = depth;
+  row.name = name;
+  row.bytes = bytes;
+  row.count = bytes / 100;
+  return row;
+}
+
+TEST(HtmlExporter, shows_what_holds_the_memory_and_escapes_its_names) {
+  TraceMaker maker;
+  maker.on(model::Device{model::DeviceType::kCpu, -1});
+  for (std::uint64_t i = 0; i < 10; ++i) maker.alloc(1 + i, 100);
+  const model::Trace trace = maker.finish();
+  report::Report report = report_at_end(trace);
+  report.tables.points[0].live_bytes = 1000;
+  report.tables.points[0].live_count = 10;
+  report::HolderRow list = holder_row(1, "history", 500);
+  list.type = "list";
+  list.length = 5;
+  list.is_cut = true;
+  list.freed_bytes = 300;
+  list.left_bytes = 200;
+  list.other = "<i>cache";
+  report.tables.holders = {holder_row(0, "module __main__", 900), list,
+                           holder_row(1, "['</script><b>']", 300),
+                           holder_row(1, std::string(400, 'x'), 100)};
+  const std::string page = exported(*exporters::html::make(), trace, report);
+  EXPECT_EQ(page_flaw(page), "");
+  EXPECT_THAT(page, HasSubstr("What holds the memory"));
+  EXPECT_THAT(page, HasSubstr("data-holder=\"module __main__\" data-bytes=\"900\""));
+  EXPECT_THAT(page, HasSubstr("list of 5"));
+  EXPECT_THAT(page, HasSubstr("free without it: 300 B; also held by &lt;i&gt;cache: 200 B"));
+  EXPECT_THAT(page, HasSubstr("data-holder=\"[&#39;&lt;/script&gt;&lt;b&gt;&#39;]\""));
+  EXPECT_THAT(page, HasSubstr("data-holder=\"[no reference to it was found]\" data-bytes=\"100\""));
+  for (const std::string& raw : {std::string("<b>"), std::string("<i>"), std::string(400, 'x')}) {
+    EXPECT_THAT(page, Not(HasSubstr(raw + "&#39;"))) << raw;
+    EXPECT_THAT(page, Not(HasSubstr("'" + raw))) << raw;
+    EXPECT_THAT(page, Not(HasSubstr(raw + "cache"))) << raw;
+  }
+  EXPECT_THAT(page, Not(HasSubstr(std::string(400, 'x'))));
+}
+
+TEST(HtmlExporter, without_a_walk_the_page_says_nothing_about_holders) {
+  EXPECT_THAT(page_with({}), Not(HasSubstr("What holds")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Html, ExporterSuite,
                          testing::Values(ExporterCase{exporters::html::make, page_flaw}));
 

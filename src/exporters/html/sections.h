@@ -25,6 +25,7 @@ void write_steps(Markup& html, const DeviceView& view);
 void write_segments(Markup& html, const DeviceView& view);
 void write_failures(Markup& html, const DeviceView& view);
 void write_totals(Markup& html, const DeviceView& view);
+void write_holders(Markup& html, const DeviceView& view);
 
 void write_input_notes(Markup& html, const report::Report& report);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "base/units.h"
@@ -15,10 +16,27 @@ std::string severity_class(const report::Finding& finding) {
   return std::string("severity ") + to_string(finding.severity);
 }
 
+// The chain of references that a line contains is set apart: it is what the program says.
+void write_with_chain(Markup& html, const std::string& line, const report::Finding& finding) {
+  const std::string chain = finding.holders.empty() ? "" : finding.holders.front().chain;
+  const std::size_t at = chain.empty() ? std::string::npos : line.rfind(chain);
+  if (at == std::string::npos) {
+    html.text(line);
+    return;
+  }
+  html.text(line.substr(0, at)).open("code");
+  write_breakable(html, chain);
+  html.close().text(line.substr(at + chain.size()));
+}
+
 void write_evidence(Markup& html, const report::Finding& finding) {
   if (!finding.evidence.empty()) {
     html.open("ul", {{"class", "evidence"}});
-    for (const std::string& line : finding.evidence) html.element("li", {}, line);
+    for (const std::string& line : finding.evidence) {
+      html.open("li");
+      write_with_chain(html, line, finding);
+      html.close();
+    }
     html.close();
   }
   bool is_first = true;

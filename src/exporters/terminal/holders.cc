@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/units.h"
 #include "exporters/labels.h"
 #include "exporters/point_text.h"
@@ -27,7 +28,7 @@ std::string row_text(std::string_view bytes, std::string_view count, std::string
 }
 
 std::string name_text(const HolderRow& row) {
-  const std::string type = report::type_text(row.type, row.length, row.limit);
+  const std::string type = holder_type_text(row.type, row.length, row.limit);
   std::string text = row.name + (type.empty() ? "" : ": " + type);
   if (!row.place.empty()) text += ", " + row.place;
   return text::printable(text);
@@ -40,8 +41,8 @@ std::string tree_text(const std::vector<const HolderRow*>& rows, const TextOptio
     const std::size_t indent = std::min<std::size_t>(2 * row->depth, options.width / 3);
     text += row_text(bytes_text(row->bytes), base::format_count(row->count), name_text(*row),
                      indent, options.width);
-    const std::string proof = report::proof_text(row->is_cut, row->freed_bytes, row->left_bytes,
-                                                 row->other, row->is_native);
+    const std::string proof =
+        proof_text(row->is_cut, row->freed_bytes, row->left_bytes, row->other, row->is_native);
     if (!proof.empty()) {
       text += row_text("", "", text::printable(proof), indent + 2, options.width);
     }
@@ -63,7 +64,7 @@ std::string holders_text(const report::Report& report, const TextOptions& option
     const std::string live = points.empty()
                                  ? ""
                                  : ": " + bytes_text(points.front()->live_bytes) + " in " +
-                                       counted(points.front()->live_count, "allocation");
+                                       base::counted(points.front()->live_count, "allocation");
     text +=
         (text.empty() ? "" : "\n") +
         bold_line("What holds the live memory of " + device_name(device) + live, options.color) +
