@@ -7,10 +7,10 @@
 
 #include "base/growth_rule.h"
 #include "base/units.h"
-#include "findings/live_by_kind.h"
 #include "findings/peak/peak.h"
 #include "findings/rules.h"
 #include "findings/text.h"
+#include "model/categories.h"
 
 namespace plimsoll::findings {
 namespace {
@@ -28,20 +28,18 @@ void add(const DeviceFacts& device, const char* id, std::string figure, double v
                          value / threshold});
 }
 
-void add_share(const Peak& peak, const char* id, const std::string& what, std::uint64_t bytes,
-               double threshold, std::vector<NearMiss>& out) {
-  const double share = static_cast<double>(bytes) / static_cast<double>(peak.bytes());
-  add(peak.device(), id, what + " " + base::format_percent(share) + " of the peak", share,
-      threshold, base::format_percent(threshold), out);
-}
-
 void add_of_peak(const Peak& peak, std::vector<NearMiss>& out) {
-  const LiveByKind live =
-      live_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
-  add_share(peak, "activations_dominate", "activations and their gradients are",
-            live.activations + live.activation_gradients, kShareOfActivations, out);
-  add_share(peak, "optimizer_state_dominates", "optimizer state is", live.optimizer_state,
-            kShareOfState, out);
+  LiveBytes live = live_bytes(peak.facts(), peak.device(), peak.event());
+  const auto add_share = [&](const char* id, const char* what, std::uint64_t bytes, double least) {
+    add(peak.device(), id,
+        std::string(what) + " " + percent_text(bytes, peak.bytes()) + " of the peak",
+        static_cast<double>(bytes) / static_cast<double>(peak.bytes()), least,
+        base::format_percent(least), out);
+  };
+  add_share("activations_dominate", "activations and their gradients are",
+            live[model::kActivation] + live[model::kActivationGradient], kShareOfActivations);
+  add_share("optimizer_state_dominates", "optimizer state is", live[model::kOptimizerState],
+            kShareOfState);
 }
 
 // The line that grows most, certain or not: the rule reports both.

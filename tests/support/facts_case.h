@@ -19,21 +19,30 @@ class FactsCase {
     if (report.devices.empty()) report.devices.resize(1);
     return report.devices[0];
   }
+  Findings run(void (*rule)(const Facts&, const DeviceFacts&, Findings&)) {
+    of_device_ = rule;
+    return run(+[](const Facts& facts) {
+      Findings findings;
+      for (const DeviceFacts& device : devices_of(facts)) of_device_(facts, device, findings);
+      return findings;
+    });
+  }
   Findings run(Findings (*rule)(const Facts&)) {
     device();
     model::Trace trace = maker.finish();
     trace.has_inferred_roles = is_snapshot;
     const model::UserLines lines(trace);
     const Options options;
-    Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
-    for (const auto& each : trace.devices)
-      facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, each));
+    const Facts facts{trace, lines, report, options, allocator_conf(trace)};
     return rule(facts);
   }
 
   tests::TraceMaker maker;
   report::Report report;
   bool is_snapshot = false;  // its categories are inferred
+
+ private:
+  static inline void (*of_device_)(const Facts&, const DeviceFacts&, Findings&) = nullptr;
 };
 
 inline report::OomDetails oom(std::string cause, std::string line = "a.py:1 (f)") {

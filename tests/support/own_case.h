@@ -32,6 +32,14 @@ class Case {
       return findings;
     });
   }
+  Findings run(void (*rule)(const Facts&, const DeviceFacts&, Findings&)) {
+    of_device_ = rule;
+    return run(+[](const Facts& facts) {
+      Findings findings;
+      for (const DeviceFacts& device : devices_of(facts)) of_device_(facts, device, findings);
+      return findings;
+    });
+  }
   Findings run(Findings (*rule)(const Facts&)) {
     model::Trace trace = maker.finish();
     trace.has_inferred_roles = is_snapshot;
@@ -56,8 +64,7 @@ class Case {
     }
     report.tables.points.push_back(point);
     const Options options;
-    Facts facts{trace, lines, report, options, allocator_conf(trace), {}};
-    facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, device));
+    const Facts facts{trace, lines, report, options, allocator_conf(trace)};
     return rule(facts);
   }
 
@@ -72,6 +79,7 @@ class Case {
 
  private:
   static inline void (*explain_)(Peak&, Explanations&) = nullptr;
+  static inline void (*of_device_)(const Facts&, const DeviceFacts&, Findings&) = nullptr;
 };
 
 }  // namespace plimsoll::findings

@@ -1,4 +1,4 @@
-#include "analysis/evidence/backwards.h"
+#include "analysis/evidence/spans.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,6 +15,17 @@
 
 namespace plimsoll::analysis::evidence {
 
+// The events of the device before which a backward begins, ascending.
+std::vector<std::uint32_t> marks_of(const model::Trace& trace, const model::DeviceTrace& device,
+                                    model::MarkKind kind);
+
+// The ends of its backwards. On a GPU, autograd runs on a thread of its own, which reports the end
+// of a backward only when the next one begins. An end that coincides with the next begin, or that
+// is missing, is moved back: to the first allocation outside backward, or the end of the step, that
+// follows the last allocation in this backward. It stays missing if there is neither.
+std::vector<std::uint32_t> backward_ends(const model::Trace& trace,
+                                         const model::DeviceTrace& device);
+
 struct Span {
   std::uint32_t begin = 0;
   std::uint32_t end = model::kNone;  // the first event after it; kNone: the recording ends in it
@@ -45,7 +56,6 @@ class Spans {
 
   // The beginnings of the runs of Python's garbage collector.
   std::span<const std::uint32_t> collections() const { return collections_; }
-  std::span<const std::uint32_t> full_collections() const { return full_collections_; }
 
   // Events at which memory ran out.
   const std::vector<std::uint32_t>& ooms() const { return ooms_; }
@@ -53,7 +63,7 @@ class Spans {
  private:
   const model::Lifetimes& lifetimes_;
   std::vector<Span> backwards_;
-  std::vector<std::uint32_t> steps_, collections_, full_collections_, ooms_;
+  std::vector<std::uint32_t> steps_, collections_, ooms_;
 };
 
 }  // namespace plimsoll::analysis::evidence

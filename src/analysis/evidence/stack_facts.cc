@@ -22,12 +22,7 @@ struct Pattern {
 constexpr auto kPatterns = std::to_array<Pattern>({
 #define FRAME(flag, where, file_match, file, function_match, function) \
   {StackFlag::flag, Where::where, Match::file_match, file, Match::function_match, function},
-#define UNLESS(flag, file)
-#define PACKAGE(folder, package, advice)
 #include "analysis/evidence/patterns.def"
-#undef FRAME
-#undef UNLESS
-#undef PACKAGE
 });
 
 struct Exception {
@@ -35,13 +30,8 @@ struct Exception {
   std::string_view file;
 };
 constexpr auto kExceptions = std::to_array<Exception>({
-#define FRAME(flag, where, file_match, file, function_match, function)
 #define UNLESS(flag, file) {StackFlag::flag, file},
-#define PACKAGE(folder, package, advice)
 #include "analysis/evidence/patterns.def"
-#undef FRAME
-#undef UNLESS
-#undef PACKAGE
 });
 
 struct Package {
@@ -49,13 +39,8 @@ struct Package {
   CheckpointCall call;
 };
 constexpr auto kPackages = std::to_array<Package>({
-#define FRAME(flag, where, file_match, file, function_match, function)
-#define UNLESS(flag, file)
 #define PACKAGE(folder, package, advice) {folder, {package, advice}},
 #include "analysis/evidence/patterns.def"
-#undef FRAME
-#undef UNLESS
-#undef PACKAGE
 });
 constexpr auto kNoPackage = static_cast<std::uint8_t>(kPackages.size());
 

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/evidence/backwards.h"
 #include "analysis/evidence/buffers.h"
 #include "analysis/evidence/spans.h"
 #include "analysis/uses/sentence.h"

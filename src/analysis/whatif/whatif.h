@@ -47,6 +47,19 @@ class Replay {
     return peak_of(change);
   }
 
+  // The most bytes live after an event for which is_counted(event).
+  template <typename IsCounted>
+  std::uint64_t most_after(IsCounted&& is_counted) const {
+    std::uint64_t live = before_, most = 0;
+    for (std::uint32_t event = 0; event + 1 < change_.size(); ++event) {
+      live += change_[event];
+      // A hostile file may have any sizes: sums that wrap are no peak.
+      const bool is_sum = live < std::uint64_t{1} << 63u;
+      if (live > most && is_sum && is_counted(event)) most = live;
+    }
+    return most;
+  }
+
   // The named changes, each with the bytes that it saves. `rows` are rows of the device's
   // lifetimes.
 

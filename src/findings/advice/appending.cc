@@ -1,4 +1,4 @@
-#include "findings/advice/appending.h"
+#include "findings/advice/advice.h"
 
 #include <algorithm>
 #include <string>
@@ -11,23 +11,24 @@ namespace {
 
 constexpr std::size_t kMostInTurn = 64;
 
-struct Appended {
-  std::size_t times = 0;               // until `largest`
-  std::vector<whatif::Freed> earlier;  // each is replaced when the next one is made
+struct Newest {
+  Allocation tensor;
+  std::size_t times = 1;  // that it was made longer
 };
 
-Appended appended(const Peak& peak, const PeakAllocation& largest) {
-  struct Newest {
-    PeakAllocation tensor;
-    std::size_t times = 1;
-  };
-  Appended found;
-  if (largest.born == model::kNone) return found;
-  if (!peak.evidence().called_ops(largest.lifetime).has(evidence::Operator::kJoining)) return found;
-  std::vector<Newest> newest;  // a line may make several longer in turn
-  peak.for_each([&](const PeakAllocation& each) {
-    if (each.size_bytes < kSmallTensorBytes || peak.line(each) != peak.line(largest)) return;
-    if (peak.site(each).op != peak.site(largest).op) return;
+}  // namespace
+
+bool advise_appended(const Peak& peak, const Parts& parts, report::Finding& finding) {
+  constexpr std::size_t kFewest = 8;
+  const Allocation& largest = largest_of(parts);
+  if (largest.born == model::kNone) return false;
+  if (!peak.evidence().called_ops(largest.lifetime).has(evidence::Operator::kJoining)) return false;
+  std::size_t times = 0;               // until `largest`
+  std::vector<whatif::Freed> earlier;  // each is replaced when the next one is made
+  std::vector<Newest> newest;          // a line may make several longer in turn
+  peak.for_each([&](const Allocation& each) {
+    if (each.size_bytes < kSmallTensorBytes || each.line() != largest.line()) return;
+    if (each.site().op != largest.site().op) return;
     std::erase_if(newest, [&](const Newest& old) { return old.tensor.died < each.born; });
     Newest* before = nullptr;
     for (Newest& old : newest) {
@@ -37,23 +38,12 @@ Appended appended(const Peak& peak, const PeakAllocation& largest) {
     const bool is_full = before == nullptr && newest.size() == kMostInTurn;
     if (is_full) newest.erase(newest.begin());
     if (before == nullptr) before = &newest.emplace_back(Newest{each, 0});
-    if (before->times > 0) found.earlier.push_back({before->tensor.lifetime, each.born});
+    if (before->times > 0) earlier.push_back({before->tensor.lifetime, each.born});
     *before = {each, before->times + 1};
-    if (each.lifetime == largest.lifetime) found.times = before->times;
+    if (each.lifetime == largest.lifetime) times = before->times;
   });
-  return found;
-}
-
-}  // namespace
-
-bool advise_appended(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                     report::Finding& finding) {
-  const PeakAllocation& largest = peak.live()[*std::ranges::max_element(
-      parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
-  constexpr std::size_t kFewest = 8;
-  const auto [times, earlier] = appended(peak, largest);
   if (times < kFewest) return false;
-  const std::string line = peak.line_label(largest);
+  const std::string line = largest.label();
   finding.evidence.push_back(line + " makes one tensor longer again and again, " +
                              base::format_count(times) + " times up to " +
                              bytes_text(largest.size_bytes) +

@@ -1,4 +1,4 @@
-#include "findings/advice/calls.h"
+#include "findings/advice/advice.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "findings/advice/line_advice.h"
+#include "findings/advice/advice.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
@@ -21,37 +21,24 @@ constexpr std::size_t kFewestRuns = 5;
 constexpr double kShareOfEarlier = 0.1;
 constexpr double kShareOfCalls = 0.5;
 
-bool is_made_by_forward(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.category(allocation) == model::kActivation &&
-         peak.phase(allocation) == model::Phase::kForward;
+bool is_made_by_forward(const Allocation& each) {
+  return each.is(model::kActivation) && each.phase() == model::Phase::kForward;
 }
 
 // The backward that makes the allocation, or the first one after it; null if there is none.
-const evidence::Span* first_backward(const Peak& peak, const PeakAllocation& allocation) {
-  const evidence::Spans& spans = peak.evidence().spans();
-  const std::size_t number = peak.phase(allocation) == model::Phase::kBackward
-                                 ? spans.backward_at(allocation.born)
-                                 : spans.round(allocation.born);
+const evidence::Span* first_backward(const Allocation& each) {
+  const evidence::Spans& spans = each.known->evidence.spans();
+  const std::size_t number = each.phase() == model::Phase::kBackward ? spans.backward_at(each.born)
+                                                                     : spans.round(each.born);
   return number < spans.backwards().size() ? &spans.backwards()[number] : nullptr;
-}
-
-bool is_left(const Peak& peak, const PeakAllocation& allocation) {
-  const evidence::Span* const backward = first_backward(peak, allocation);
-  return backward != nullptr && backward->end <= peak.event();
-}
-
-bool is_used_after(const Peak& peak, const PeakAllocation& allocation, std::uint32_t event) {
-  return !peak.trace().has_uses ||
-         peak.device().trace.lifetimes.unused_from[allocation.lifetime] > event;
 }
 
 // At most the fall of the peak if each backward frees its graph and what it makes.
 std::uint64_t saving_of_first_order(const Peak& peak) {
   std::vector<whatif::Freed> freed;
-  peak.for_each([&](const PeakAllocation& each) {
-    const bool is_of_graph =
-        is_made_by_forward(peak, each) || peak.category(each) == model::kActivationGradient;
-    const evidence::Span* const backward = is_of_graph ? first_backward(peak, each) : nullptr;
+  peak.for_each([&](const Allocation& each) {
+    const bool is_of_graph = is_made_by_forward(each) || each.is(model::kActivationGradient);
+    const evidence::Span* const backward = is_of_graph ? first_backward(each) : nullptr;
     if (backward != nullptr) freed.push_back({each.lifetime, backward->end});
   });
   return worthwhile(peak, peak.replay().freed_early(freed));
@@ -59,7 +46,7 @@ std::uint64_t saving_of_first_order(const Peak& peak) {
 
 // What backwards that have ended have left behind.
 struct Left {
-  std::uint64_t activations = 0;  // that a later backward uses again
+  std::uint64_t activations = 0;  // of graphs that were to be used again
   // Gradients of activations that belong to a graph: a later backward frees them, or activations
   // of several operators are left as well. Others are kept by the program, or memory of a library.
   std::uint64_t gradients = 0;
@@ -72,27 +59,28 @@ std::string call_of(const Peak& peak, const evidence::Span& backward) {
   const std::uint32_t begin = backward.begin;
   if (begin == 0 || device.events.action[begin - 1] != model::Action::kAlloc) return {};
   const model::StackId stack = peak.trace().site(device, begin - 1).stack;
-  const bool is_call = peak.stacks().has(stack, evidence::StackFlag::kAutogradCall);
+  const bool is_call = peak.evidence().stacks().has(stack, evidence::StackFlag::kAutogradCall);
   return is_call ? peak.facts().lines.label(stack) : std::string();
 }
 
 Left left_by_backwards(const Peak& peak, const Explanation& explanation) {
+  const evidence::Evidence& evidence = peak.evidence();
   Left left;
   std::set<std::pair<std::uint32_t, std::uint32_t>> calls;  // layer, operator
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& each = peak.live()[part];
-    if (!is_made_by_forward(peak, each) || !is_left(peak, each)) continue;
-    calls.insert({peak.site(each).layer.value, peak.site(each).op.value});
-    if (is_used_after(peak, each, first_backward(peak, each)->end)) {
-      left.activations += each.size_bytes;
-    }
+  const Parts parts = those_of(explanation.parts, [&](const Allocation& each) {
+    const evidence::Span* const backward = first_backward(each);
+    return backward != nullptr && backward->end <= peak.event();
+  });
+  for (const Allocation& each : parts) {
+    if (!is_made_by_forward(each)) continue;
+    calls.insert({each.site().layer.value, each.site().op.value});
+    if (evidence.is_left_by_backward(each.lifetime)) left.activations += each.size_bytes;
   }
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& each = peak.live()[part];
-    if (peak.category(each) != model::kActivationGradient || !is_left(peak, each)) continue;
-    if (calls.size() < 2 && !peak.evidence().is_freed_by_backward(each.lifetime)) continue;
+  for (const Allocation& each : parts) {
+    if (!each.is(model::kActivationGradient)) continue;
+    if (calls.size() < 2 && !evidence.is_freed_by_backward(each.lifetime)) continue;
     left.gradients += each.size_bytes;
-    left.call = call_of(peak, *first_backward(peak, each));
+    left.call = call_of(peak, *first_backward(each));
   }
   return left;
 }
@@ -106,52 +94,40 @@ struct Calls {
   std::set<evidence::Pass> runs;  // whose tensors are live
 };
 
-// By stack, because many allocations share one.
-class Callers {
- public:
-  explicit Callers(const Peak& peak) : peak_(peak) {}
-
-  // The line outside all forwards that leads to the allocation, or its own if it is in none.
-  const std::string& of(const PeakAllocation& allocation) {
-    const auto [found, is_new] = by_stack_.try_emplace(allocation.stack.value);
-    if (is_new) found->second = peak_.facts().lines.caller(allocation.stack);
-    if (found->second.empty()) found->second = peak_.line_label(allocation);
-    return found->second;
-  }
-
- private:
-  const Peak& peak_;
-  std::unordered_map<std::uint32_t, std::string> by_stack_;
-};
-
-// Of the line that leads to the most bytes.
-Calls calls_of_most(const Peak& peak, const Explanation& explanation, Callers& callers) {
+// Of the line outside all forwards that leads to the most bytes.
+Calls calls_of_most(const Explanation& explanation) {
   std::map<std::string, Calls> lines;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& each = peak.live()[part];
-    if (!peak.has_line(each)) continue;
-    Calls& calls = lines[callers.of(each)];
+  for (const Allocation& each : explanation.parts) {
+    if (!each.has_line()) continue;
+    Calls& calls = lines[each.caller()];
     calls.bytes += each.size_bytes;
-    if (!is_made_by_forward(peak, each) || peak.site(each).layer == model::StringId{}) continue;
+    if (!is_made_by_forward(each) || each.site().layer == model::StringId{}) continue;
+    const evidence::Evidence& evidence = each.known->evidence;
     calls.forward += each.size_bytes;
-    if (peak.evidence().is_freed_by_backward(each.lifetime)) calls.freed += each.size_bytes;
-    calls.runs.insert(peak.evidence().pass_of(each.lifetime));
+    if (evidence.is_freed_by_backward(each.lifetime)) calls.freed += each.size_bytes;
+    calls.runs.insert(evidence.pass_of(each.lifetime));
   }
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& each) { return each.second.bytes; });
-  if (most == lines.end()) return {};
-  most->second.line = most->first;
-  return std::move(most->second);
+  Calls most;
+  for (auto& [line, calls] : lines) {
+    if (calls.bytes <= most.bytes) continue;
+    most = std::move(calls);
+    most.line = line;
+  }
+  return most;
 }
 
 // The fall of the peak if the graph of each forward pass that the line starts is freed before the
 // next pass.
-std::uint64_t saving_of_rounds(const Peak& peak, const std::string& line, Callers& callers) {
-  std::vector<PeakAllocation> made;
+std::uint64_t saving_of_rounds(const Peak& peak, const std::string& line) {
+  std::unordered_map<std::uint32_t, bool> is_of_line;  // by stack
+  std::vector<Allocation> made;
   std::vector<std::uint32_t> begins;
   evidence::Pass last;
-  peak.for_each([&](const PeakAllocation& each) {
-    if (!is_made_by_forward(peak, each) || callers.of(each) != line) return;
+  peak.for_each([&](const Allocation& each) {
+    if (!is_made_by_forward(each)) return;
+    const auto [of_stack, is_new] = is_of_line.try_emplace(each.stack.value);
+    if (is_new) of_stack->second = each.caller() == line;
+    if (!of_stack->second) return;
     made.push_back(each);
     const evidence::Pass pass = peak.evidence().pass_of(each.lifetime);
     if (pass.number == 0 || pass == last) return;  // the loss of a pass may be outside all layers
@@ -159,7 +135,7 @@ std::uint64_t saving_of_rounds(const Peak& peak, const std::string& line, Caller
     last = pass;
   });
   std::vector<whatif::Freed> freed;
-  for (const PeakAllocation& each : made) {
+  for (const Allocation& each : made) {
     const auto next = std::ranges::upper_bound(begins, each.born);
     if (next != begins.end()) freed.push_back({each.lifetime, *next});
   }
@@ -168,15 +144,10 @@ std::uint64_t saving_of_rounds(const Peak& peak, const std::string& line, Caller
 
 }  // namespace
 
-bool is_of_autograd_function(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
-}
-
 Steps steps_for_calls(const Peak& peak, Explanation& explanation) {
   if (peak.is_inferred()) return {};
   auto& evidence = explanation.finding.evidence;
-  Callers callers(peak);
-  const Calls calls = calls_of_most(peak, explanation, callers);
+  const Calls calls = calls_of_most(explanation);
   const Left left = left_by_backwards(peak, explanation);
   const bool is_repeated = calls.runs.size() >= kFewestRuns &&
                            is_at_least(calls.bytes, kShareOfCalls, explanation.bytes);
@@ -217,7 +188,7 @@ Steps steps_for_calls(const Peak& peak, Explanation& explanation) {
   return {step_up_to("If the calls at " + calls.line +
                          " are independent, call backward() after each: gradients add up, and one "
                          "graph is live at a time.",
-                     saving_of_rounds(peak, calls.line, callers)),
+                     saving_of_rounds(peak, calls.line)),
           {"If each call needs the previous one, detach between some of them."}};
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "findings/advice/line_advice.h"
+#include "findings/advice/advice.h"
 #include "findings/text.h"
 #include "model/categories.h"
 #include "model/function_name.h"
@@ -31,23 +31,23 @@ struct MadeBy {
   std::set<Function> of_autograd;  // the forwards of torch.autograd.Functions
 };
 
-MadeBy made_by_functions(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  std::map<model::StackId, std::uint64_t> stacks;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& each = peak.live()[part];
-    if (peak.has_line(each)) stacks[each.stack] += each.size_bytes;
+MadeBy made_by_functions(const Peak& peak, const Parts& parts) {
+  std::map<model::StackId, Explanation> stacks;
+  for (const Allocation& each : parts) {
+    if (each.has_line()) stacks[each.stack].add(each);
   }
   MadeBy made;
   const model::Trace& trace = peak.trace();
-  for (const auto& [stack, bytes] : stacks) {
+  for (const auto& [stack, of_stack] : stacks) {
     const model::FrameId line = peak.facts().lines.frame(stack);
+    const Allocation& first = of_stack.parts.front();
     bool is_in_forward = false;
     for (const model::FrameId id : trace.stacks.frames(stack)) {
       const model::Frame& frame = trace.stacks.frame(id);
       const Function function(frame.file, frame.function);
       if (is_in_forward) made.calling_forwards.insert(function);
-      if (id == line) made.bytes[function] += bytes;
-      if (id == line && peak.stacks().has(stack, evidence::StackFlag::kAutogradFunction)) {
+      if (id == line) made.bytes[function] += of_stack.bytes;
+      if (id == line && first.has(evidence::StackFlag::kAutogradFunction)) {
         made.of_autograd.insert(function);
       }
       is_in_forward = is_in_forward || model::is_forward(trace.strings[frame.function]);
@@ -60,10 +60,8 @@ MadeBy made_by_functions(const Peak& peak, const std::vector<std::uint32_t>& par
 // `has_other`: other checkpoints are worthwhile.
 Steps steps_for_function(Peak& peak, Explanation& explanation, bool has_other) {
   const MadeBy made = made_by_functions(peak, explanation.parts);
-  const auto most =
-      std::ranges::max_element(made.bytes, {}, [](const auto& each) { return each.second; });
-  if (most == made.bytes.end() || made.calling_forwards.contains(most->first)) return {};
-  const auto& [function, bytes] = *most;
+  const auto [function, bytes] = largest(made.bytes);
+  if (bytes == 0 || made.calling_forwards.contains(function)) return {};
   const std::string name(peak.trace().strings[function.second]);
   const bool is_of_autograd = made.of_autograd.contains(function);
   if (!is_at_least(bytes, kShareOfMaker, explanation.bytes) || name == "<module>") return {};
@@ -76,10 +74,11 @@ Steps steps_for_function(Peak& peak, Explanation& explanation, bool has_other) {
              ", and compute the others again in backward."}};
   }
   Runs runs(peak);
-  peak.for_each([&](const PeakAllocation& each) {
-    if (!peak.has_line(each) || peak.category(each) != model::kActivation) return;
+  peak.for_each([&, &makes = function](const Allocation& each) {
+    if (!each.has_line() || !each.is(model::kActivation)) return;
     const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(each.stack));
-    if (Function(frame.file, frame.function) == function) runs.add(peak.layer(each).value, each);
+    const bool is_theirs = frame.file == makes.first && frame.function == makes.second;
+    if (is_theirs) runs.add(peak.layer(each).value, each);
   });
   const std::uint64_t saving = worthwhile(peak, runs.saving());
   if (saving == 0 && has_other) return {};
@@ -94,7 +93,7 @@ Steps steps_for_function(Peak& peak, Explanation& explanation, bool has_other) {
 Runs::Runs(const Peak& peak)
     : Runs(peak, peak.backward_begins(), ends_in_forward(peak) ? peak.event() : model::kNone) {}
 
-void Runs::add(std::uint32_t number, const PeakAllocation& activation) {
+void Runs::add(std::uint32_t number, const Allocation& activation) {
   const auto next = std::ranges::upper_bound(begins_, activation.born);
   const bool waits = next == begins_.end();
   if (waits ? activation.died <= waits_after_ : activation.died < *next) return;
@@ -130,20 +129,14 @@ std::string sizes_text(const std::vector<std::uint64_t>& bytes) {
               : "; the largest " + bytes_text(most));
 }
 
-const evidence::CheckpointCall* checkpoint_call(const Peak& peak,
-                                                const std::vector<std::uint32_t>& parts) {
+const evidence::CheckpointCall* checkpoint_call(const Parts& parts) {
   std::map<const evidence::CheckpointCall*, std::uint64_t> calls;
-  std::uint64_t whole = 0;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    whole += allocation.size_bytes;
-    calls[peak.stacks().checkpoint_call(allocation.stack)] += allocation.size_bytes;
+  for (const Allocation& each : parts) {
+    calls[each.known->evidence.stacks().checkpoint_call(each.stack)] += each.size_bytes;
   }
   calls.erase(nullptr);
-  for (const auto& [call, bytes] : calls) {
-    if (is_at_least(bytes, kShareOfMaker, whole)) return call;
-  }
-  return nullptr;
+  const auto [call, bytes] = largest(calls);
+  return is_at_least(bytes, kShareOfMaker, bytes_of(parts)) ? call : nullptr;
 }
 
 bool ends_in_forward(const Peak& peak) {
@@ -158,7 +151,7 @@ Steps steps_for_checkpoints(Peak& peak, Explanation& explanation) {
                                              : layers_to_checkpoint(peak, explanation, finding);
   Steps steps;
   if (checkpoint && worthwhile(peak, checkpoint->saving_bytes) > 0) {
-    const auto* const call = checkpoint_call(peak, checkpoint->parts);
+    const auto* const call = checkpoint_call(checkpoint->parts);
     steps.push_back(step_up_to(
         (call != nullptr ? std::string(call->advice)
                          : "Run " + checkpoint->what + std::string(kThrough)) +
@@ -166,7 +159,7 @@ Steps steps_for_checkpoints(Peak& peak, Explanation& explanation) {
             "instead of keeping them. This costs one more forward of these layers.",
         checkpoint->saving_bytes));
   }
-  const std::string path = peak.is_inferred() ? path_text(peak, explanation.parts) : std::string();
+  const std::string path = peak.is_inferred() ? path_text(explanation.parts) : std::string();
   if (!path.empty()) {
     finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
     if (!checkpoint) {

@@ -13,9 +13,6 @@
 
 namespace plimsoll::findings {
 
-// The steps for the activations of `explanation`. Adds what keeps most of them to its evidence.
-Steps steps_for_checkpoints(Peak& peak, Explanation& explanation);
-
 // What code keeps for backward at each run.
 class Runs {
  public:
@@ -27,7 +24,7 @@ class Runs {
   explicit Runs(const Peak& peak);
 
   // Allocations are added by birth. Those with one number before one backward are one run.
-  void add(std::uint32_t number, const PeakAllocation& activation);
+  void add(std::uint32_t number, const Allocation& activation);
   // How much the peak falls if each run keeps only its last tensor until its backward needs the
   // others. Of the runs whose backward is not recorded, the largest runs again at the peak.
   std::uint64_t saving() const;
@@ -42,8 +39,8 @@ class Runs {
 };
 
 struct Checkpoint {
-  std::string what;                  // "Net.blocks.0…11"
-  std::vector<std::uint32_t> parts;  // rows of Peak::live() that it makes, if they are known
+  std::string what;  // "Net.blocks.0…11"
+  Parts parts;       // rows of Peak::live() that it makes, if they are known
   std::uint64_t saving_bytes = 0;
 };
 
@@ -59,8 +56,7 @@ std::optional<Checkpoint> forward_to_checkpoint(const Peak& peak, const Explanat
 std::string sizes_text(const std::vector<std::uint64_t>& bytes);
 
 // Of the package whose code makes half of the parts or more; null if there is none.
-const evidence::CheckpointCall* checkpoint_call(const Peak& peak,
-                                                const std::vector<std::uint32_t>& parts);
+const evidence::CheckpointCall* checkpoint_call(const Parts& parts);
 
 // Whether the peak is in a forward that failed for lack of memory before its backward began.
 bool ends_in_forward(const Peak& peak);

@@ -64,7 +64,7 @@ std::vector<Passage> passages_of(const model::Trace& trace, model::StackId stack
 
 // What a forward makes in the whole recording.
 struct Made {
-  PeakAllocation allocation;
+  Allocation allocation;
   Passage passage;
 };
 
@@ -96,7 +96,7 @@ std::vector<std::uint64_t> live_of_calls(const Peak& peak, std::span<const Made>
     auto& [tensors, bytes] = live.emplace_back();
     for (const auto& [each, passage] : call) {
       if (each.born > peak.event() || each.died <= peak.event()) continue;
-      if (peak.category(each) != model::kActivation) continue;
+      if (!each.is(model::kActivation)) continue;
       ++tensors;
       bytes += each.size_bytes;
     }
@@ -130,11 +130,8 @@ std::optional<Checkpoint> forward_to_checkpoint(const Peak& peak, const Explanat
   std::map<model::StackId, std::vector<Passage>> passages;
   std::map<Forward, std::vector<Made>> forwards;
   std::vector<std::uint32_t> begins;  // of backwards: events at which autograd allocates
-  peak.for_each([&](const PeakAllocation& each) {
-    const std::string_view category = peak.category(each);
-    if (category == model::kGradient || category == model::kActivationGradient) {
-      begins.push_back(each.born);
-    }
+  peak.for_each([&](const Allocation& each) {
+    if (each.is(model::kGradient, model::kActivationGradient)) begins.push_back(each.born);
     const auto [of_stack, is_new] = passages.try_emplace(each.stack);
     if (is_new) of_stack->second = passages_of(trace, each.stack);
     for (const Passage& passage : of_stack->second) {
@@ -168,8 +165,8 @@ std::optional<Checkpoint> forward_to_checkpoint(const Peak& peak, const Explanat
   std::uint32_t number = 0;
   for (const auto& call : calls_of(*best)) {
     for (const auto& [each, passage] : call) {
-      if (peak.stacks().has(each.stack, evidence::StackFlag::kCheckpoint)) return checkpoint;
-      if (peak.category(each) == model::kActivation) runs.add(number, each);
+      if (each.has(evidence::StackFlag::kCheckpoint)) return checkpoint;
+      if (each.category() == model::kActivation) runs.add(number, each);
     }
     ++number;
   }

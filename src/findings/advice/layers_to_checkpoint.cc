@@ -98,7 +98,7 @@ std::string names_of(const LayerRows& blocks) {
 struct Block {
   bool is_checkpointed = false;
   std::set<std::pair<model::StringId, model::StringId>> calls;  // layer, operator
-  std::vector<PeakAllocation> activations;
+  std::vector<Allocation> activations;
 };
 
 // By path.
@@ -113,14 +113,13 @@ std::map<std::string_view, Block> allocations_of(Peak& peak, const LayerRows& ro
     if (known != of_layer.end()) return known->second;
     return of_layer[layer.value] = self(self, peak.layers().parent(layer));
   };
-  peak.for_each([&](const PeakAllocation& each) {
+  peak.for_each([&](const Allocation& each) {
     Block* const block = block_of(block_of, peak.layer(each));
     if (block == nullptr) return;
-    block->is_checkpointed =
-        block->is_checkpointed || peak.stacks().has(each.stack, evidence::StackFlag::kCheckpoint);
-    if (peak.category(each) != model::kActivation) return;
-    block->calls.emplace(peak.site(each).layer, peak.site(each).op);
-    if (peak.phase(each) != model::Phase::kBackward) block->activations.push_back(each);
+    block->is_checkpointed = block->is_checkpointed || each.has(evidence::StackFlag::kCheckpoint);
+    if (!each.is(model::kActivation)) return;
+    block->calls.emplace(each.site().layer, each.site().op);
+    if (each.phase() != model::Phase::kBackward) block->activations.push_back(each);
   });
   return blocks;
 }
@@ -162,7 +161,7 @@ std::optional<Checkpoint> layers_to_checkpoint(Peak& peak, const Explanation& ex
   }
   const auto listed =
       std::ranges::count_if(rows, [](const LayerRow* row) { return is_in_list(row->layer); });
-  const bool is_of_package = checkpoint_call(peak, explanation.parts) != nullptr && listed >= 2;
+  const bool is_of_package = checkpoint_call(explanation.parts) != nullptr && listed >= 2;
   std::erase_if(rows, [&](const LayerRow* row) {
     return (is_of_package && !is_in_list(row->layer)) ||
            is_single_operator(peak, blocks.at(row->layer), row->layer);
@@ -181,7 +180,7 @@ std::optional<Checkpoint> layers_to_checkpoint(Peak& peak, const Explanation& ex
   }
   Runs runs(peak);
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
-    for (const PeakAllocation& each : blocks.at(rows[i]->layer).activations) runs.add(i, each);
+    for (const Allocation& each : blocks.at(rows[i]->layer).activations) runs.add(i, each);
   }
   checkpoint.saving_bytes = runs.saving();
   return checkpoint;

@@ -1,4 +1,4 @@
-#include "findings/advice/line_advice.h"
+#include "findings/advice/advice.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/units.h"
-#include "findings/advice/appending.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
@@ -31,24 +30,16 @@ struct MadeAt {
 };
 using Places = std::set<MadeAt>;
 
-MadeAt place_of(const Peak& peak, const PeakAllocation& allocation) {
-  const model::StringId layer = peak.site(allocation).layer;
-  if (layer != model::StringId{}) {
-    return {.layer = layer.value, .size_bytes = allocation.size_bytes};
-  }
-  const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
-  return {.file = frame.file.value,
-          .function = frame.function.value,
-          .size_bytes = allocation.size_bytes};
+MadeAt place_of(const Allocation& each) {
+  const model::StringId layer = each.site().layer;
+  if (layer != model::StringId{}) return {.layer = layer.value, .size_bytes = each.size_bytes};
+  const model::Frame& frame = each.known->trace.stacks.frame(each.known->lines.frame(each.stack));
+  return {
+      .file = frame.file.value, .function = frame.function.value, .size_bytes = each.size_bytes};
 }
 
-MadeAt line_of(const Peak& peak, const PeakAllocation& allocation) {
-  return {.line = peak.line(allocation).value, .size_bytes = allocation.size_bytes};
-}
-
-bool is_at(const Peak& peak, const PeakAllocation& allocation, const Places& places) {
-  return peak.has_line(allocation) && (places.contains(place_of(peak, allocation)) ||
-                                       places.contains(line_of(peak, allocation)));
+MadeAt line_of(const Allocation& each) {
+  return {.line = each.line().value, .size_bytes = each.size_bytes};
 }
 
 // What an operator of torch would compute without storing it.
@@ -63,27 +54,27 @@ Substituted substituted(const Peak& peak) {
   Places softmaxes, products;
   std::set<std::uint32_t> lines;                      // of one-hot tensors
   std::map<std::uint64_t, std::uint32_t> last_death;  // by size
-  peak.for_each([&](const PeakAllocation& each) {
+  peak.for_each([&](const Allocation& each) {
     std::uint32_t& death = last_death[each.size_bytes];
     const bool is_larger_than_operands = death <= each.born;
     death = std::max(death, each.died);
-    if (each.size_bytes < kSmallTensorBytes || !peak.has_line(each)) return;
+    if (each.size_bytes < kSmallTensorBytes || !each.has_line()) return;
     const evidence::OperatorSet ops = peak.evidence().all_ops(each.lifetime);
     // Where scaled_dot_product_attention stores them, it is in use.
     const bool is_fused = ops.has(Operator::kFusedAttention | Operator::kLogSoftmax);
-    if (!is_fused && ops.has(Operator::kSoftmax)) softmaxes.insert(place_of(peak, each));
+    if (!is_fused && ops.has(Operator::kSoftmax)) softmaxes.insert(place_of(each));
     const bool is_product =
-        peak.phase(each) != model::Phase::kBackward && ops.has(Operator::kBatchedProduct);
-    if (!is_fused && is_product) products.insert(place_of(peak, each));
-    const evidence::OperatorSet op = peak.op(each);
+        each.phase() != model::Phase::kBackward && ops.has(Operator::kBatchedProduct);
+    if (!is_fused && is_product) products.insert(place_of(each));
+    const evidence::OperatorSet op = each.op();
     if (op.has(Operator::kDifference) && is_larger_than_operands) {
-      found.pairs.insert(place_of(peak, each));
+      found.pairs.insert(place_of(each));
     }
     const bool is_one_hot = op.has(Operator::kOneHot | Operator::kScatter);
-    const std::uint32_t line = peak.line(each).value;
+    const std::uint32_t line = each.line().value;
     if (is_one_hot) lines.insert(line);
     if (is_one_hot || (op.has(Operator::kConversion) && lines.contains(line))) {
-      found.one_hot.insert(line_of(peak, each));
+      found.one_hot.insert(line_of(each));
     }
   });
   for (const MadeAt& softmax : softmaxes) {
@@ -98,34 +89,23 @@ Substituted substituted(const Peak& peak) {
   return found;
 }
 
-// The parts as large as the largest one.
-std::vector<std::uint32_t> largest_of(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  std::uint64_t most = 0;
-  for (const std::uint32_t part : parts) most = std::max(most, peak.live()[part].size_bytes);
-  std::vector<std::uint32_t> largest;
-  std::ranges::copy_if(parts, std::back_inserter(largest),
-                       [&](std::uint32_t part) { return peak.live()[part].size_bytes == most; });
-  return largest;
-}
-
 // By how much the peak falls at most if the lines of the parts run in chunks: none of their large
 // tensors is then whole. If what they read is as large, their backward still makes a whole gradient
 // of it, and a checkpoint keeps it until then.
-std::uint64_t saving_of_chunks(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                               bool is_checkpointed) {
+std::uint64_t saving_of_chunks(const Peak& peak, const Parts& parts, bool is_checkpointed) {
   std::set<std::uint32_t> lines;
   std::set<std::uint64_t> sizes;
-  for (const std::uint32_t part : parts) {
-    lines.insert(peak.line(peak.live()[part]).value);
-    sizes.insert(peak.live()[part].size_bytes);
+  for (const Allocation& each : parts) {
+    lines.insert(each.line().value);
+    sizes.insert(each.size_bytes);
   }
   std::vector<std::uint32_t> forward, backward;
-  std::vector<PeakAllocation> others;  // that the lines may read
+  std::vector<Allocation> others;  // that the lines may read
   std::set<std::uint32_t> read;
-  peak.for_each([&](const PeakAllocation& each) {
-    const bool is_backward = peak.phase(each) == model::Phase::kBackward;
-    const bool is_on_lines = peak.has_line(each) && lines.contains(peak.line(each).value);
-    const bool is_activation = !is_backward && peak.category(each) == model::kActivation;
+  peak.for_each([&](const Allocation& each) {
+    const bool is_backward = each.phase() == model::Phase::kBackward;
+    const bool is_on_lines = each.has_line() && lines.contains(each.line().value);
+    const bool is_activation = !is_backward && each.is(model::kActivation);
     if (!is_on_lines || !sizes.contains(each.size_bytes)) {
       if (is_activation && each.size_bytes >= *sizes.begin()) others.push_back(each);
       return;
@@ -148,23 +128,23 @@ std::uint64_t saving_of_chunks(const Peak& peak, const std::vector<std::uint32_t
 
 // For an operator whose result has N × N elements while two tensors of N elements are live:
 // [N] and [N, 1] broadcast to [N, N], often by mistake.
-void advise_broadcast(const Peak& peak, const PeakAllocation& made, const std::string& line,
+void advise_broadcast(const Peak& peak, const Allocation& made, const std::string& line,
                       report::Finding& finding) {
   constexpr std::uint64_t kFewestElements = 256;
-  if (!peak.op(made).has(Operator::kElementwise)) return;
+  if (!made.op().has(Operator::kElementwise)) return;
   for (const std::uint64_t item : {4u, 2u, 8u}) {
     const auto count = static_cast<std::uint64_t>(
         std::llround(std::sqrt(static_cast<double>(made.size_bytes) / static_cast<double>(item))));
     if (count < kFewestElements || count * count * item != made.size_bytes) continue;
     std::size_t operands = 0;
-    peak.for_each([&](const PeakAllocation& each) {
+    peak.for_each([&](const Allocation& each) {
       const bool is_live = each.born < made.born && each.died > made.born;
       if (is_live && each.size_bytes == count * item) ++operands;
     });
     if (operands < 2) continue;
     const std::string number = base::format_count(count);
     const std::string size = std::to_string(count);  // in shapes, a comma separates dimensions
-    finding.evidence.push_back(std::string(peak.trace().strings[peak.site(made).op]) + " makes " +
+    finding.evidence.push_back(std::string(peak.trace().strings[made.site().op]) + " makes " +
                                number + " × " + number + " elements there, while two tensors of " +
                                number + " elements are live.");
     finding.steps.insert(
@@ -172,10 +152,9 @@ void advise_broadcast(const Peak& peak, const PeakAllocation& made, const std::s
         {"If the result should have " + number + " elements, correct the shapes at " + line +
              ": [" + size + "] and [" + size + ", 1] broadcast to [" + size + ", " + size +
              "] (squeeze or view one of them).",
-         worthwhile(peak, saving_if_absent(peak, [&](const PeakAllocation& each) {
-                      return each.size_bytes == made.size_bytes &&
-                             peak.line(each) == peak.line(made);
-                    }))});
+         worthwhile(peak, peak.saving_without([&](const Allocation& each) {
+           return each.size_bytes == made.size_bytes && each.line() == made.line();
+         }))});
     return;
   }
 }
@@ -198,9 +177,9 @@ constexpr std::array kTransforms = {
 
 // For lines where neither chunks through checkpoints nor another operator may help; empty if they
 // may.
-Steps other_steps(const Peak& peak, const PeakAllocation& largest, const std::string& line) {
-  if (auto step = chunk_size_step(peak, largest)) return {*std::move(step)};
-  if (peak.op(largest).has(Operator::kSparseBackward)) {
+Steps other_steps(const Allocation& largest, const std::string& line) {
+  if (auto step = chunk_size_step(largest)) return {*std::move(step)};
+  if (largest.op().has(Operator::kSparseBackward)) {
     return {{"If the sparse matrix needs no gradient, create it with requires_grad=False: the "
              "backward of the product at " +
              line + " makes a dense gradient of it."},
@@ -210,17 +189,17 @@ Steps other_steps(const Peak& peak, const PeakAllocation& largest, const std::st
   return {};
 }
 
-Steps chunk_steps(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                  const PeakAllocation& largest, const std::string& line) {
-  if (!peak.is_inferred() && !is_of_training(peak.category(largest))) {
+Steps chunk_steps(const Peak& peak, const Parts& parts, const std::string& line) {
+  const Allocation& largest = largest_of(parts);
+  if (!peak.is_inferred() && !largest.is_of_training()) {
     return {
         {"Make the tensor at " + line + " smaller: compute it in chunks, or use a smaller dtype."},
         {"Create it only when it is needed, and delete it (del) afterwards."}};
   }
   // Temporaries of backward belong to what forward keeps for it.
-  const bool is_kept = std::ranges::any_of(largest_of(peak, parts), [&](std::uint32_t part) {
-    return peak.category(peak.live()[part]) != model::kTemporaryCategory ||
-           peak.phase(peak.live()[part]) == model::Phase::kBackward;
+  const bool is_kept = std::ranges::any_of(parts, [&](const Allocation& each) {
+    return each.size_bytes == largest.size_bytes &&
+           (!each.is(model::kTemporaryCategory) || each.phase() == model::Phase::kBackward);
   });
   const bool is_checkpointed = is_kept && peak.is_in_training();
   const std::uint64_t saving =
@@ -232,11 +211,6 @@ Steps chunk_steps(const Peak& peak, const std::vector<std::uint32_t>& parts,
 }
 
 }  // namespace
-
-bool is_of_training(std::string_view category) {
-  return category == model::kActivation || category == model::kActivationGradient ||
-         category == model::kTemporaryCategory;
-}
 
 std::uint64_t worthwhile(const Peak& peak, std::uint64_t saving_bytes) {
   constexpr double kWorthIt = 0.02;
@@ -251,17 +225,15 @@ Steps substitutes(const Peak& peak) {
   const Substituted found = substituted(peak);
   Steps steps;
   const auto add = [&](const Places& places, const char* text) {
-    std::vector<std::uint32_t> parts;
-    for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-      if (is_at(peak, peak.live()[part], places)) parts.push_back(part);
-    }
+    const auto is_there = [&](const Allocation& each) {
+      return each.has_line() && (places.contains(place_of(each)) || places.contains(line_of(each)));
+    };
+    const Parts parts = peak.live_if(is_there);
     if (parts.empty()) return;
-    const std::uint64_t saving = worthwhile(
-        peak, saving_if_absent(
-                  peak, [&](const PeakAllocation& each) { return is_at(peak, each, places); }));
+    const std::uint64_t saving = worthwhile(peak, peak.saving_without(is_there));
     if (saving == 0) return;
     steps.push_back(step_up_to(
-        "Avoid the full-size tensors of " + line_of_most(peak, parts).first + ": " + text, saving));
+        "Avoid the full-size tensors of " + line_of_most(parts).first + ": " + text, saving));
   };
   add(found.scores, "use torch.nn.functional.scaled_dot_product_attention if this is attention.");
   add(found.pairs, "use torch.cdist if these are the differences of all pairs.");
@@ -269,24 +241,23 @@ Steps substitutes(const Peak& peak) {
   return steps;
 }
 
-void advise_line(const Peak& peak, const std::vector<std::uint32_t>& parts, const std::string& line,
-                 report::Finding& finding) {
-  const PeakAllocation& largest = peak.live()[largest_of(peak, parts).front()];
-  finding.steps = other_steps(peak, largest, line);
+void advise_line(const Peak& peak, const Parts& parts, report::Finding& finding) {
+  const Allocation& largest = largest_of(parts);
+  const std::string line = largest.label();
+  finding.steps = other_steps(largest, line);
   if (finding.steps.empty()) {
     finding.steps = substitutes(peak);
-    std::ranges::move(chunk_steps(peak, parts, largest, line), std::back_inserter(finding.steps));
+    std::ranges::move(chunk_steps(peak, parts, line), std::back_inserter(finding.steps));
     order_by_saving(finding.steps);
   }
   advise_appended(peak, parts, finding);
   advise_broadcast(peak, largest, line, finding);
 }
 
-std::optional<report::FindingStep> chunk_size_step(const Peak& peak,
-                                                   const PeakAllocation& allocation) {
+std::optional<report::FindingStep> chunk_size_step(const Allocation& allocation) {
   for (const auto& [flag, begin, end] : kTransforms) {
-    if (!peak.stacks().has(allocation.stack, flag)) continue;
-    return report::FindingStep{std::string(begin) + peak.line_label(allocation) + std::string(end)};
+    if (!allocation.has(flag)) continue;
+    return report::FindingStep{std::string(begin) + allocation.label() + std::string(end)};
   }
   return std::nullopt;
 }

@@ -1,11 +1,11 @@
-#include "findings/advice/logits.h"
+#include "findings/advice/advice.h"
 
 #include <algorithm>
 #include <ranges>
 #include <set>
 #include <string>
 
-#include "findings/advice/line_advice.h"
+#include "findings/advice/advice.h"
 #include "findings/text.h"
 
 namespace plimsoll::findings {
@@ -17,10 +17,9 @@ bool is_loss(evidence::OperatorSet op) {
   return op.has(Operator::kCrossEntropy | Operator::kLogSoftmax);
 }
 
-bool is_linear(const Peak& peak, const PeakAllocation& allocation) {
-  const evidence::OperatorSet inner =
-      peak.evidence().operators().of(peak.site(allocation).inner_op);
-  return peak.op(allocation).has(Operator::kLinear) && !inner.has(Operator::kBatchedProduct);
+bool is_linear(const Allocation& each) {
+  const evidence::OperatorSet inner = each.known->evidence.operators().of(each.site().inner_op);
+  return each.op().has(Operator::kLinear) && !inner.has(Operator::kBatchedProduct);
 }
 
 // Whether a tensor of `from` bytes may be copied to one of `to` bytes: in another dtype, or without
@@ -32,62 +31,57 @@ bool may_be_copied(std::uint64_t from, std::uint64_t to) {
 
 // The largest cross entropy before the peak, its source, the source of that and so on, up to a
 // linear operator; empty if none leads to one.
-std::vector<PeakAllocation> chain_of_loss(const Peak& peak) {
-  std::vector<PeakAllocation> sources;  // linear operators, copies and losses, by birth
-  std::vector<std::uint32_t> nll;       // births of what nll_loss makes
-  peak.for_each([&](const PeakAllocation& each) {
-    if (each.born > peak.event() || !peak.has_line(each)) return;
-    const model::Phase phase = peak.phase(each);
+std::vector<Allocation> chain_of_loss(const Peak& peak) {
+  std::vector<Allocation> sources;  // linear operators, copies and losses, by birth
+  std::vector<std::uint32_t> nll;   // births of what nll_loss makes
+  peak.for_each([&](const Allocation& each) {
+    if (each.born > peak.event() || !each.has_line()) return;
+    const model::Phase phase = each.phase();
     if (phase == model::Phase::kBackward || phase == model::Phase::kOptimizer) return;
-    const evidence::OperatorSet op = peak.op(each);
+    const evidence::OperatorSet op = each.op();
     if (op.has(Operator::kNegativeLogLikelihood)) nll.push_back(each.born);
-    const bool is_source = is_loss(op) || op.has(Operator::kToLoss) || is_linear(peak, each);
+    const bool is_source = is_loss(op) || op.has(Operator::kToLoss) || is_linear(each);
     if (is_source) sources.push_back(each);
   });
-  std::vector<PeakAllocation> chain(1);
-  for (const PeakAllocation& each : sources) {
-    const evidence::OperatorSet op = peak.op(each);
+  std::vector<Allocation> chain(1);
+  for (const Allocation& each : sources) {
+    const evidence::OperatorSet op = each.op();
     if (!is_loss(op) || each.size_bytes < chain[0].size_bytes) continue;
     const auto next_nll = std::ranges::upper_bound(nll, each.born);
     const bool is_read = next_nll != nll.end() && *next_nll < each.died;
     if (is_read || op.has(Operator::kCrossEntropy)) chain[0] = each;
   }
-  for (const PeakAllocation& each : sources | std::views::reverse) {
-    const PeakAllocation& made = chain.back();
+  for (const Allocation& each : sources | std::views::reverse) {
+    const Allocation& made = chain.back();
     const bool is_read = each.born < made.born && each.died > made.born;
     if (!is_read || !may_be_copied(each.size_bytes, made.size_bytes)) continue;
     chain.push_back(each);
-    if (is_linear(peak, each)) return chain;
+    if (is_linear(each)) return chain;
   }
   return {};
 }
 
 }  // namespace
 
-Steps steps_for_logits(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                       report::Finding& finding) {
+Steps steps_for_logits(const Peak& peak, const Parts& parts, report::Finding& finding) {
   if (peak.is_inferred() || peak.trace().has_native_lines) return {};
-  const std::vector<PeakAllocation> chain = chain_of_loss(peak);
+  const std::vector<Allocation> chain = chain_of_loss(peak);
   if (chain.empty()) return {};
   std::set<std::uint32_t> lines;
   std::set<std::uint64_t> sizes;
-  for (const PeakAllocation& each : chain) {
-    lines.insert(peak.line(each).value);
+  for (const Allocation& each : chain) {
+    lines.insert(each.line().value);
     sizes.insert(each.size_bytes);
   }
-  const auto is_of_logits = [&](const PeakAllocation& each) {
-    return sizes.contains(each.size_bytes) && peak.has_line(each) &&
-           lines.contains(peak.line(each).value);
+  const auto is_of_logits = [&](const Allocation& each) {
+    return sizes.contains(each.size_bytes) && each.has_line() && lines.contains(each.line().value);
   };
-  std::uint64_t bytes = 0;
-  for (const std::uint32_t part : parts) {
-    if (is_of_logits(peak.live()[part])) bytes += peak.live()[part].size_bytes;
-  }
-  const std::uint64_t saving = worthwhile(peak, saving_if_absent(peak, is_of_logits));
+  const std::uint64_t bytes = bytes_of(those_of(parts, is_of_logits));
+  const std::uint64_t saving = worthwhile(peak, peak.saving_without(is_of_logits));
   if (bytes == 0 || saving == 0) return {};
-  const std::string loss = peak.line_label(chain.front());
-  std::string maker(peak.trace().strings[peak.site(chain.back()).layer]);
-  if (maker.empty()) maker = peak.line_label(chain.back());
+  const std::string loss = chain.front().label();
+  std::string maker(peak.trace().strings[chain.back().site().layer]);
+  if (maker.empty()) maker = chain.back().label();
   finding.evidence.push_back(bytes_text(bytes) + " of it are the logits that " + maker +
                              " makes, their copies and gradients, and the loss at " + loss + ".");
   const std::string both = "Compute " + maker + " and the loss at " + loss;

@@ -1,5 +1,6 @@
 // allocator_settings_conflict: settings that contradict each other, or that have no effect.
 #include <string>
+#include <utility>
 
 #include "findings/rules.h"
 #include "findings/text.h"
@@ -10,14 +11,13 @@ Findings allocator_settings_conflict(const Facts& facts) {
   const AllocatorConf& conf = facts.conf;
   Findings findings;
   const auto add = [&](std::string title, std::string evidence, std::string step) {
-    report::Finding finding;
-    finding.id = "allocator_settings_conflict";
-    finding.severity = report::FindingSeverity::kWarning;
-    finding.title = std::move(title);
-    if (!conf.raw.empty()) finding.evidence.push_back(conf.variable + "=" + conf.raw + ".");
-    finding.evidence.push_back(std::move(evidence));
-    finding.steps.push_back({std::move(step)});
-    findings.push_back(std::move(finding));
+    findings.push_back({"allocator_settings_conflict",
+                        report::FindingSeverity::kWarning,
+                        std::move(title),
+                        {std::move(evidence)},
+                        {{std::move(step)}}});
+    auto& facts_of = findings.back().evidence;
+    if (!conf.raw.empty()) facts_of.insert(facts_of.begin(), conf.variable + "=" + conf.raw + ".");
   };
   // pytorch/pytorch#123548, #193400.
   if (conf.expandable_segments && conf.max_split_size_bytes) {

@@ -3,8 +3,6 @@
 // cause.
 #include <algorithm>
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "findings/rules.h"
 #include "findings/text.h"
@@ -19,36 +17,30 @@ constexpr std::uint64_t kTimesTheTensors = 2;
 
 }  // namespace
 
-Findings memory_outside_tensors(const Facts& facts) {
-  Findings findings;
+void memory_outside_tensors(const Facts& facts, const DeviceFacts& device, Findings& out) {
   // CUDA needs host memory of its own, often more than a GiB.
-  const bool has_gpu = std::ranges::any_of(facts.trace.devices, [](const auto& device) {
-    return device.device.ordinal >= 0 && device.events.size() > 0;
+  const bool has_gpu = std::ranges::any_of(facts.trace.devices, [](const auto& each) {
+    return each.device.ordinal >= 0 && each.events.size() > 0;
   });
-  for (const DeviceFacts& device : devices_of(facts)) {
-    const std::uint64_t start = device.report.process_start_bytes.value_or(UINT64_MAX);
-    const std::uint64_t end = device.report.process_end_bytes.value_or(0);
-    const std::uint64_t tensors = not_negative(device.report.live_totals().peak_bytes);
-    const std::uint64_t grown = end - std::min(start, end);
-    const std::uint64_t outside = grown - std::min(tensors, grown);
-    if (has_gpu || outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) continue;
-    report::Finding finding;
-    finding.id = "memory_outside_tensors";
-    finding.title = "The process grew by " + bytes_text(grown) + "; its tensors explain at most " +
-                    bytes_text(tensors) + " of it";
-    finding.evidence.push_back("Its resident memory was " + bytes_text(start) +
-                               " when the recording began and " + bytes_text(end) +
-                               " when it ended.");
-    finding.evidence.emplace_back(
+  const std::uint64_t start = device.report.process_start_bytes.value_or(UINT64_MAX);
+  const std::uint64_t end = device.report.process_end_bytes.value_or(0);
+  const std::uint64_t tensors = not_negative(device.report.live_totals().peak_bytes);
+  const std::uint64_t grown = minus_or_zero(end, start);
+  const std::uint64_t outside = minus_or_zero(grown, tensors);
+  if (has_gpu || outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) return;
+  out.push_back(
+      {"memory_outside_tensors",
+       report::FindingSeverity::kInfo,
+       "The process grew by " + bytes_text(grown) + "; its tensors explain at most " +
+           bytes_text(tensors) + " of it",
+       {"Its resident memory was " + bytes_text(start) + " when the recording began and " +
+            bytes_text(end) + " when it ended.",
         "The rest is outside tensors: Python objects, NumPy arrays, imported modules, compiled "
         "code (torch.compile), caches of oneDNN (for each new input shape), or memory of "
-        "extensions.");
-    finding.steps = {{"Profile native and Python memory with memray or heaptrack."},
-                     {"If input shapes keep changing, pad them to a few, or set "
-                      "ONEDNN_PRIMITIVE_CACHE_CAPACITY to a small number."}};
-    findings.push_back(std::move(finding));
-  }
-  return findings;
+        "extensions."},
+       {{"Profile native and Python memory with memray or heaptrack."},
+        {"If input shapes keep changing, pad them to a few, or set ONEDNN_PRIMITIVE_CACHE_CAPACITY "
+         "to a small number."}}});
 }
 
 }  // namespace plimsoll::findings

@@ -82,63 +82,56 @@ std::vector<Outside> growing(const std::vector<Outside>& all, std::size_t steps)
   return later;
 }
 
-void add_growth(const DeviceFacts& device, const std::vector<Outside>& readings,
-                report::Finding& finding) {
+report::Finding of_growth(const DeviceFacts& device, const std::vector<Outside>& readings) {
   const Outside& first = readings.front();
   const Outside& last = readings.back();
   const std::int64_t grown = last.bytes - first.bytes;
-  finding.severity = report::FindingSeverity::kWarning;
-  finding.title =
-      "Memory of this process outside PyTorch on " + device.name + " grows by " +
-      rate_text(static_cast<double>(grown) / static_cast<double>(last.step - first.step)) +
-      ", to " + bytes_text(last.bytes);
-  finding.evidence.push_back("It was " + bytes_text(first.bytes) + " after step " +
-                             base::format_count(first.step) + " and " + bytes_text(last.bytes) +
-                             " after step " + base::format_count(last.step) +
-                             ", and rose between all " + counted(readings.size(), "reading") + ".");
-  finding.steps = {
-      step_up_to("Free what other libraries keep on the GPU from step to step: arrays of CuPy, "
-                 "Numba, JAX or an extension in a list, dict or attribute.",
-                 static_cast<std::uint64_t>(grown))};
+  const double rate = static_cast<double>(grown) / static_cast<double>(last.step - first.step);
+  return {
+      "non_pytorch_memory",
+      report::FindingSeverity::kWarning,
+      "Memory of this process outside PyTorch on " + device.name + " grows by " + rate_text(rate) +
+          ", to " + bytes_text(last.bytes),
+      {"It was " + bytes_text(first.bytes) + " after step " + base::format_count(first.step) +
+       " and " + bytes_text(last.bytes) + " after step " + base::format_count(last.step) +
+       ", and rose between all " + counted(readings.size(), "reading") + "."},
+      {step_up_to("Free what other libraries keep on the GPU from step to step: arrays of CuPy, "
+                  "Numba, JAX or an extension in a list, dict or attribute.",
+                  static_cast<std::uint64_t>(grown))}};
 }
 
 }  // namespace
 
-Findings non_pytorch_memory(const Facts& facts) {
-  Findings findings;
-  for (const DeviceFacts& device : devices_of(facts)) {
-    const std::vector<Outside> all = outside_of(facts, device);
-    if (all.empty()) continue;
-    const Outside& most = *std::ranges::max_element(all, {}, &Outside::bytes);
-    const bool is_much =
-        most.bytes >= kMuchOutsideBytes &&
-        is_at_least(not_negative(most.bytes), kMuchOutsideShare, not_negative(most.own_bytes));
-    const std::vector<Outside> later =
-        growing(all, model::step_ends(facts.trace, device.trace).size());
-    report::Finding finding;
-    finding.id = "non_pytorch_memory";
-    if (!later.empty()) {
-      add_growth(device, later, finding);
-    } else if (is_much) {
-      finding.title = bytes_text(most.bytes) + " of the " + bytes_text(most.own_bytes) +
-                      " that this process uses on " + device.name + " are outside PyTorch";
-      finding.steps = {
-          {"If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an "
-           "extension), limit what it keeps: its memory pool is not PyTorch's, and " +
-           facts.names.module + ".empty_cache() does not release it."}};
-    } else {
-      continue;
-    }
-    finding.evidence.emplace_back(
-        "This is the driver's figure for this process, minus what PyTorch's allocator has reserved "
-        "and what CUDA took when it started. PyTorch did not allocate this memory, so no line is "
-        "known.");
-    finding.steps.push_back(
-        {"Record with plimsoll run --cuda-driver -- PROGRAM to see which "
-         "library allocates it."});
-    findings.push_back(std::move(finding));
+void non_pytorch_memory(const Facts& facts, const DeviceFacts& device, Findings& out) {
+  const std::vector<Outside> all = outside_of(facts, device);
+  if (all.empty()) return;
+  const Outside& most = *std::ranges::max_element(all, {}, &Outside::bytes);
+  const bool is_much =
+      most.bytes >= kMuchOutsideBytes &&
+      is_at_least(not_negative(most.bytes), kMuchOutsideShare, not_negative(most.own_bytes));
+  const std::vector<Outside> later =
+      growing(all, model::step_ends(facts.trace, device.trace).size());
+  if (later.empty() && !is_much) return;
+  report::Finding finding;
+  if (!later.empty()) {
+    finding = of_growth(device, later);
+  } else {
+    finding = {"non_pytorch_memory",
+               report::FindingSeverity::kInfo,
+               bytes_text(most.bytes) + " of the " + bytes_text(most.own_bytes) +
+                   " that this process uses on " + device.name + " are outside PyTorch",
+               {},
+               {{"If another library shares the GPU (CuPy, JAX, TensorRT, NCCL, an extension), "
+                 "limit what it keeps: its memory pool is not PyTorch's, and " +
+                 facts.names.module + ".empty_cache() does not release it."}}};
   }
-  return findings;
+  finding.evidence.emplace_back(
+      "This is the driver's figure for this process, minus what PyTorch's allocator has reserved "
+      "and what CUDA took when it started. PyTorch did not allocate this memory, so no line is "
+      "known.");
+  finding.steps.push_back(
+      {"Record with plimsoll run --cuda-driver -- PROGRAM to see which library allocates it."});
+  out.push_back(std::move(finding));
 }
 
 }  // namespace plimsoll::findings

@@ -170,16 +170,14 @@ Findings one_device_dominates(const Facts& facts) {
   for (std::size_t i = 0; i < std::min(kNamed, extras.size()); ++i) {
     places += (i == 0 ? "" : "; ") + extra_text(facts, extras[i]);
   }
-  report::Finding finding;
-  finding.id = "one_device_dominates";
-  finding.title = name + " holds " + bytes_text(used[0].peak_bytes) +
-                  " at its peak, far more than the others: " + others;
   if (!places.empty()) {
-    finding.evidence.push_back("What " + name +
-                               " holds more of than any other at its peak: " + places + ".");
+    places = "What " + name + " holds more of than any other at its peak: " + places + ".";
   }
-  finding.steps = steps_for(facts, name, extras);
-  return {std::move(finding)};
+  return {{"one_device_dominates", report::FindingSeverity::kInfo,
+           name + " holds " + bytes_text(used[0].peak_bytes) +
+               " at its peak, far more than the others: " + others,
+           places.empty() ? std::vector<std::string>{} : std::vector{places},
+           steps_for(facts, name, extras)}};
 }
 
 }  // namespace plimsoll::findings

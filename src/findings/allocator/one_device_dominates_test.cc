@@ -47,9 +47,7 @@ class OneDevice : public testing::Test {
     const model::Trace trace = maker_.finish();
     const model::UserLines lines(trace);
     const Options options;
-    Facts facts{trace, lines, report_, options, allocator_conf(trace), {}};
-    for (const auto& each : trace.devices)
-      facts.traffic.push_back(traffic_of(trace, lines, facts.of_trace, each));
+    const Facts facts{trace, lines, report_, options, allocator_conf(trace)};
     return one_device_dominates(facts);
   }
 

@@ -1,24 +1,19 @@
 // memory_growth: lines that leave allocations behind at every step.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/growth_rule.h"
-#include "base/path_text.h"
 #include "base/units.h"
 #include "findings/growth/retained.h"
 #include "findings/kept/held_by.h"
-#include "findings/kept/never_used_again.h"
+#include "findings/peak/peak.h"
 #include "findings/rules.h"
 #include "findings/text.h"
-#include "model/function_name.h"
 #include "model/live_set.h"
-#include "model/user_line.h"
 
 namespace plimsoll::findings {
 namespace {
@@ -126,58 +121,17 @@ std::string steps_text(const GrowthRow& row) {
          " is warm-up and does not count." + boundary_text(row.boundary);
 }
 
-// A stack that is charged to the line with this label.
-std::optional<model::StackId> stack_of_line(const Facts& facts, const std::string& label) {
-  for (std::uint32_t stack = 0; stack < facts.trace.stacks.stack_count(); ++stack) {
-    if (facts.lines.label(model::StackId{stack}) == label) return model::StackId{stack};
-  }
-  return std::nullopt;
-}
-
-// Whether the program drops the result of a call of its model, outside all forwards: the statement
-// that leads to the line is nothing but that call. What grows is then kept inside the model.
-bool drops_result(const Facts& facts, const std::string& line) {
-  const model::Trace& trace = facts.trace;
-  const std::optional<model::StackId> stack = stack_of_line(facts, line);
-  if (!stack) return false;
-  bool is_called = false;  // by the frame at hand, as a module
-  for (const model::FrameId id : trace.stacks.frames(*stack)) {
-    const model::Frame& frame = trace.stacks.frame(id);
-    const std::string_view file = trace.strings[frame.file];
-    const bool is_user = model::origin_of(file) == model::FrameOrigin::kUser;
-    if (is_called && is_user && !model::is_forward(trace.strings[frame.function])) {
-      const model::SourceLine* const source = trace.source.line(frame.file, frame.line);
-      if (source == nullptr) return false;
-      std::string_view text = source->text;
-      if (text.starts_with("_ = ")) text.remove_prefix(4);
-      const std::size_t open = text.find('(');
-      const bool is_one_call = open != text.npos && text.rfind('(') == open && text.ends_with(')');
-      return is_one_call && text.substr(0, open).find_first_of(" =") == text.npos;
-    }
-    is_called = base::ends_with_path(file, "torch/nn/modules/module.py");
-  }
-  return false;
-}
-
 // What to do about what certain lines retain.
-std::string retained_text(const Facts& facts, const DeviceFacts& device, const GrowthRow& first,
-                          Retained retained) {
+std::string retained_text(const DeviceFacts& device, const GrowthRow& first, Retained retained) {
   const std::string place = place_text(first);
   if (first.is_appended) {
     return "Bound the tensor that " + place + " makes longer " +
            (is_every_step(first) ? "at every step" : "again and again") +
            ": drop its oldest part, write into one of fixed size, or move it to a file.";
   }
-  if (drops_result(facts, first.line)) {
-    return "Remove the hook that keeps what " + place +
-           " makes: call remove() on the handle that register_forward_hook returned, before "
-           "another "
-           "one is registered. The program drops the result of that call. If a module keeps it in "
-           "a list or an attribute, clear it at every step.";
-  }
   const std::string name =
       first.line.empty() ? "the category " + first.key : place + (first.caller.empty() ? "" : ",");
-  return free_advice(device, {name, retained, &first});
+  return free_advice(device, name, retained, &first);
 }
 
 // At most what the program saves if each step frees at its end what it leaves behind. What lives
@@ -244,7 +198,7 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
           saving));
     }
   }
-  finding.steps.push_back(step_up_to(retained_text(facts, device, first, retained), saving));
+  finding.steps.push_back(step_up_to(retained_text(device, first, retained), saving));
 }
 
 // Names what holds what the lines leave behind, at the end or when a walk last found it.
@@ -335,14 +289,10 @@ report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
 
 }  // namespace
 
-Findings memory_growth(const Facts& facts) {
-  Findings findings;
-  for (const DeviceFacts& device : devices_of(facts)) {
-    const auto [rows, stages] = rows_to_report(facts, device);
-    if (!rows.empty()) findings.push_back(make_finding(facts, device, rows));
-    if (!stages.empty()) findings.push_back(model_in_stages(device, stages));
-  }
-  return findings;
+void memory_growth(const Facts& facts, const DeviceFacts& device, Findings& out) {
+  const auto [rows, stages] = rows_to_report(facts, device);
+  if (!rows.empty()) out.push_back(make_finding(facts, device, rows));
+  if (!stages.empty()) out.push_back(model_in_stages(device, stages));
 }
 
 }  // namespace plimsoll::findings

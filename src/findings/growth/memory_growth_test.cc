@@ -150,29 +150,5 @@ TEST(MemoryGrowth, exceptions_may_hold_graphs_that_only_some_steps_leave) {
   EXPECT_THAT(of_graphs(4).next_step(), HasSubstr("store str(exception)"));
 }
 
-// Each step leaves the result of a module behind, whose call is this statement.
-report::Finding of_call(std::string text) {
-  FactsCase c;
-  const auto line = c.maker.stack({{"/v/site-packages/torch/nn/modules/conv.py", 5, "forward"},
-                                   {"/v/site-packages/torch/nn/modules/module.py", 9, "_call"},
-                                   {"train.py", 3, "main"}});
-  c.maker.alloc_reported(1, kMib, {.category = "activation", .stack = line});
-  c.maker.source_line("train.py", 3, std::move(text));
-  c.report.tables.growth = {row_of("train.py:3 (main)", kMib)};
-  c.report.tables.growth[0].line = "train.py:3 (main)";
-  c.report.tables.growth_by_category = {row_of("activation", kMib)};
-  return c.run(memory_growth).at(0);
-}
-
-TEST(MemoryGrowth, of_a_result_that_the_program_drops_is_by_a_hook) {
-  for (const char* text : {"encoder(picture)", "_ = self.encoder(picture)"}) {
-    EXPECT_THAT(of_call(text).next_step(), HasSubstr("call remove() on the handle")) << text;
-  }
-  for (const char* text : {"out = encoder(picture)", "kept.append(encoder(picture))",
-                           "return encoder(picture)", "encoder("}) {
-    EXPECT_THAT(of_call(text).next_step(), Not(HasSubstr("remove()"))) << text;
-  }
-}
-
 }  // namespace
 }  // namespace plimsoll::findings

@@ -78,14 +78,14 @@ bool is_one_a_step(const Facts& facts, const DeviceFacts& device,
 }
 
 // What to store instead. `.item()` raises for a tensor of several elements.
-std::string instead_text(const DeviceFacts& device, const Holder& holder) {
+std::string instead_text(const DeviceFacts& device, Retained retained,
+                         const report::GrowthRow* row) {
   const bool is_cpu = device.report.device < 0;
-  const report::GrowthRow* row = holder.row;
   const std::uint64_t smallest = is_cpu ? 8 : 512;  // float64; a block of the CUDA allocator
   const std::uint64_t size = row == nullptr || row->survivors == 0
                                  ? UINT64_MAX
                                  : static_cast<std::uint64_t>(row->grown_bytes) / row->survivors;
-  switch (holder.retained) {
+  switch (retained) {
     case Retained::kMadeWithoutGraph:
       return std::string("They have no graph. Instead, store only the part that you need") +
              (is_cpu ? "" : ", or .cpu() of it") +
@@ -101,7 +101,7 @@ std::string instead_text(const DeviceFacts& device, const Holder& holder) {
   if (size <= smallest) return "Store .item() values instead.";
   if (!is_cpu) return "Store .detach().cpu() copies instead, or only the part that you need.";
   // A copy on the CPU does not free CPU memory.
-  return holder.retained == Retained::kOutputs
+  return retained == Retained::kOutputs
              ? "Instead, store .detach().clone() of the part that you need (a slice retains the "
                "whole tensor), or compute a metric at each step and store its sums: if a backward "
                "has freed their graphs, .detach() of the whole tensors frees nothing."
@@ -154,32 +154,32 @@ Retained retained_by(const Facts& facts, const DeviceFacts& device,
   return is_one_a_step(facts, device, rows) ? Retained::kOutputs : Retained::kGraphs;
 }
 
-std::string free_advice(const DeviceFacts& device, const Holder& holder) {
-  const report::GrowthRow* row = holder.row;
+std::string free_advice(const DeviceFacts& device, const std::string& name, Retained retained,
+                        const report::GrowthRow* row) {
   const bool is_each = row != nullptr && is_every_step(*row);
-  if (holder.retained == Retained::kModel) {
-    return "Make the model and its optimizer once, before the loop: " + holder.name +
-           " adds to them " + (is_each ? "at every step" : "again and again") +
+  if (retained == Retained::kModel) {
+    return "Make the model and its optimizer once, before the loop: " + name + " adds to them " +
+           (is_each ? "at every step" : "again and again") +
            " (add_param_group, a new module, parameter or optimizer).";
   }
-  if (holder.retained == Retained::kGradientsWithGraph) {
+  if (retained == Retained::kGradientsWithGraph) {
     return "Call torch.autograd.grad(…, create_graph=True) instead of backward, or set .grad to "
            "None after use, also of each copy of the model: a .grad with a graph refers to its "
            "parameter, so neither is ever freed.";
   }
-  if (holder.retained == Retained::kGraphsOfBackward) {
+  if (retained == Retained::kGraphsOfBackward) {
     return "Pass create_graph=True only if you differentiate through the gradient, and store only "
            ".detach() of what " +
-           holder.name + " collects.";
+           name + " collects.";
   }
-  if (holder.retained == Retained::kRecomputed) {
-    return "Do not keep what runs inside checkpoint(): backward recomputes it, and " + holder.name +
+  if (retained == Retained::kRecomputed) {
+    return "Do not keep what runs inside checkpoint(): backward recomputes it, and " + name +
            " retains the result at every step. Use saved_tensors_hooks, save_on_cpu and lists that "
            "collect tensors outside of checkpoint(), or call the function without it.";
   }
-  std::string text = "Free what " + holder.name + " retains from step to step";
+  std::string text = "Free what " + name + " retains from step to step";
   const char* collects = ": usually a list, dict or attribute that collects tensors";
-  if (holder.retained == Retained::kGraphs) {
+  if (retained == Retained::kGraphs) {
     text += std::string(", and the graphs that it retains") + collects;
     if (row != nullptr && row->grown_steps < row->compared_steps) {
       text += ", or exceptions that are stored (each retains its frames; store str(exception))";
@@ -187,8 +187,8 @@ std::string free_advice(const DeviceFacts& device, const Holder& holder) {
   } else {
     text += collects;
   }
-  text += holder.retained == Retained::kMadeWithoutGraph ? ", maybe in a hook. " : ". ";
-  return text + instead_text(device, holder);
+  text += retained == Retained::kMadeWithoutGraph ? ", maybe in a hook. " : ". ";
+  return text + instead_text(device, retained, row);
 }
 
 }  // namespace plimsoll::findings

@@ -29,12 +29,10 @@ enum class Retained : std::uint8_t {
 Retained retained_by(const Facts& facts, const DeviceFacts& device,
                      std::span<const report::GrowthRow> rows);
 
-struct Holder {
-  std::string name;  // "train.py:9 (f)", as the object of a sentence
-  Retained retained = Retained::kUnknown;
-  const report::GrowthRow* row = nullptr;  // null if unknown
-};
-std::string free_advice(const DeviceFacts& device, const Holder& holder);
+// What to do about it. `name`: "train.py:9 (f)", as the object of a sentence; `row`: null if
+// unknown.
+std::string free_advice(const DeviceFacts& device, const std::string& name, Retained retained,
+                        const report::GrowthRow* row);
 
 // Whether each single step is known to leave memory behind. With more than 128 steps, this is known
 // only of groups of steps.

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <iterator>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "findings/advice/calls.h"
 #include "findings/peak/peak.h"
 #include "findings/text.h"
 
@@ -54,8 +54,14 @@ struct Outliving {
 
 class Garbage {
  public:
-  explicit Garbage(const Peak& peak) : peak_(peak), spans_(peak.evidence().spans()) {
-    peak.for_each([&](const PeakAllocation& allocation) {
+  explicit Garbage(const Peak& peak) : peak_(peak), collections_(peak.spans().collections()) {
+    const auto& events = peak.device().trace.mark_events;
+    for (std::size_t row = 0; row < events.size(); ++row) {
+      const model::Mark& mark = peak.trace().marks[row];
+      const bool is_begin = mark.kind == model::MarkKind::kCollectionBegin;
+      if (is_begin && mark.is_full) full_collections_.push_back(events[row]);
+    }
+    peak.for_each([&](const Allocation& allocation) {
       Outliving& source = sources_[source_of(allocation)];
       const std::size_t step = peak.step(allocation.born);
       if (source.runs.empty() || source.runs.back().step != step) {
@@ -76,16 +82,15 @@ class Garbage {
   // The event from which on the allocation is garbage, its death if it never is: after its last use
   // or, if that is unknown, when a later step makes another one. If a full collection did not free
   // it, it was still in use then.
-  std::uint32_t since(const PeakAllocation& allocation) const {
+  std::uint32_t since(const Allocation& allocation) const {
     const Outliving& source = sources_.at(source_of(allocation));
     const bool is_left = allocation.died == model::kNone && source.is_cyclic_at_end();
     const bool is_freed = is_collected(allocation) && source.is_cyclic();
     if (!is_left && !is_freed) return allocation.died;
-    const std::uint32_t freed =
-        is_left ? model::kNone : spans_.collections()[collection(allocation)];
-    const auto full = std::ranges::lower_bound(spans_.full_collections(), freed);
+    const std::uint32_t freed = is_left ? model::kNone : collections_[collection(allocation)];
+    const auto full = std::ranges::lower_bound(full_collections_, freed);
     const std::uint32_t in_use =
-        full == spans_.full_collections().begin() ? allocation.born : *std::prev(full);
+        full == full_collections_.begin() ? allocation.born : *std::prev(full);
     const auto again = peak_.uses().used_again(allocation.lifetime, allocation.born);
     const bool is_known = again == model::UsedAgain::kYes || again == model::UsedAgain::kNo;
     const std::uint32_t unused = is_known ? peak_.uses().freeable(allocation.lifetime)
@@ -94,23 +99,24 @@ class Garbage {
   }
 
   // The number of the collection that freed it.
-  std::size_t collection(const PeakAllocation& allocation) const {
-    const auto next = std::ranges::upper_bound(spans_.collections(), allocation.died);
-    return static_cast<std::size_t>(next - spans_.collections().begin()) - 1;
+  std::size_t collection(const Allocation& allocation) const {
+    const auto next = std::ranges::upper_bound(collections_, allocation.died);
+    return static_cast<std::size_t>(next - collections_.begin()) - 1;
   }
 
  private:
-  bool is_collected(const PeakAllocation& allocation) const {
-    return peak_.evidence().fate(allocation.lifetime) == evidence::Fate::kCollector;
+  bool is_collected(const Allocation& allocation) const {
+    return allocation.fate() == evidence::Fate::kCollector;
   }
   // One line may make both long-lived state and temporaries.
-  std::uint64_t source_of(const PeakAllocation& allocation) const {
-    return std::uint64_t{peak_.line(allocation).value} << 32u |
-           peak_.trace().category(peak_.device().trace, allocation.lifetime).value;
+  std::uint64_t source_of(const Allocation& allocation) const {
+    return std::uint64_t{allocation.line().value} << 32u |
+           allocation.known->trace.category(allocation.known->device, allocation.lifetime).value;
   }
 
   const Peak& peak_;
-  const evidence::Spans& spans_;
+  std::span<const std::uint32_t> collections_;
+  std::vector<std::uint32_t> full_collections_;
   std::unordered_map<std::uint64_t, Outliving> sources_;
 };
 
@@ -119,7 +125,7 @@ std::string garbage_text(const Peak& peak, const Garbage& garbage) {
   std::set<std::size_t> collections;
   std::uint64_t collected = 0, left = 0;
   std::size_t most_steps = 0;  // between its birth and its free
-  peak.for_each([&](const PeakAllocation& allocation) {
+  peak.for_each([&](const Allocation& allocation) {
     if (garbage.since(allocation) >= allocation.died) return;
     if (allocation.died == model::kNone) {
       left += allocation.size_bytes;
@@ -135,24 +141,20 @@ std::string garbage_text(const Peak& peak, const Garbage& garbage) {
          (left == 0 ? "." : ", and " + bytes_text(left) + " are still live at the end.");
 }
 
-std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage) {
-  std::uint64_t of_checkpoint = 0, of_function = 0;
-  std::string function;
-  for (const std::uint32_t part : garbage.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const bool is_in_checkpoint =
-        peak.stacks().has(allocation.stack, evidence::StackFlag::kReentrantCheckpoint);
-    if (is_in_checkpoint) of_checkpoint += allocation.size_bytes;
-    if (!peak.has_line(allocation) || !is_of_autograd_function(peak, allocation)) continue;
-    of_function += allocation.size_bytes;
-    function = peak.line_label(allocation);
-  }
-  if (is_at_least(of_checkpoint, kShareOfKind, garbage.bytes)) {
+std::string how_to_break_the_cycle(const Explanation& garbage) {
+  const Parts of_checkpoint = those_of(garbage.parts, [](const Allocation& each) {
+    return each.has(evidence::StackFlag::kReentrantCheckpoint);
+  });
+  const Parts of_function = those_of(garbage.parts, [](const Allocation& each) {
+    return each.has(evidence::StackFlag::kAutogradFunction);
+  });
+  if (is_at_least(bytes_of(of_checkpoint), kShareOfKind, garbage.bytes)) {
     return "Pass use_reentrant=False to checkpoint(), or keep its output out of the objects that "
            "its function uses.";
   }
-  if (is_at_least(of_function, kShareOfKind, garbage.bytes)) {
-    return "Pass the inputs and outputs of the autograd.Function at " + function +
+  if (is_at_least(bytes_of(of_function), kShareOfKind, garbage.bytes)) {
+    return "Pass the inputs and outputs of the autograd.Function at " +
+           of_function.back().get().label() +
            " to ctx.save_for_backward(): an output stored as an attribute of ctx refers to itself.";
   }
   return "Break the cycle: `del` a caught exception and its frames, store a bound method in its "
@@ -163,24 +165,19 @@ std::string how_to_break_the_cycle(const Peak& peak, const Explanation& garbage)
 }  // namespace
 
 void explain_garbage(Peak& peak, Explanations& out) {
-  if (!peak.has_steps() || peak.evidence().spans().collections().empty()) return;
+  if (!peak.has_steps() || peak.spans().collections().empty()) return;
   const Garbage garbage(peak);
-  Explanation explanation;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    if (garbage.since(peak.live()[part]) <= peak.event()) explanation.add(peak, part);
-  }
-  if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kLeastShareOfMistake, peak.bytes())) return;
+  Explanation explanation(
+      peak.live_if([&](const Allocation& each) { return garbage.since(each) <= peak.event(); }));
+  if (!peak.is_much(explanation.bytes, kLeastShareOfMistake)) return;
   explanation.kind = Kind::kMistake;
   report::Finding& finding = explanation.finding;
   finding.id = "garbage_in_cycles";
-  finding.title = "Garbage in reference cycles is " + share_text(peak, explanation.bytes) + ": " +
-                  bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
-  finding.evidence.push_back("It is " + lines_text(peak, explanation.parts) + ".");
-  finding.evidence.push_back(garbage_text(peak, garbage));
+  finding.title = "Garbage in reference cycles is " + amount_text(peak, explanation.bytes);
+  finding.evidence = {"It is " + lines_text(explanation.parts) + ".", garbage_text(peak, garbage)};
   const std::uint64_t saving =
-      peak.saving([&](const PeakAllocation& allocation) { return garbage.since(allocation); });
-  finding.steps = {{how_to_break_the_cycle(peak, explanation), saving},
+      peak.saving([&](const Allocation& each) { return garbage.since(each); });
+  finding.steps = {{how_to_break_the_cycle(explanation), saving},
                    {"Call gc.collect() at the end of each step.", saving}};
   out.push_back(std::move(explanation));
 }

@@ -49,19 +49,17 @@ bool is_inside(std::string_view layer, std::string_view module) {
 std::map<std::string_view, Gradient> gradients_of(const Peak& peak) {
   std::map<std::string_view, Gradient> gradients;
   std::set<std::string_view> states;
-  const auto& strings = peak.trace().strings;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    const std::string_view category = peak.category(allocation);
-    const std::string_view name = strings[peak.tensor(allocation).name];
-    if (category == model::kGradient && !name.empty()) ++gradients[name].made;
-    if (category == model::kOptimizerState) states.insert(module_of(name));
+  peak.for_each([&](const Allocation& each) {
+    const std::string_view name = each.name();
+    if (each.is(model::kGradient) && !name.empty()) ++gradients[name].made;
+    if (each.is(model::kOptimizerState)) states.insert(module_of(name));
   });
   for (auto& [name, gradient] : gradients) gradient.has_state = states.contains(name);
   return gradients;
 }
 
 struct Unowned {
-  std::vector<std::uint32_t> parts;            // rows of Peak::live(), ascending
+  Explanation explanation;
   std::size_t cleared = 0;                     // other gradients, which are freed and made again
   std::size_t fewest_backwards = 0;            // that any of `parts` survives
   std::set<std::string_view> trained_modules;  // whose gradients are cleared
@@ -69,7 +67,7 @@ struct Unowned {
 
 // What a module keeps for backward, and would not keep if it were frozen.
 struct KeptByModule {
-  std::vector<std::uint32_t> parts;                        // activations, and their gradients
+  Parts parts;                                             // activations, and their gradients
   std::unordered_map<std::uint32_t, std::uint32_t> freed;  // when it would be freed; by lifetime
 };
 
@@ -77,36 +75,33 @@ struct KeptByModule {
 // gradients, so it keeps activations although it is frozen.
 KeptByModule kept_by_module(const Peak& peak, std::string_view module,
                             const std::set<std::string_view>& trained_modules) {
-  const auto layer_of = [&](const PeakAllocation& allocation) {
-    return std::string_view(peak.trace().strings[peak.site(allocation).layer]);
+  const auto layer_of = [&](const Allocation& each) {
+    return std::string_view(peak.trace().strings[each.site().layer]);
   };
-  const auto is_kept = [&](const PeakAllocation& allocation) {
-    return is_forward_activation(peak, allocation) && is_inside(layer_of(allocation), module) &&
-           peak.evidence().is_freed_by_backward(allocation.lifetime);
+  const auto is_kept = [&](const Allocation& each) {
+    return is_forward_activation(each) && is_inside(layer_of(each), module) &&
+           peak.evidence().is_freed_by_backward(each.lifetime);
   };
-  const auto is_of_backward = [&](const PeakAllocation& allocation) {
-    return peak.category(allocation) == model::kActivationGradient &&
-           is_inside(layer_of(allocation), module);
+  const auto is_of_backward = [&](const Allocation& each) {
+    return each.is(model::kActivationGradient) && is_inside(layer_of(each), module);
   };
   bool runs_first = true, is_after_trained = false;
   std::size_t interval = 0;
   KeptByModule kept;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (is_of_backward(allocation)) kept.freed.emplace(allocation.lifetime, allocation.born);
-    if (!is_forward_activation(peak, allocation)) return;
-    if (std::exchange(interval, peak.evidence().spans().round(allocation.born)) != interval)
-      is_after_trained = false;
-    if (is_inside(layer_of(allocation), module)) runs_first &= !is_after_trained;
-    is_after_trained |= trained_modules.contains(layer_of(allocation));
+  peak.for_each([&](const Allocation& each) {
+    if (is_of_backward(each)) kept.freed.emplace(each.lifetime, each.born);
+    if (!is_forward_activation(each)) return;
+    const bool is_new = std::exchange(interval, peak.spans().round(each.born)) != interval;
+    if (is_new) is_after_trained = false;
+    if (is_inside(layer_of(each), module)) runs_first &= !is_after_trained;
+    is_after_trained |= trained_modules.contains(layer_of(each));
   });
   if (!runs_first) return {};
   for (const auto& [lifetime, freed] : freed_without_graph(peak, is_kept)) {
     kept.freed.emplace(lifetime, freed.event);
   }
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (is_kept(allocation) || is_of_backward(allocation)) kept.parts.push_back(part);
-  }
+  kept.parts =
+      peak.live_if([&](const Allocation& each) { return is_kept(each) || is_of_backward(each); });
   return kept;
 }
 
@@ -122,18 +117,14 @@ Unowned unowned_gradients(const Peak& peak) {
     unowned.trained_modules.insert(module_of(name));
   }
   if (unowned.cleared == 0) return {};
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (peak.category(allocation) != model::kGradient) continue;
-    const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
-    const auto found = gradients.find(name);
+  for (const Allocation& each : peak.live()) {
+    if (!each.is(model::kGradient)) continue;
+    const auto found = gradients.find(each.name());
     if (found == gradients.end() || found->second.made > 1 || found->second.has_state) continue;
-    const std::size_t lived = backwards_in(peak, allocation.born, allocation.died);
-    if (lived < kUnownedFewestBackwards - 1 ||
-        !is_at_least(lived + 1, kShareOfBackwards, backwards)) {
-      continue;
-    }
-    unowned.parts.push_back(part);
+    const std::size_t lived = backwards_in(peak, each.born, each.died);
+    if (lived < kUnownedFewestBackwards - 1) continue;
+    if (!is_at_least(lived + 1, kShareOfBackwards, backwards)) continue;
+    unowned.explanation.add(each);
     unowned.fewest_backwards = std::min(unowned.fewest_backwards, lived);
   }
   return unowned;
@@ -142,46 +133,37 @@ Unowned unowned_gradients(const Peak& peak) {
 }  // namespace
 
 void explain_unowned(Peak& peak, Explanations& out) {
-  const Unowned unowned = unowned_gradients(peak);
-  Explanation explanation;
-  std::map<std::string_view, std::uint64_t> bytes;
-  for (const std::uint32_t part : unowned.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    explanation.add(peak, part);
-    bytes[peak.trace().strings[peak.tensor(allocation).name]] += allocation.size_bytes;
-  }
-  if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kLeastShareOfHabit, peak.bytes())) return;
+  Unowned unowned = unowned_gradients(peak);
+  Explanation& explanation = unowned.explanation;
+  const std::uint64_t of_gradients = explanation.bytes;
+  if (!peak.is_much(of_gradients, kLeastShareOfHabit)) return;
   explanation.kind = Kind::kMistake;
+  std::map<std::string_view, std::uint64_t> bytes;
+  for (const Allocation& each : explanation.parts) bytes[each.name()] += each.size_bytes;
   const Owner owner = owner_of_most(bytes, kUnownedShareOfOwner);
   const std::string what = owner.path.empty() ? "these parameters" : owner.path;
   report::Finding& finding = explanation.finding;
   finding.id = "gradients_kept";
-  finding.title = "Gradients that no optimizer clears are " + share_text(peak, explanation.bytes) +
-                  ": " + bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
-  finding.evidence.push_back(bytes_text(owner.bytes) + " of them belong to " +
-                             counted(owner.tensors, "parameter") +
-                             (owner.path.empty() ? "" : " of " + owner.path) + ".");
-  finding.evidence.push_back("Each is made once and survives at least " +
-                             counted(unowned.fewest_backwards, "later backward") +
-                             ", while the gradients of " +
-                             counted(unowned.cleared, "other parameter") +
-                             " are freed and made again. No optimizer has state for them.");
-  std::set<std::uint32_t> rows;
-  for (const std::uint32_t part : explanation.parts) rows.insert(peak.live()[part].lifetime);
+  finding.title = "Gradients that no optimizer clears are " + amount_text(peak, of_gradients);
+  finding.evidence = {
+      bytes_text(owner.bytes) + " of them belong to " + counted(owner.tensors, "parameter") +
+          (owner.path.empty() ? "" : " of " + owner.path) + ".",
+      "Each is made once and survives at least " +
+          counted(unowned.fewest_backwards, "later backward") + ", while the gradients of " +
+          counted(unowned.cleared, "other parameter") +
+          " are freed and made again. No optimizer has state for them."};
   KeptByModule kept;
   if (!owner.path.empty()) kept = kept_by_module(peak, owner.path, unowned.trained_modules);
-  const std::uint64_t of_gradients = explanation.bytes;
-  for (const std::uint32_t part : kept.parts) explanation.add(peak, part);
+  for (const Allocation& each : explanation.parts) kept.freed.emplace(each.lifetime, each.born);
+  for (const Allocation& each : kept.parts) explanation.add(each);
   if (!kept.parts.empty()) {
     finding.evidence.push_back("Because of them, " + owner.path + " also keeps " +
                                bytes_text(explanation.bytes - of_gradients) +
                                " for backward. No trained module runs before it.");
   }
-  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-    if (rows.contains(allocation.lifetime)) return allocation.born;
-    const auto found = kept.freed.find(allocation.lifetime);
-    return found == kept.freed.end() ? allocation.died : std::min(found->second, allocation.died);
+  const std::uint64_t saving = peak.saving([&](const Allocation& each) {
+    const auto found = kept.freed.find(each.lifetime);
+    return found == kept.freed.end() ? each.died : std::min(found->second, each.died);
   });
   finding.steps = {{"If " + what +
                         " should not be trained, call requires_grad_(False): autograd then "
@@ -195,35 +177,27 @@ void explain_unowned(Peak& peak, Explanations& out) {
 
 void explain_gradients(Peak& peak, Explanations& out) {
   if (!peak.has_steps() || peak.point().phase == "optimizer") return;
-  const std::vector<bool> is_claimed = claimed(peak, out);
-  Explanation explanation;
-  std::set<std::uint32_t> of_others;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (is_claimed[part]) of_others.insert(allocation.lifetime);
-    const bool is_kept = peak.category(allocation) == model::kGradient &&
-                         peak.death_after_step(allocation) <= peak.event();
-    if (is_kept && !is_claimed[part]) explanation.add(peak, part);
-  }
-  if (explanation.bytes < kLeastHabitBytes) return;
-  if (!is_at_least(explanation.bytes, kLeastShareOfHabit, peak.bytes())) return;
-  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-    const bool is_kept =
-        peak.category(allocation) == model::kGradient && !of_others.contains(allocation.lifetime);
-    return is_kept ? peak.death_after_step(allocation) : allocation.died;
-  });
+  const std::set<std::uint32_t> of_others = claimed(out);
+  const auto end = [&](const Allocation& each) {
+    const bool is_kept = each.is(model::kGradient) && !of_others.contains(each.lifetime);
+    return is_kept ? peak.death_after_step(each) : each.died;
+  };
+  Explanation explanation(
+      peak.live_if([&](const Allocation& each) { return end(each) <= peak.event(); }));
+  if (!peak.is_much(explanation.bytes, kLeastShareOfHabit, kLeastHabitBytes)) return;
+  const std::uint64_t saving = peak.saving(end);
   if (saving == 0) return;
   explanation.kind = Kind::kMistake;
-  report::Finding& finding = explanation.finding;
-  finding.id = "gradients_kept";
-  finding.title = "Gradients of the previous step stay allocated while the next one runs on " +
-                  peak.device().name + ": " + bytes_text(explanation.bytes) + " of the peak";
-  finding.evidence.emplace_back("They are live at the peak, after the step that used them.");
-  finding.steps = {
-      {"Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
-       "optimizer.step() and not after the forward, unless you accumulate gradients over all these "
-       "batches.",
-       saving}};
+  explanation.finding = {
+      "gradients_kept",
+      report::FindingSeverity::kInfo,
+      "Gradients of the previous step stay allocated while the next one runs on " +
+          peak.device().name + ": " + bytes_text(explanation.bytes) + " of the peak",
+      {"They are live at the peak, after the step that used them."},
+      {{"Call optimizer.zero_grad(set_to_none=True), which is the default, right after "
+        "optimizer.step() and not after the forward, unless you accumulate gradients over all "
+        "these batches.",
+        saving}}};
   out.push_back(std::move(explanation));
 }
 

@@ -1,4 +1,6 @@
-// graph_without_backward: forward passes built an autograd graph, and no backward ever used it.
+// graph_without_backward: forward passes built an autograd graph, and no backward ever used it. A
+// snapshot records neither layers nor the beginning of a backward: there, most of a forward's
+// allocations are live at the peak, and are freed without any allocation by autograd.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -19,64 +21,64 @@ namespace {
 
 using evidence::Pass;
 
-Pass pass_of(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.evidence().pass_of(allocation.lifetime);
+constexpr double kSnapshotGraphShareOfPeak = 0.25;
+// With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
+// variables are live.
+constexpr double kSnapshotGraphKeptShare = 0.45;
+// Local variables may hold fewer than this.
+constexpr std::size_t kSnapshotGraphFewestKept = 16;
+
+Pass pass_of(const Allocation& allocation) {
+  return allocation.known->evidence.pass_of(allocation.lifetime);
 }
 
 // Whether autograd keeps it for a pass that no backward uses.
-bool is_of_unused_graph(const Peak& peak, const PeakAllocation& allocation) {
-  return is_forward_activation(peak, allocation) &&
-         peak.evidence().is_of_graph(allocation.lifetime) &&
-         !peak.evidence().may_be_used_by_backward(allocation.lifetime);
+bool is_of_unused_graph(const Allocation& allocation) {
+  const evidence::Evidence& evidence = allocation.known->evidence;
+  return is_forward_activation(allocation) && evidence.is_of_graph(allocation.lifetime) &&
+         !evidence.may_be_used_by_backward(allocation.lifetime);
 }
 
 // What is live at the peak of the passes of a recording that no backward uses.
 struct Graphs {
-  std::map<Pass, std::vector<std::uint32_t>> parts;  // rows of Peak::live()
-  std::map<std::string_view, std::uint64_t> bytes;   // by root
+  std::map<Pass, Parts> parts;
+  std::map<std::string_view, std::uint64_t> bytes;  // by root
   Explanation explanation;
-
-  std::string_view root() const {  // that has the most
-    return std::ranges::max_element(bytes, {}, [](const auto& each) { return each.second; })->first;
-  }
+  std::string_view root() const { return largest(bytes).first; }
 };
 
 // Whether a pass that is called where this one is, and that a backward uses, begins while the parts
 // are live.
-bool is_retried(const Peak& peak, const Pass& pass, const std::vector<std::uint32_t>& parts) {
-  const PeakAllocation& last = peak.live()[parts.back()];
+bool is_retried(const Peak& peak, const Pass& pass, const Parts& parts) {
+  const Allocation& last = parts.back();
   std::set<std::uint32_t> compared;  // stacks
   bool is_found = false;
-  peak.for_each([&](const PeakAllocation& each) {
+  peak.for_each([&](const Allocation& each) {
     const bool is_meanwhile = !is_found && each.born > last.born && each.born < last.died;
-    if (!is_meanwhile || !is_forward_activation(peak, each)) return;
-    const Pass later = pass_of(peak, each);
+    if (!is_meanwhile || !is_forward_activation(each)) return;
+    const Pass later = pass_of(each);
     const bool is_used = later.root == pass.root && later.number > pass.number &&
                          peak.evidence().is_used_by_backward(each.lifetime);
     if (!is_used || !compared.insert(each.stack.value).second) return;
-    is_found = caller_of(peak, each) == caller_of(peak, last);
+    is_found = each.caller() == last.caller();
   });
   return is_found;
 }
 
 Graphs unused_graphs(const Peak& peak) {
   Graphs graphs;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (is_of_unused_graph(peak, allocation))
-      graphs.parts[pass_of(peak, allocation)].push_back(part);
+  for (const Allocation& each : peak.live()) {
+    if (is_of_unused_graph(each)) graphs.parts[pass_of(each)].push_back(each);
   }
   std::erase_if(graphs.parts, [&](const auto& each) {
     const auto& [pass, parts] = each;
     // Memory ran out before the backward.
-    const bool has_failed = peak.evidence().meets_oom(peak.live()[parts.back()].lifetime);
+    const bool has_failed = peak.evidence().meets_oom(parts.back().get().lifetime);
     return has_failed && !is_retried(peak, pass, parts);
   });
   for (const auto& [pass, parts] : graphs.parts) {
-    for (const std::uint32_t part : parts) {
-      graphs.explanation.add(peak, part);
-      graphs.bytes[pass.root] += peak.live()[part].size_bytes;
-    }
+    for (const Allocation& each : parts) graphs.explanation.add(each);
+    graphs.bytes[pass.root] += bytes_of(parts);
   }
   return graphs;
 }
@@ -84,60 +86,50 @@ Graphs unused_graphs(const Peak& peak) {
 // How much the peak falls if the passes of these roots that no backward uses build no graph: each
 // of their tensors but the last, the result, is freed at its last use.
 std::uint64_t saving_without_graph(const Peak& peak, const Graphs& graphs) {
-  const auto freed = freed_without_graph(peak, [&](const PeakAllocation& allocation) {
-    return graphs.bytes.contains(pass_of(peak, allocation).root) &&
-           is_of_unused_graph(peak, allocation);
+  const auto freed = freed_without_graph(peak, [&](const Allocation& each) {
+    return graphs.bytes.contains(pass_of(each).root) && is_of_unused_graph(each);
   });
   const model::LastUses& uses = peak.uses();
-  return peak.saving([&](const PeakAllocation& allocation) {
-    const auto found = freed.find(allocation.lifetime);
-    if (found == freed.end()) return allocation.died;
+  return peak.saving([&](const Allocation& each) {
+    const auto found = freed.find(each.lifetime);
+    if (found == freed.end()) return each.died;
     // The operator that an operator calls last uses it unseen.
-    const bool is_known =
-        !found->second.is_inside_operator &&
-        uses.used_again(allocation.lifetime, allocation.born) != model::UsedAgain::kUnknown;
-    return std::min(allocation.died,
-                    is_known ? uses.freeable(allocation.lifetime) : found->second.event);
+    const bool is_known = !found->second.is_inside_operator &&
+                          uses.used_again(each.lifetime, each.born) != model::UsedAgain::kUnknown;
+    return std::min(each.died, is_known ? uses.freeable(each.lifetime) : found->second.event);
   });
 }
 
 // The same if each of these passes is freed before the next one of its root.
 std::uint64_t saving_before_next(const Peak& peak, const Graphs& graphs) {
-  return peak.saving([&](const PeakAllocation& allocation) {
-    const Pass pass = pass_of(peak, allocation);
-    if (!graphs.bytes.contains(pass.root) || !is_of_unused_graph(peak, allocation)) {
-      return allocation.died;
-    }
-    return std::min(allocation.died, peak.evidence().next_pass(pass));
+  return peak.saving([&](const Allocation& each) {
+    const Pass pass = pass_of(each);
+    const bool is_theirs = graphs.bytes.contains(pass.root) && is_of_unused_graph(each);
+    return is_theirs ? std::min(each.died, peak.evidence().next_pass(pass)) : each.died;
   });
 }
 
 void describe(const Peak& peak, Graphs& graphs) {
-  Explanation& explanation = graphs.explanation;
-  const auto first = std::ranges::min_element(explanation.parts, {}, [&](std::uint32_t part) {
-    return pass_of(peak, peak.live()[part]).root == graphs.root() ? part : model::kNone;
+  const Parts& parts = graphs.explanation.parts;
+  const Allocation& made = *std::ranges::min_element(parts, {}, [&](const Allocation& each) {
+    return pass_of(each).root == graphs.root() ? each.born : model::kNone;
   });
-  const PeakAllocation& made = peak.live()[*first];
-  const std::string who =
-      (graphs.root().empty() ? peak.line_label(made) : std::string(graphs.root())) +
-      (graphs.bytes.size() > 1 ? " and others" : "");
+  const std::string who = (graphs.root().empty() ? made.label() : std::string(graphs.root())) +
+                          (graphs.bytes.size() > 1 ? " and others" : "");
   const bool is_one = graphs.parts.size() == 1;
-  const bool outlives = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
-    return peak.meets_backward(peak.live()[part]);
-  });
-  report::Finding& finding = explanation.finding;
+  const bool outlives =
+      std::ranges::any_of(parts, [&](const Allocation& each) { return peak.meets_backward(each); });
+  report::Finding& finding = graphs.explanation.finding;
   finding.id = "graph_without_backward";
   finding.title = (is_one ? "A forward of " + who + " builds a graph"
                           : "Forwards of " + who + " build graphs") +
-                  " that no backward uses: " + bytes_text(explanation.bytes) + " of " +
+                  " that no backward uses: " + bytes_text(graphs.explanation.bytes) + " of " +
                   bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
-  finding.evidence.push_back(counted(explanation.parts.size(), "activation") +
-                             " are live at the peak, of " +
-                             counted(graphs.parts.size(), "forward") + ". " +
-                             (outlives ? "The backwards that run meanwhile use none of them."
-                                       : "No backward begins before they are freed."));
-  finding.evidence.push_back("The first of them is made at " + peak.line_label(made) +
-                             callers_text(peak, made) + ".");
+  finding.evidence = {counted(parts.size(), "activation") + " are live at the peak, of " +
+                          counted(graphs.parts.size(), "forward") + ". " +
+                          (outlives ? "The backwards that run meanwhile use none of them."
+                                    : "No backward begins before they are freed."),
+                      "The first of them is made at " + made.label() + callers_text(made) + "."};
   const std::string caller = peak.facts().lines.caller(made.stack);
   if (!caller.empty()) finding.evidence.push_back("The forward is called at " + caller + ".");
   finding.steps = {
@@ -150,12 +142,11 @@ void describe(const Peak& peak, Graphs& graphs) {
 }
 
 void describe_attempt(const Peak& peak, Graphs& graphs) {
-  const Explanation& explanation = graphs.explanation;
+  const std::uint64_t bytes = graphs.explanation.bytes;
   report::Finding& finding = graphs.explanation.finding;
   finding.evidence.push_back("Other forwards that are called there are used by a backward.");
   finding.title = "The activations of an attempt that failed, or whose result was dropped, are " +
-                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
-                  " of " + bytes_text(peak.bytes()) + " while the next forward of " +
+                  amount_text(peak, bytes) + " while the next forward of " +
                   std::string(graphs.root()) + " runs";
   const std::uint64_t saving = saving_before_next(peak, graphs);
   finding.steps = {
@@ -168,33 +159,25 @@ void describe_attempt(const Peak& peak, Graphs& graphs) {
 
 }  // namespace
 
-bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.category(allocation) == model::kActivation &&
-         peak.phase(allocation) == model::Phase::kForward &&
-         !has(peak.flags(allocation), model::LifetimeFlags::kAdopted);
-}
-
-std::string caller_of(const Peak& peak, const PeakAllocation& allocation) {
-  std::string caller = peak.facts().lines.caller(allocation.stack);
-  return caller.empty() ? peak.line_label(allocation) : caller;
+bool is_forward_activation(const Allocation& each) {
+  const model::LifetimeFlags flags = each.known->device.lifetimes.flags[each.lifetime];
+  return each.is(model::kActivation) && each.phase() == model::Phase::kForward &&
+         !has(flags, model::LifetimeFlags::kAdopted);
 }
 
 std::unordered_map<std::uint32_t, FreedWithoutGraph> freed_without_graph(
-    const Peak& peak, const std::function<bool(const PeakAllocation&)>& is_chosen) {
-  std::map<Pass, std::vector<PeakAllocation>> passes;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (is_chosen(allocation)) passes[pass_of(peak, allocation)].push_back(allocation);
+    const Peak& peak, const std::function<bool(const Allocation&)>& is_chosen) {
+  std::map<Pass, std::vector<Allocation>> passes;
+  peak.for_each([&](const Allocation& each) {
+    if (is_chosen(each)) passes[pass_of(each)].push_back(each);
   });
-  const auto are_of_one_operator = [&](const PeakAllocation& one, const PeakAllocation& other) {
-    const model::Site &of_one = peak.site(one), &of_other = peak.site(other);
-    return of_one.op == of_other.op && of_one.layer == of_other.layer;
-  };
   std::unordered_map<std::uint32_t, FreedWithoutGraph> freed;
   for (const auto& [pass, made] : passes) {
     for (std::size_t i = 0; i + 1 < made.size(); ++i) {
       const bool is_before_result = i + 2 == made.size();
+      const model::Site &one = made[i].site(), &next = made[i + 1].site();
       freed[made[i].lifetime] = {is_before_result ? made[i + 1].born + 1 : made[i + 2].born,
-                                 are_of_one_operator(made[i], made[i + 1])};
+                                 one.op == next.op && one.layer == next.layer};
     }
   }
   return freed;
@@ -203,14 +186,60 @@ std::unordered_map<std::uint32_t, FreedWithoutGraph> freed_without_graph(
 void explain_graph(Peak& peak, Explanations& out) {
   Graphs graphs = unused_graphs(peak);
   Explanation& explanation = graphs.explanation;
-  if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kLeastShareOfMistake, peak.bytes())) return;
+  if (!peak.is_much(explanation.bytes, kLeastShareOfMistake)) return;
   describe(peak, graphs);
   const auto& [pass, parts] = *graphs.parts.begin();
   if (graphs.parts.size() == 1 && is_retried(peak, pass, parts)) describe_attempt(peak, graphs);
   const std::uint64_t saving = explanation.finding.saving_bytes();
   if (!is_at_least(saving, kLeastShareOfMistake, peak.bytes())) return;
   explanation.kind = Kind::kMistake;
+  out.push_back(std::move(explanation));
+}
+
+void explain_graph_of_snapshot(Peak& peak, Explanations& out) {
+  std::vector<std::uint32_t> backward;  // births of what it makes
+  // Of the forward at the peak: no activation was live before it.
+  std::size_t made = 0;
+  std::uint32_t last_death = 0;
+  peak.for_each([&](const Allocation& each) {
+    if (each.is(model::kActivationGradient, model::kGradient)) backward.push_back(each.born);
+    if (!each.is(model::kActivation) || each.born > peak.event()) return;
+    made = last_death <= each.born ? 1 : made + 1;
+    last_death = std::max(last_death, each.died);
+  });
+  // Every optimizer step follows a backward. If there is a step but no backward, the stacks do not
+  // show backwards.
+  const bool has_optimizer = peak.evidence().stacks().has_any(evidence::StackFlag::kOptimizer);
+  if (backward.empty() && has_optimizer) return;
+  Explanation explanation(
+      peak.live_if([](const Allocation& each) { return each.is(model::kActivation); }));
+  const Parts& parts = explanation.parts;
+  const bool may_be_used = std::ranges::any_of(parts, [&](const Allocation& each) {
+    // Memory live at the end of the history may still get its backward later. A compiled backward
+    // without native frames looks like a forward.
+    const auto next = std::ranges::upper_bound(backward, each.born);
+    return each.died == model::kNone || (next != backward.end() && *next < each.died) ||
+           (backward.empty() && each.has(evidence::StackFlag::kCompiled));
+  });
+  if (may_be_used || parts.size() < kSnapshotGraphFewestKept) return;
+  if (!is_at_least(parts.size(), kSnapshotGraphKeptShare, made)) return;
+  if (!peak.is_much(explanation.bytes, kSnapshotGraphShareOfPeak)) return;
+  explanation.kind = Kind::kMistake;
+  explanation.finding = {
+      "graph_without_backward",
+      report::FindingSeverity::kInfo,
+      "A forward keeps what only a backward uses, and none follows: " +
+          bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) + " at the peak on " +
+          peak.device().name,
+      {counted(parts.size(), "activation") + " of " + counted(made, "activation") +
+       " created by the forward are live at the peak, and are freed without any allocation by "
+       "autograd."},
+      {{"Run validation, inference and measurements of forward under torch.no_grad() or "
+        "torch.inference_mode(): no activation is kept for backward."}}};
+  const std::string path = path_text(parts);
+  if (!path.empty()) {
+    explanation.finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
+  }
   out.push_back(std::move(explanation));
 }
 

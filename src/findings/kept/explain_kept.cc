@@ -24,26 +24,23 @@ constexpr std::size_t kFewestTensors = 4;
 constexpr std::size_t kFewestGatheringSteps = 8;
 
 // Whether the program may decide how long it lives: not the model or an optimizer.
-bool is_of_program(const Peak& peak, const PeakAllocation& allocation) {
-  if (allocation.born == model::kNone || allocation.size_bytes < kSmallTensorBytes) return false;
-  if (!peak.has_line(allocation) || peak.phase(allocation) == model::Phase::kOptimizer)
-    return false;
-  const std::string_view category = peak.category(allocation);
-  const bool is_of_own_backward = category == model::kActivationGradient &&
-                                  peak.phase(allocation) == model::Phase::kBackward &&
-                                  peak.op(allocation).has(evidence::Operator::kOwnNode);
-  return is_of_own_backward || category == model::kActivation ||
-         category == model::kOtherCategory || category == model::kInput ||
-         category == model::kBuffer;
+bool is_of_program(const Allocation& each) {
+  if (each.born == model::kNone || each.size_bytes < kSmallTensorBytes) return false;
+  if (!each.has_line() || each.phase() == model::Phase::kOptimizer) return false;
+  const bool is_of_own_backward = each.is(model::kActivationGradient) &&
+                                  each.phase() == model::Phase::kBackward &&
+                                  each.op().has(evidence::Operator::kOwnNode);
+  return is_of_own_backward ||
+         each.is(model::kActivation, model::kOtherCategory, model::kInput, model::kBuffer);
 }
 
 // Whether the program decides it, and not autograd. What is live when the recording ends may be for
 // a backward that has not begun.
-bool is_kept(const Peak& peak, const PeakAllocation& allocation) {
-  if (peak.category(allocation) != model::kActivation) return true;
-  const evidence::Fate fate = peak.evidence().fate(allocation.lifetime);
-  return fate == evidence::Fate::kProgram || fate == evidence::Fate::kCollector ||
-         (fate == evidence::Fate::kLive && peak.meets_backward(allocation));
+bool is_kept(const Peak& peak, const Allocation& each) {
+  const evidence::Fate fate = each.fate();
+  return !each.is(model::kActivation) || fate == evidence::Fate::kProgram ||
+         fate == evidence::Fate::kCollector ||
+         (fate == evidence::Fate::kLive && peak.meets_backward(each));
 }
 
 // The tensors of one line that have the same purpose.
@@ -53,82 +50,51 @@ struct Origin {
   bool is_of_graph = false;
   auto operator<=>(const Origin&) const = default;
 };
-Origin origin_of(const Peak& peak, const PeakAllocation& allocation) {
-  return {peak.line(allocation).value, peak.category(allocation) == model::kActivation,
-          peak.evidence().is_of_graph(allocation.lifetime)};
+Origin origin_of(const Allocation& each) {
+  return {each.line().value, each.is(model::kActivation),
+          each.known->evidence.is_of_graph(each.lifetime)};
 }
 
-using Origins = std::map<Origin, std::vector<PeakAllocation>>;
+using Origins = std::map<Origin, std::vector<Allocation>>;
 
 // What the program allocates at these origins in the whole recording.
 Origins all_of(const Peak& peak, const std::map<Origin, Explanation>& origins) {
   Origins all;
-  peak.for_each([&](const PeakAllocation& allocation) {
-    if (!is_of_program(peak, allocation)) return;
-    const Origin origin = origin_of(peak, allocation);
-    if (origins.contains(origin)) all[origin].push_back(allocation);
+  peak.for_each([&](const Allocation& each) {
+    const Origin origin = is_of_program(each) ? origin_of(each) : Origin{};
+    if (origins.contains(origin)) all[origin].push_back(each);
   });
   return all;
 }
 
 // Whether it is a buffer of constant length, by what outlives the step that makes it.
-bool is_bounded(const Peak& peak, const std::vector<PeakAllocation>& all) {
+bool is_bounded(const Peak& peak, const std::vector<Allocation>& all) {
   std::vector<evidence::Entry> entries;
-  for (const PeakAllocation& each : all) {
+  for (const Allocation& each : all) {
     if (each.died > peak.death_after_step(each)) entries.push_back({each.born, each.died});
   }
   return evidence::is_bounded_buffer(entries);
 }
 
-bool is_gathered(const Peak& peak, const Explanation& at_peak) {
+std::set<std::size_t> steps_of(const Peak& peak, const Parts& parts) {
   std::set<std::size_t> steps;
-  for (const std::uint32_t part : at_peak.parts) steps.insert(peak.step(peak.live()[part].born));
-  steps.erase(peak.step(peak.event()));
-  return steps.size() >= kFewestGatheringSteps;
+  for (const Allocation& each : parts) steps.insert(peak.step(each.born));
+  return steps;
 }
 
 // The allocations of a step or, if the line needs more, those until it makes the next tensor.
-std::uint64_t allocations_of_turn(const Peak& peak, const Explanation& explanation) {
-  const evidence::Spans& spans = peak.evidence().spans();
-  const PeakAllocation& first = peak.live()[explanation.parts.front()];
-  const PeakAllocation& last = peak.live()[explanation.parts.back()];
+std::uint64_t allocations_of_turn(const Peak& peak, const Parts& parts) {
+  const evidence::Spans& spans = peak.spans();
   const std::uint64_t turn =
-      spans.allocations(first.born, last.born) / (explanation.parts.size() - 1);
+      spans.allocations(parts.front().get().born, parts.back().get().born) / (parts.size() - 1);
   return std::max(turn, spans.allocations_per_step().value_or(0));
 }
 
-// How operators use it.
-struct Use {
-  bool is_waiting = false;  // most of it, for longer than a turn
-  bool is_idle = false;     // most of it waits or is not used again
-};
-
-// Results that are used later do not wait: unlike data, they cannot be made just when they are
-// needed.
-Use use_of(const Peak& peak, const Explanation& explanation, bool is_output) {
-  const std::uint64_t turn = allocations_of_turn(peak, explanation);
-  std::uint64_t waiting = 0, idle = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const model::LastUse use = peak.device().trace.lifetimes.use(allocation.lifetime);
-    const bool is_waiting = !is_output && use.gap_bound() / 2 > turn;
-    if (is_waiting) waiting += allocation.size_bytes;
-    if (is_waiting || peak.is_unused(allocation)) idle += allocation.size_bytes;
-  }
-  return {waiting * 2 >= explanation.bytes, idle * 2 >= explanation.bytes};
-}
-
-std::vector<std::uint32_t> rows_of(const std::vector<PeakAllocation>& all) {
-  std::vector<std::uint32_t> rows;
-  for (const PeakAllocation& each : all) rows.push_back(each.lifetime);
-  return rows;
-}
-
-std::string step_for(std::string_view category, std::size_t count) {
-  if (category == model::kBuffer) {
+std::string step_for(const Allocation& first, std::size_t count) {
+  if (first.is(model::kBuffer)) {
     return "Share one among the modules, or make it when it is needed.";
   }
-  if (category == model::kActivation) {
+  if (first.is(model::kActivation)) {
     return "Of each, keep only what you need (a loss, the index of the best class), or write it to "
            "a file. A smaller batch changes nothing.";
   }
@@ -137,95 +103,92 @@ std::string step_for(std::string_view category, std::size_t count) {
          std::to_string(count) + ".";
 }
 
-void describe(const Peak& peak, const std::vector<PeakAllocation>& all, bool is_waiting,
+void describe(const Peak& peak, const std::vector<Allocation>& all, bool is_waiting,
               Explanation& explanation) {
-  const PeakAllocation& first = peak.live()[explanation.parts.front()];
-  const std::string_view category = peak.category(first);
-  const std::size_t count = explanation.parts.size();
+  const Parts& parts = explanation.parts;
+  const Allocation& first = parts.front();
+  std::vector<std::uint32_t> rows;
+  for (const Allocation& each : all) rows.push_back(each.lifetime);
   report::Finding& finding = explanation.finding;
   finding.id = explanation.kind == Kind::kMistake ? "batches_kept" : "one_line_dominates";
-  finding.title = counted(count, "tensor") + " that " + peak.line_label(first) + " made are " +
-                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
-                  " of " + bytes_text(peak.bytes());
-  finding.evidence.push_back("They are " + parts_text(peak, explanation.parts) +
-                             callers_text(peak, first) + ", live simultaneously.");
-  if (category == model::kBuffer) finding.evidence.emplace_back("They are buffers of modules.");
-  if (is_waiting && peak.evidence().spans().allocations_per_step()) {
+  finding.title = counted(parts.size(), "tensor") + " that " + first.label() + " made are " +
+                  amount_text(peak, explanation.bytes);
+  finding.evidence.push_back("They are " + parts_text(parts) + callers_text(first) +
+                             ", live simultaneously.");
+  if (first.is(model::kBuffer)) finding.evidence.emplace_back("They are buffers of modules.");
+  if (is_waiting && peak.spans().allocations_per_step()) {
     finding.evidence.emplace_back("For longer than a step, no operator uses most of them.");
   }
-  finding.steps = {step_up_to(step_for(category, count), peak.replay().at_most(2, rows_of(all))),
+  finding.steps = {step_up_to(step_for(first, parts.size()), peak.replay().at_most(2, rows)),
                    {"Keep them in a smaller dtype."}};
 }
 
 void describe_gathered(const Peak& peak, const Origins& all, Explanation& explanation) {
-  std::set<std::size_t> steps;
-  for (const std::uint32_t part : explanation.parts) {
-    steps.insert(peak.step(peak.live()[part].born));
-  }
-  std::set<std::uint32_t> rows;
-  for (const auto& [origin, allocations] : all) {
-    for (const PeakAllocation& each : allocations) rows.insert(each.lifetime);
-  }
-  report::Finding& finding = explanation.finding;
-  finding.id = "batches_kept";
-  finding.title = "Tensors that " + counted(steps.size(), "earlier step") + " made are " +
-                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
-                  " of " + bytes_text(peak.bytes());
-  finding.evidence.push_back("They are " + lines_text(peak, explanation.parts) + ".");
-  finding.evidence.emplace_back(
-      "Their steps do not free them. A later step frees them together, as when an epoch ends.");
-  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-    return rows.contains(allocation.lifetime) ? peak.death_after_step(allocation) : allocation.died;
-  });
-  finding.steps = {
-      {"Do not gather them until the epoch ends: compute the metric at every step and "
-       "keep its sums, or write the tensors to a file.",
-       saving}};
+  explanation.finding = {
+      "batches_kept",
+      report::FindingSeverity::kInfo,
+      "Tensors that " + counted(steps_of(peak, explanation.parts).size(), "earlier step") +
+          " made are " + amount_text(peak, explanation.bytes),
+      {"They are " + lines_text(explanation.parts) + ".",
+       "Their steps do not free them. A later step frees them together, as when an epoch ends."},
+      {{"Do not gather them until the epoch ends: compute the metric at every step and keep its "
+        "sums, or write the tensors to a file.",
+        peak.saving([&](const Allocation& each) {
+          const bool is_gathered = is_of_program(each) && all.contains(origin_of(each));
+          return is_gathered ? peak.death_after_step(each) : each.died;
+        })}}};
 }
 
 }  // namespace
 
 void explain_kept(Peak& peak, Explanations& out) {
-  const std::vector<bool> is_claimed = claimed(peak, out);
+  const std::set<std::uint32_t> of_others = claimed(out);
   std::map<Origin, Explanation> origins;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (is_claimed[part] || !is_of_program(peak, allocation)) continue;
-    if (!is_kept(peak, allocation)) continue;
-    origins[origin_of(peak, allocation)].add(peak, part);
+  for (const Allocation& each : peak.live()) {
+    const bool is_open = is_of_program(each) && !of_others.contains(each.lifetime);
+    if (is_open && is_kept(peak, each)) origins[origin_of(each)].add(each);
   }
   std::erase_if(origins,
                 [](const auto& each) { return each.second.parts.size() < kFewestTensors; });
   if (origins.empty()) return;
   const Origins all = all_of(peak, origins);
+  const std::size_t now = peak.step(peak.event());
   Explanation gathered;
   Origins of_gathered;
   for (auto& [origin, explanation] : origins) {
-    const std::vector<PeakAllocation>& made = all.at(origin);
+    const std::vector<Allocation>& made = all.at(origin);
     const bool is_queue = is_bounded(peak, made);
-    if (!is_queue && is_gathered(peak, explanation)) {
-      for (const std::uint32_t part : explanation.parts) {
-        const bool is_earlier = peak.step(peak.live()[part].born) < peak.step(peak.event());
-        if (is_earlier) gathered.add(peak, part);
+    std::set<std::size_t> earlier = steps_of(peak, explanation.parts);
+    earlier.erase(now);
+    if (!is_queue && earlier.size() >= kFewestGatheringSteps) {
+      for (const Allocation& each : explanation.parts) {
+        if (peak.step(each.born) < now) gathered.add(each);
       }
       of_gathered.emplace(origin, made);
       continue;
     }
-    // A queue of results may be read at any time; one of data can be shorter.
-    const bool may_be_mistake = origin.is_output ? !is_queue && !origin.is_of_graph : true;
-    const Use use = use_of(peak, explanation, origin.is_output);
-    const bool is_mistake = may_be_mistake && use.is_idle;
+    // Results that are used later do not wait: unlike data, they cannot be made just when they are
+    // needed. A queue of results may be read at any time; one of data can be shorter.
+    const std::uint64_t turn = allocations_of_turn(peak, explanation.parts);
+    const auto waits = [&, is_data = !origin.is_output](const Allocation& each) {
+      return is_data && each.use().gap_bound() / 2 > turn;
+    };
+    const std::uint64_t waiting = bytes_of(those_of(explanation.parts, waits));
+    const std::uint64_t idle = bytes_of(those_of(explanation.parts, [&](const Allocation& each) {
+      return waits(each) || peak.is_unused(each);
+    }));
+    const bool may_be_mistake = !origin.is_output || (!is_queue && !origin.is_of_graph);
+    const bool is_mistake = may_be_mistake && idle * 2 >= explanation.bytes;
     // Outputs of a model that operators use again: explain_layer and explain_line name them.
     if (origin.is_output && !is_mistake && peak.trace().has_uses) continue;
-    const double least = is_mistake ? kLeastShareOfMistake : kShareOfPlace;
-    if (explanation.bytes < kLeastPeakBytes) continue;
-    if (!is_at_least(explanation.bytes, least, peak.bytes())) continue;
+    if (!peak.is_much(explanation.bytes, is_mistake ? kLeastShareOfMistake : kShareOfPlace)) {
+      continue;
+    }
     if (is_mistake) explanation.kind = Kind::kMistake;
-    describe(peak, made, use.is_waiting, explanation);
+    describe(peak, made, waiting * 2 >= explanation.bytes, explanation);
     out.push_back(std::move(explanation));
   }
-  if (gathered.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(gathered.bytes, kLeastShareOfMistake, peak.bytes())) return;
+  if (!peak.is_much(gathered.bytes, kLeastShareOfMistake)) return;
   gathered.kind = Kind::kMistake;
   describe_gathered(peak, of_gathered, gathered);
   out.push_back(std::move(gathered));

@@ -11,10 +11,7 @@
 namespace plimsoll::findings {
 
 // Whether it is an activation that an operator of a forward allocated.
-bool is_forward_activation(const Peak& peak, const PeakAllocation& allocation);
-
-// The line that calls the forward that made it; its own line if that is in no forward.
-std::string caller_of(const Peak& peak, const PeakAllocation& allocation);
+bool is_forward_activation(const Allocation& allocation);
 
 // When the chosen allocations would be freed if autograd kept none of them, by lifetime: when the
 // second one after it is made in the same forward pass. The last of a pass is its result.
@@ -23,6 +20,6 @@ struct FreedWithoutGraph {
   bool is_inside_operator = false;  // the operator that made it makes the next one, too
 };
 std::unordered_map<std::uint32_t, FreedWithoutGraph> freed_without_graph(
-    const Peak& peak, const std::function<bool(const PeakAllocation&)>& is_chosen);
+    const Peak& peak, const std::function<bool(const Allocation&)>& is_chosen);
 
 }  // namespace plimsoll::findings

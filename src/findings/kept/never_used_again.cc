@@ -1,11 +1,12 @@
 // never_used_again: memory that is live at the peak although no operator uses it again. The facts
 // are those of the pass `uses` (report/last_use.h).
-#include "findings/kept/never_used_again.h"
+#include "findings/peak/peak.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,12 +29,8 @@ constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
 
 std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
-  std::uint64_t unused = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (peak.is_unused(allocation)) unused += allocation.size_bytes;
-  }
-  return unused;
+  return bytes_of(
+      those_of(explanation.parts, [&](const Allocation& each) { return peak.is_unused(each); }));
 }
 
 // The rows that rule A (kept) or rule B (certain) is about, largest first.
@@ -103,14 +100,12 @@ std::string unused_text(const Peak& peak, const Explanation& explanation) {
 
 bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {
   // Programs keep parameters and optimizer state in any case: the rest shows it.
-  std::uint64_t used_again = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const auto again = peak.uses().used_again(allocation.lifetime, peak.event());
-    if (again == model::UsedAgain::kYes) used_again += allocation.size_bytes;
-  }
+  const Parts used_again = those_of(explanation.parts, [&](const Allocation& each) {
+    return peak.uses().used_again(each.lifetime, peak.event()) == model::UsedAgain::kYes;
+  });
   const std::uint64_t unused = unused_bytes(peak, explanation);
-  return unused > used_again && is_at_least(unused, kLeastShareOfMistake, explanation.bytes);
+  return unused > bytes_of(used_again) &&
+         is_at_least(unused, kLeastShareOfMistake, explanation.bytes);
 }
 
 std::string unused_text(const Facts& facts, const DeviceFacts& device,
@@ -136,34 +131,22 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   const auto& found = peak.device().report.last_use;
   if (!found || peak.bytes() < kLeastPeakBytes) return;
   std::vector<const UnusedRow*> rows = advised(*found);
-  std::set<std::string_view> names;
-  for (const UnusedRow* row : rows) names.insert(row->line);
-  if (names.empty()) return;
-  std::vector<bool> is_of_rows(peak.facts().lines.line_count());
-  for (std::uint32_t id = 0; id < is_of_rows.size(); ++id) {
-    is_of_rows[id] = names.contains(peak.facts().lines.label(model::LineId{id}));
-  }
+  const auto is_of_rows = [&](const Allocation& each) {
+    return std::ranges::find(rows, each.label(), &UnusedRow::line) != rows.end();
+  };
   // Peak::live() is without the lines that grow, which memory_growth reports.
-  Explanation explanation;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (!is_of_rows[peak.line(allocation).index()]) continue;
-    if (peak.is_unused(allocation)) explanation.add(peak, part);
-  }
+  Explanation explanation(peak.live_if(
+      [&](const Allocation& each) { return peak.is_unused(each) && is_of_rows(each); }));
   if (explanation.bytes < kLeastPeakBytes) return;
   std::set<std::uint32_t> lines;
-  for (const std::uint32_t part : explanation.parts)
-    lines.insert(peak.line(peak.live()[part]).value);
-  std::vector<std::string> labels;
-  for (const std::uint32_t id : lines)
-    labels.push_back(peak.facts().lines.label(model::LineId{id}));
-  std::erase_if(rows, [&](const UnusedRow* row) {
-    return std::ranges::find(labels, row->line) == labels.end();
-  });
-  report::Finding& finding = explanation.finding;
-  const std::uint64_t saving = peak.saving([&](const PeakAllocation& allocation) {
-    return lines.contains(peak.line(allocation).value) ? peak.uses().freeable(allocation.lifetime)
-                                                       : allocation.died;
+  std::set<std::string> labels;
+  for (const Allocation& each : explanation.parts) {
+    if (lines.insert(each.line().value).second) labels.insert(each.label());
+  }
+  std::erase_if(rows, [&](const UnusedRow* row) { return !labels.contains(row->line); });
+  const std::uint64_t saving = peak.saving([&](const Allocation& each) {
+    const bool is_theirs = lines.contains(each.line().value);
+    return is_theirs ? peak.uses().freeable(each.lifetime) : each.died;
   });
   std::uint64_t kept = 0;
   for (const UnusedRow* row : rows) kept += row->kind == UnusedKind::kKept ? row->bytes : 0;
@@ -171,19 +154,17 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
       !is_at_least(saving, kSavingShareOfPeak, peak.bytes())) {
     return;
   }
+  const UnusedRow& first = *rows.front();
+  report::Finding& finding = explanation.finding;
   explanation.kind = Kind::kUnused;
   finding.id = "never_used_again";
   finding.title = "No operator uses " + bytes_text(explanation.bytes) + " of the " +
                   bytes_text(peak.bytes()) + " at the peak on " + peak.device().name + " again";
-  for (const UnusedRow* row : rows) {
-    if (finding.evidence.size() == kNamed) break;
+  for (const UnusedRow* row : std::span(rows).first(std::min(kNamed, rows.size()))) {
     finding.evidence.push_back(row_text(peak, *row));
   }
-  std::uint64_t at_end = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (allocation.died == model::kNone) at_end += allocation.size_bytes;
-  }
+  const std::uint64_t at_end = bytes_of(those_of(
+      explanation.parts, [](const Allocation& each) { return each.died == model::kNone; }));
   if (is_most(at_end, explanation.bytes)) {
     finding.evidence.push_back(bytes_text(at_end) +
                                " of it was still live when the recording ended: what the program "
@@ -192,29 +173,24 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   if (found->is_sampled) {
     finding.evidence.push_back("Uses of memory were observed only in some steps.");
   }
-  std::uint64_t left = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (peak.evidence().is_left_by_backward(allocation.lifetime)) left += allocation.size_bytes;
-  }
-  const bool is_left = is_most(left, explanation.bytes);
-  const std::string path = path_text(peak, explanation.parts);
+  const std::string path = path_text(explanation.parts);
   const bool has_callers = path.find(" → ") != std::string::npos;
   if (has_callers) finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
+  const std::uint64_t left = bytes_of(those_of(explanation.parts, [&](const Allocation& each) {
+    return peak.evidence().is_left_by_backward(each.lifetime);
+  }));
   finding.steps = {
-      {step_for(*rows.front(), is_left) +
+      {step_for(first, is_most(left, explanation.bytes)) +
            (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
        saving}};
-  const bool is_of_function = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    return peak.line_label(allocation) == rows.front()->line &&
-           peak.stacks().has(allocation.stack, evidence::StackFlag::kAutogradFunction);
+  const bool is_of_function = std::ranges::any_of(explanation.parts, [&](const Allocation& each) {
+    return each.label() == first.line && each.has(evidence::StackFlag::kAutogradFunction);
   });
-  if (is_of_function && rows.front()->kind == UnusedKind::kOutputInBackward) {
+  if (is_of_function && first.kind == UnusedKind::kOutputInBackward) {
     finding.steps.insert(
         finding.steps.begin(),
         step_up_to("Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " +
-                       rows.front()->line + ", if it saves them: its backward does not use them.",
+                       first.line + ", if it saves them: its backward does not use them.",
                    saving));
   }
   out.push_back(std::move(explanation));

@@ -1,4 +1,4 @@
-#include "findings/kept/never_used_again.h"
+#include "findings/peak/peak.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST(NeverUsedAgain, is_evidence_of_another_explanation_of_the_same_bytes) {
     const auto devices = devices_of(facts);
     const auto peak = Peak::of(facts, devices.at(0));
     Explanation explanation;
-    for (std::uint32_t part = 0; part < 8; ++part) explanation.add(*peak, part);
+    for (std::uint32_t i = 0; i < 8; ++i) explanation.add(peak->live()[i]);
     EXPECT_EQ(unused_text(*peak, explanation), "No operator uses 80.0 MiB of it again.");
     return Findings();
   });

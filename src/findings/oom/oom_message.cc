@@ -30,9 +30,6 @@ constexpr const char* kOtherLibraries =
     "look for other libraries that allocate on the device (CuPy, NCCL, RAPIDS, TensorRT), and "
     "limit their pools.";
 
-// a - b, or 0 if b is larger, as rounded figures may be.
-std::uint64_t minus_or_zero(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
-
 // The message, and the memory that may be the reason, as far as its numbers show it.
 struct Message : model::OomMessage {
   std::string line;

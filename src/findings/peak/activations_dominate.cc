@@ -8,11 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "findings/advice/appending.h"
-#include "findings/advice/calls.h"
+#include "findings/advice/advice.h"
 #include "findings/advice/checkpoints.h"
-#include "findings/advice/line_advice.h"
-#include "findings/advice/logits.h"
 #include "findings/peak/peak.h"
 #include "findings/rules.h"
 #include "findings/text.h"
@@ -21,9 +18,6 @@
 
 namespace plimsoll::findings {
 namespace {
-
-// A forward without a graph needs its activations. They are of note once they are large.
-constexpr std::uint64_t kLeastOfForwardOnly = kLeastHabitBytes;
 
 // States what was saved when backward began, if the recording shows it.
 void add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& finding) {
@@ -41,42 +35,35 @@ void add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
                              (makers.empty() ? "" : "; most by " + holders_text(makers)) + ".");
 }
 
-// "; of which a.py:1 (f) creates 2.0 GiB": the line of a package that allocates most of what a line
+// ", of which a.py:1 (f) creates 2.0 GiB": the line of a package that allocates most of what a line
 // of the program creates.
-std::string package_text(const Peak& peak, const std::vector<std::uint32_t>& parts,
-                         const std::string& line) {
+std::string package_text(const Peak& peak, const Parts& parts, const std::string& line) {
   const model::InnerLines inner(peak.trace(), peak.facts().lines);
   std::map<std::string, std::uint64_t> lines;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& each = peak.live()[part];
+  for (const Allocation& each : parts) {
     const model::InnerLine& row = inner.rows()[inner.of(each.stack)];
-    if (row.is_in_package && peak.line_label(each) == line) lines[row.name] += each.size_bytes;
+    if (row.is_in_package && each.label() == line) lines[row.name] += each.size_bytes;
   }
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& each) { return each.second; });
-  if (most == lines.end()) return {};
-  return ", of which " + most->first + " creates " + bytes_text(most->second);
+  const auto [name, bytes] = largest(lines);
+  return bytes == 0 ? "" : ", of which " + name + " creates " + bytes_text(bytes);
 }
 
 constexpr double kShareOfFloat32 = 0.5;
 
 // The steps if nothing else helps.
-Steps smaller_batch(const Peak& peak, const Explanation& explanation) {
-  std::uint64_t single = 0;
-  bool has_half = false;  // then the program already computes in it
-  const PeakAllocation* largest = &peak.live()[explanation.parts.front()];
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (allocation.size_bytes > largest->size_bytes) largest = &allocation;
-    const std::string_view dtype = peak.trace().strings[peak.tensor(allocation).dtype];
-    if (dtype == "float32") single += allocation.size_bytes;
-    has_half = has_half || dtype == "bfloat16" || dtype == "float16";
+Steps smaller_batch(const Explanation& explanation) {
+  const Parts& parts = explanation.parts;
+  if (auto chunks = chunk_size_step(largest_of(parts))) return {*std::move(chunks)};
+  // In half precision, the program already computes in it.
+  const bool has_half = std::ranges::any_of(parts, [](const Allocation& each) {
+    return each.dtype() == "bfloat16" || each.dtype() == "float16";
+  });
+  const Parts single =
+      those_of(parts, [](const Allocation& each) { return each.dtype() == "float32"; });
+  Steps steps = {{"Use a smaller batch."}};
+  if (!has_half && is_at_least(bytes_of(single), kShareOfFloat32, explanation.bytes)) {
+    steps.insert(steps.begin(), {"Compute in bfloat16 (torch.autocast)."});
   }
-  if (auto chunks = chunk_size_step(peak, *largest)) return {*std::move(chunks)};
-  const bool is_single = !has_half && is_at_least(single, kShareOfFloat32, explanation.bytes);
-  Steps steps;
-  if (is_single) steps.push_back({"Compute in bfloat16 (torch.autocast)."});
-  steps.push_back({"Use a smaller batch."});
   return steps;
 }
 
@@ -88,20 +75,19 @@ constexpr std::size_t kFewestOfPlace = 3;
 // parts, which need other advice.
 bool add_collected(const Peak& peak, Explanation& explanation) {
   using Place = std::array<std::uint32_t, 3>;  // layer, operator, line
-  std::map<Place, std::vector<std::uint32_t>> places;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const model::Site& site = peak.site(allocation);
+  std::map<Place, Explanation> places;
+  for (const Allocation& each : explanation.parts) {
+    const model::Site& site = each.site();
     if (site.autograd != model::Autograd::kOff) continue;
-    places[{site.layer.value, site.op.value, peak.line(allocation).value}].push_back(part);
+    places[{site.layer.value, site.op.value, each.line().value}].add(each);
   }
   Explanation collected;
-  for (const auto& [place, parts] : places) {
-    if (parts.size() < kFewestOfPlace) continue;
-    for (const std::uint32_t part : parts) collected.add(peak, part);
+  for (const auto& [place, made] : places) {
+    if (made.parts.size() < kFewestOfPlace) continue;
+    for (const Allocation& each : made.parts) collected.add(each);
   }
   if (!is_at_least(collected.bytes, kShareOfActivations, explanation.bytes)) return false;
-  const std::string line = line_of_most(peak, collected.parts).first;
+  const std::string line = line_of_most(collected.parts).first;
   explanation.finding.evidence.push_back(
       bytes_text(collected.bytes) + " of it, in " + counted(collected.parts.size(), "tensor") +
       ", were made while autograd was off: the program keeps them, not a graph.");
@@ -112,12 +98,6 @@ bool add_collected(const Peak& peak, Explanation& explanation) {
        "the part that you need; if that is a view or a slice, its .clone(): a view retains the "
        "whole tensor."}};
   return true;
-}
-
-// Memory that an operator of the forward needs while it runs.
-bool is_of_forward(const Peak& peak, const PeakAllocation& allocation) {
-  return !peak.is_inferred() && peak.phase(allocation) == model::Phase::kForward &&
-         peak.point().phase == "forward";
 }
 
 // The changes that lower the peak, by what they save.
@@ -142,42 +122,37 @@ void advise(Peak& peak, Explanation& explanation) {
 }  // namespace
 
 void explain_activations(Peak& peak, Explanations& out) {
-  Explanation activations, both, working;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const std::string_view category = peak.category(peak.live()[part]);
-    if (category == model::kActivation) activations.add(peak, part);
-    if (category == model::kActivation || category == model::kActivationGradient) {
-      both.add(peak, part);
-    }
-    if (category == model::kActivation ||
-        (category == model::kTemporaryCategory && is_of_forward(peak, peak.live()[part]))) {
-      working.add(peak, part);
-    }
-  }
+  Explanation activations(
+      peak.live_if([](const Allocation& each) { return each.is(model::kActivation); }));
+  Explanation both(peak.live_if([](const Allocation& each) {
+    return each.is(model::kActivation, model::kActivationGradient);
+  }));
+  // An operator of the forward needs temporaries while it runs.
+  Explanation working(peak.live_if([&](const Allocation& each) {
+    const bool is_of_forward = !peak.is_inferred() && each.phase() == model::Phase::kForward &&
+                               peak.point().phase == "forward";
+    return each.is(model::kActivation) || (is_of_forward && each.is(model::kTemporaryCategory));
+  }));
   // During backward, gradients have replaced some activations.
   const bool is_alone = is_at_least(activations.bytes, kShareOfActivations, peak.bytes());
   const bool is_working = !is_alone && working.bytes > both.bytes;
-  const std::uint64_t gradients = is_alone || is_working ? 0 : both.bytes - activations.bytes;
   Explanation& explanation = is_alone ? activations : is_working ? working : both;
-  const std::uint64_t bytes = explanation.bytes;
-  const std::uint64_t least = peak.may_train() ? kLeastPeakBytes : kLeastOfForwardOnly;
-  if (bytes < least || !is_at_least(bytes, kShareOfActivations, peak.bytes())) return;
+  const std::uint64_t others = explanation.bytes - activations.bytes;
+  // A forward without a graph needs its activations. They are of note once they are large.
+  const std::uint64_t least = peak.may_train() ? kLeastPeakBytes : kLeastHabitBytes;
+  if (!peak.is_much(explanation.bytes, kShareOfActivations, least)) return;
   report::Finding& finding = explanation.finding;
   finding.id = "activations_dominate";
-  finding.title = (is_working      ? "Activations and temporaries of forward are "
-                   : gradients > 0 ? "Activations and their gradients are "
-                                   : "Activations are ") +
-                  share_text(peak, bytes) + ": " + bytes_text(bytes) + " of " +
-                  bytes_text(peak.bytes());
-  if (gradients > 0) {
-    finding.evidence.push_back(bytes_text(gradients) +
-                               " of it are gradients of activations, which backward creates.");
+  finding.title = (is_working   ? "Activations and temporaries of forward are "
+                   : others > 0 ? "Activations and their gradients are "
+                                : "Activations are ") +
+                  amount_text(peak, explanation.bytes);
+  if (others > 0) {
+    finding.evidence.push_back(bytes_text(others) + " of it are " +
+                               (is_working ? "temporaries, which one operator needs."
+                                           : "gradients of activations, which backward creates."));
   }
-  if (is_working) {
-    finding.evidence.push_back(bytes_text(working.bytes - activations.bytes) +
-                               " of it are temporaries, which one operator needs.");
-  }
-  const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  const auto [line, of_line] = line_of_most(explanation.parts);
   if (is_named(line)) {
     finding.evidence.push_back("Most of it is created at " + line + ": " + bytes_text(of_line) +
                                package_text(peak, explanation.parts, line) + ".");
@@ -193,7 +168,7 @@ void explain_activations(Peak& peak, Explanations& out) {
   while (!finding.steps.empty() && is_stated(finding.steps.front())) {
     finding.steps.erase(finding.steps.begin());
   }
-  if (finding.steps.empty()) finding.steps = smaller_batch(peak, explanation);
+  if (finding.steps.empty()) finding.steps = smaller_batch(explanation);
   out.push_back(std::move(explanation));
 }
 

@@ -5,8 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "analysis/replay.h"
-#include "findings/advice/appending.h"
+#include "findings/advice/advice.h"
 #include "findings/peak/peak.h"
 #include "findings/text.h"
 #include "model/categories.h"
@@ -14,47 +13,23 @@
 namespace plimsoll::findings {
 namespace {
 
-// The most bytes that are live in a backward or an optimizer step.
+// The most bytes that are live in a backward or an optimizer step, or when one begins.
 std::uint64_t most_in_training(const Peak& peak) {
-  const model::Trace& trace = peak.trace();
-  const model::DeviceTrace& device = peak.device().trace;
-  const auto& begins = peak.backward_begins();
-  const auto& ends = peak.backward_ends();
-  std::uint64_t live = 0, most = 0;
-  for (std::size_t row = 0; row < device.lifetimes.baseline_count; ++row) {
-    if (death(device.lifetimes, row, model::default_liveness(device)) == model::kBeforeRecording)
-      continue;
-    live += trace.lifetime_bytes(device, row);
-  }
-  std::size_t begun = 0, ended = 0;
-  const auto advance = [&](std::uint32_t event) {
-    for (; begun < begins.size() && begins[begun] <= event; ++begun) most = std::max(most, live);
-    while (ended < ends.size() && ends[ended] <= event) ++ended;
-  };
-  analysis::replay(
-      device, model::default_liveness(device),
-      [&](std::uint32_t row, std::uint32_t event) {
-        advance(event);
-        live += trace.lifetime_bytes(device, row);
-        const model::Phase phase = trace.site(device, event).phase;
-        const bool is_training =
-            begun > ended || phase == model::Phase::kBackward || phase == model::Phase::kOptimizer;
-        if (is_training) most = std::max(most, live);
-      },
-      [&](std::uint32_t row, std::uint32_t event) {
-        advance(event);
-        live -= trace.lifetime_bytes(device, row);
-      });
-  return most;
+  const evidence::Spans& spans = peak.spans();
+  return peak.replay().most_after([&](std::uint32_t event) {
+    const model::Phase phase = peak.trace().site(peak.device().trace, event).phase;
+    return phase == model::Phase::kBackward || phase == model::Phase::kOptimizer ||
+           spans.backward_at(event + 1) < spans.backwards().size();
+  });
 }
 
 // Whether the line that makes the largest tensor makes as much in most of the other rounds.
-bool is_of_every_round(const Peak& peak, const PeakAllocation& largest) {
+bool is_of_every_round(const Peak& peak, const Allocation& largest) {
   std::set<std::uint32_t> rounds;
-  peak.for_each([&](const PeakAllocation& each) {
+  peak.for_each([&](const Allocation& each) {
     const bool is_like_it =
-        peak.line(each) == peak.line(largest) && each.size_bytes >= largest.size_bytes / 2;
-    if (is_like_it) rounds.insert(peak.evidence().spans().round(each.born));
+        each.line() == largest.line() && each.size_bytes >= largest.size_bytes / 2;
+    if (is_like_it) rounds.insert(peak.spans().round(each.born));
   });
   return rounds.size() * 2 > peak.backward_begins().size();
 }
@@ -69,38 +44,28 @@ const char* stage(const Peak& peak) {
 }  // namespace
 
 void explain_outside(Peak& peak, Explanations& out) {
-  if (peak.is_in_training() || peak.backward_begins().size() < 2) return;
-  const std::uint64_t training = most_in_training(peak);
-  const std::uint64_t excess = peak.bytes() - std::min(peak.bytes(), training);
-  if (excess < kLeastPeakBytes || !is_at_least(excess, kLeastShareOfMistake, peak.bytes())) return;
-  Explanation explanation;
-  const PeakAllocation* largest = nullptr;
   const auto& begins = peak.backward_begins();
+  if (peak.is_in_training() || begins.size() < 2) return;
+  const std::uint64_t training = most_in_training(peak);
+  const std::uint64_t excess = minus_or_zero(peak.bytes(), training);
+  if (!peak.is_much(excess, kLeastShareOfMistake)) return;
   const auto last = std::ranges::upper_bound(begins, peak.event());
   const std::uint32_t since = last == begins.begin() ? 0 : *std::prev(last);
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const std::string_view category = peak.category(allocation);
-    if (allocation.born < since || category == model::kParameter || category == model::kGradient ||
-        category == model::kBuffer || category == model::kOptimizerState) {
-      continue;
-    }
-    explanation.add(peak, part);
-    const bool is_larger = largest == nullptr || allocation.size_bytes > largest->size_bytes;
-    if (is_larger) largest = &allocation;
-  }
-  if (explanation.bytes == 0 || is_of_every_round(peak, *largest)) return;
-  const auto [line, of_line] = line_of_most(peak, explanation.parts);
+  Explanation explanation(peak.live_if(
+      [&](const Allocation& each) { return each.born >= since && !each.is_of_model(); }));
+  if (explanation.bytes == 0) return;
+  const Allocation& largest = largest_of(explanation.parts);
+  if (is_of_every_round(peak, largest)) return;
+  const auto [line, of_line] = line_of_most(explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";
   finding.title = "The peak on " + peak.device().name + " is outside training, " +
                   bytes_text(excess) + " above the largest step: " + bytes_text(peak.bytes()) +
                   " " + stage(peak) + ", " + bytes_text(training) + " in training";
-  finding.evidence.push_back("Most of what is allocated there comes from " + line + ": " +
-                             bytes_text(of_line) + ".");
-  finding.evidence.push_back("The largest tensor is created at " + peak.line_label(*largest) +
-                             callers_text(peak, *largest) + ".");
-  finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
+  finding.evidence = {
+      "Most of what is allocated there comes from " + line + ": " + bytes_text(of_line) + ".",
+      "The largest tensor is created at " + largest.label() + callers_text(largest) + ".",
+      "It holds " + parts_text(explanation.parts) + "."};
   if (advise_appended(peak, explanation.parts, finding)) {
     finding.steps.back() =
         step_up_to("At " + line +

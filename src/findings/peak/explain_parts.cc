@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "findings/advice/line_advice.h"
-#include "findings/advice/logits.h"
+#include "findings/advice/advice.h"
 #include "findings/peak/owners.h"
 #include "findings/peak/peak.h"
 #include "findings/text.h"
@@ -29,12 +28,6 @@ constexpr double kShareOfAllLayers = 0.6;
 constexpr std::size_t kFewestLayers = 4;
 constexpr double kMostOfLayers = 0.6;
 
-// Whether the parts, of one place, are much of the peak.
-bool dominates(const Peak& peak, const Explanation& of_place) {
-  return of_place.bytes >= kLeastPeakBytes &&
-         is_at_least(of_place.bytes, kShareOfPlace, peak.bytes());
-}
-
 // "One layer fills 50.0% of the peak on cpu: Net.3 holds 1.0 GiB of 2.0 GiB".
 std::string title_of(const Peak& peak, const std::string& kind, const std::string& name,
                      const Explanation& of_place) {
@@ -42,17 +35,12 @@ std::string title_of(const Peak& peak, const std::string& kind, const std::strin
          bytes_text(of_place.bytes) + " of " + bytes_text(peak.bytes());
 }
 
-bool is_of_model(std::string_view category) {
-  return category == model::kParameter || category == model::kBuffer ||
-         category == model::kOptimizerState || category == model::kGradient;
-}
-
 // For each layer, and for "no layer", the layers inside it that make activations in this recording.
 std::map<model::LayerId, std::set<model::LayerId>> layers_inside(Peak& peak) {
   std::map<model::LayerId, std::set<model::LayerId>> inside;
-  peak.for_each([&](const PeakAllocation& allocation) {
+  peak.for_each([&](const Allocation& allocation) {
     const model::LayerId layer = peak.layer(allocation);
-    const bool is_activation = peak.category(allocation) == model::kActivation;
+    const bool is_activation = allocation.category() == model::kActivation;
     if (!is_activation || !inside[layer].insert(layer).second) return;
     for (model::LayerId around = layer; around != model::kNoLayer;) {
       around = peak.layers().parent(around);
@@ -65,19 +53,17 @@ std::map<model::LayerId, std::set<model::LayerId>> layers_inside(Peak& peak) {
 
 Explanation report_line(const Peak& peak, Explanation explanation, bool is_one_line) {
   report::Finding& finding = explanation.finding;
-  const PeakAllocation& first = peak.live()[*std::ranges::max_element(
-      explanation.parts, {}, [&](std::uint32_t part) { return peak.live()[part].size_bytes; })];
-  const std::string line = peak.line_label(first);
+  const Allocation& first = largest_of(explanation.parts);
   finding.id = "one_line_dominates";
   finding.title = (is_one_line ? "One line fills " : "The lines of one function fill ") +
-                  share_text(peak, explanation.bytes) + ": " + bytes_text(explanation.bytes) +
-                  " of " + bytes_text(peak.bytes()) + (is_one_line ? " at " : ", most at ") + line;
-  finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) +
-                             callers_text(peak, first) + ".");
-  const std::string_view layer = peak.trace().strings[peak.site(first).layer];
+                  amount_text(peak, explanation.bytes) + (is_one_line ? " at " : ", most at ") +
+                  first.label();
+  finding.evidence.push_back("It holds " + parts_text(explanation.parts) + callers_text(first) +
+                             ".");
+  const std::string_view layer = peak.trace().strings[first.site().layer];
   if (!layer.empty()) finding.evidence.push_back("The layer is " + std::string(layer) + ".");
   finding.steps = steps_for_logits(peak, explanation.parts, finding);
-  if (finding.steps.empty()) advise_line(peak, explanation.parts, line, finding);
+  if (finding.steps.empty()) advise_line(peak, explanation.parts, finding);
   return explanation;
 }
 
@@ -91,23 +77,21 @@ struct Place {
 };
 
 // The function that contains the allocation's line; empty for a forward, which is the layer itself.
-Place function_of(Peak& peak, const PeakAllocation& allocation) {
-  if (!is_of_training(peak.category(allocation))) return {};
+Place function_of(Peak& peak, const Allocation& allocation) {
+  if (!allocation.is_of_training()) return {};
   const model::Frame& frame = peak.trace().stacks.frame(peak.facts().lines.frame(allocation.stack));
   const std::string_view name = peak.trace().strings[frame.function];
   if (model::is_forward(name) || name == "<module>") return {};
   return {.file = frame.file.value,
           .function = frame.function.value,
-          .layer = peak.site(allocation).layer.value};
+          .layer = allocation.site().layer.value};
 }
 
 // Whether there are too many parts for one place. Allocations by the backward of an expression
 // outside all layers, such as a loss, do not count: they do not indicate a loop over layers.
-bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  const auto counted = std::ranges::count_if(parts, [&](std::uint32_t part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const bool is_outside = peak.site(allocation).layer == model::StringId{};
-    return !is_outside || peak.phase(allocation) != model::Phase::kBackward;
+bool is_loop(const Parts& parts) {
+  const auto counted = std::ranges::count_if(parts, [](const Allocation& each) {
+    return each.site().layer != model::StringId{} || each.phase() != model::Phase::kBackward;
   });
   return static_cast<std::size_t>(counted) > kMostTensors || parts.size() > 2 * kMostTensors;
 }
@@ -116,26 +100,21 @@ bool is_loop(const Peak& peak, const std::vector<std::uint32_t>& parts) {
 
 void explain_line(Peak& peak, Explanations& out) {
   std::map<Place, Explanation> places;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (!peak.has_line(allocation)) continue;
+  for (const Allocation& each : peak.live()) {
     // The purpose of memory from before the recording is unknown.
-    if (allocation.born == model::kNone || is_of_model(peak.category(allocation))) continue;
-    if (!is_at_least(allocation.size_bytes, kLargeTensor, peak.bytes())) continue;
-    if (peak.is_of_torch_optimizer(allocation)) continue;  // explain_optimizer has the advice
-    places[Place{.line = peak.line(allocation).value}].add(peak, part);
-    if (const Place place = function_of(peak, allocation); place.function != 0) {
-      places[place].add(peak, part);
-    }
+    if (!each.has_line() || each.born == model::kNone || each.is_of_model()) continue;
+    if (!is_at_least(each.size_bytes, kLargeTensor, peak.bytes())) continue;
+    if (peak.is_of_torch_optimizer(each)) continue;  // explain_optimizer has the advice
+    places[Place{.line = each.line().value}].add(each);
+    const Place function = function_of(peak, each);
+    if (function.function != 0) places[function].add(each);
   }
   for (auto& [place, explanation] : places) {
-    if (is_loop(peak, explanation.parts) || !dominates(peak, explanation)) continue;
-    const PeakAllocation& first = peak.live()[explanation.parts.front()];
-    const bool is_line = place.function == 0;
-    const auto is_on_line = [&](std::uint32_t part) {
-      return peak.line(peak.live()[part]) == peak.line(first);
-    };
-    if (!is_line && std::ranges::all_of(explanation.parts, is_on_line)) continue;
+    const Parts& parts = explanation.parts;
+    if (is_loop(parts) || !peak.is_much(explanation.bytes, kShareOfPlace)) continue;
+    const bool is_line = std::ranges::all_of(
+        parts, [&](const Allocation& each) { return each.line() == parts.front().get().line(); });
+    if (is_line && place.function != 0) continue;
     out.push_back(report_line(peak, std::move(explanation), is_line));
   }
 }
@@ -145,24 +124,15 @@ void explain_layer(Peak& peak, Explanations& out) {
   const std::size_t made = inside[model::kNoLayer].size();
   if (made < kFewestLayers) return;
   std::map<model::LayerId, Explanation> layers;  // each with the layers inside it
-  Explanation all;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (!is_of_training(peak.category(allocation))) continue;
-    all.add(peak, part);
-    model::LayerId layer = peak.layer(allocation);
-    for (; layer != model::kNoLayer; layer = peak.layers().parent(layer)) {
-      layers[layer].add(peak, part);
-    }
+  Explanation all(peak.live_if([](const Allocation& each) { return each.is_of_training(); }));
+  for (const Allocation& each : all.parts) {
+    model::LayerId layer = peak.layer(each);
+    for (; layer != model::kNoLayer; layer = peak.layers().parent(layer)) layers[layer].add(each);
   }
   // During its backward any layer has gradients and temporaries.
-  const auto kept = [&](const Explanation& each) {
-    std::uint64_t bytes = 0;
-    for (const std::uint32_t part : each.parts) {
-      const PeakAllocation& allocation = peak.live()[part];
-      if (peak.category(allocation) == model::kActivation) bytes += allocation.size_bytes;
-    }
-    return bytes;
+  const auto kept = [&](const Explanation& of) {
+    return bytes_of(
+        those_of(of.parts, [](const Allocation& each) { return each.is(model::kActivation); }));
   };
   const std::uint64_t all_kept = kept(all);
   // The deepest one: layers inside have larger numbers.
@@ -171,13 +141,13 @@ void explain_layer(Peak& peak, Explanations& out) {
     if (is_root || is_at_least(inside[layer].size(), kMostOfLayers, made)) continue;
     if (!is_at_least(explanation.bytes, kShareOfAllLayers, all.bytes)) continue;
     if (!is_at_least(kept(explanation), kShareOfAllLayers, all_kept)) continue;
-    if (!dominates(peak, explanation)) continue;
+    if (!peak.is_much(explanation.bytes, kShareOfPlace)) continue;
     report::Finding& finding = explanation.finding;
     const std::string& path = peak.layers().path(layer);
-    const std::string line = line_of_most(peak, explanation.parts).first;
+    const std::string line = line_of_most(explanation.parts).first;
     finding.id = "one_layer_dominates";
     finding.title = title_of(peak, "layer", path, explanation);
-    finding.evidence = {"It holds " + lines_text(peak, explanation.parts) + ".",
+    finding.evidence = {"It holds " + lines_text(explanation.parts) + ".",
                         "Activations, their gradients and temporaries of all layers are " +
                             bytes_text(all.bytes) + "."};
     finding.steps = {{"Make " + (is_named(line) ? "the tensors of " + line : path) + " smaller."},
@@ -191,25 +161,20 @@ void explain_layer(Peak& peak, Explanations& out) {
 // A parameter with its gradient and its optimizer state.
 void explain_parameter(Peak& peak, Explanations& out) {
   std::map<std::string_view, Explanation> parameters;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const std::string_view name = parameter_of(peak, allocation);
-    if (is_of_model(peak.category(allocation)) && !name.empty()) parameters[name].add(peak, part);
+  for (const Allocation& each : peak.live()) {
+    const std::string_view name = parameter_of(each);
+    if (!name.empty()) parameters[name].add(each);
   }
   for (auto& [name, explanation] : parameters) {
-    if (!dominates(peak, explanation)) continue;
+    if (!peak.is_much(explanation.bytes, kShareOfPlace)) continue;
     report::Finding& finding = explanation.finding;
     std::map<std::string_view, std::uint64_t> bytes;  // by category
-    for (const std::uint32_t part : explanation.parts) {
-      const PeakAllocation& allocation = peak.live()[part];
-      bytes[peak.category(allocation)] += allocation.size_bytes;
-    }
+    for (const Allocation& each : explanation.parts) bytes[each.category()] += each.size_bytes;
+    const char* const kind = bytes.contains(model::kBuffer) ? "buffer" : "parameter";
     finding.id = "one_tensor_dominates";
-    const bool is_buffer = bytes.contains(model::kBuffer);
     finding.title =
-        title_of(peak, is_buffer ? "buffer" : "parameter", std::string(name), explanation) +
-        " with what belongs to it";
-    finding.evidence.push_back("It holds " + parts_text(peak, explanation.parts) + ".");
+        title_of(peak, kind, std::string(name), explanation) + " with what belongs to it";
+    finding.evidence.push_back("It holds " + parts_text(explanation.parts) + ".");
     const std::uint64_t gradient = bytes[model::kGradient], state = bytes[model::kOptimizerState];
     if (gradient > 0) {
       finding.evidence.push_back("Its dense gradient is " + bytes_text(gradient) + " of it.");
@@ -217,15 +182,14 @@ void explain_parameter(Peak& peak, Explanations& out) {
     if (state > 0) {
       finding.evidence.push_back("Its optimizer state is " + bytes_text(state) + " of it.");
     }
-    if (const auto embeddings = dense_embeddings(peak); embeddings.contains(name)) {
+    if (dense_embeddings(peak).contains(name)) {
       finding.steps = steps_for_embeddings(peak, {name});
-      out.push_back(std::move(explanation));
-      continue;
-    }
-    finding.steps = {{"Make " + std::string(name) + " smaller, or shard it over your devices."}};
-    if (state > 0) {
-      finding.steps.push_back(
-          {"Keep its optimizer state in 8 bits (AdamW8bit of bitsandbytes or torchao)."});
+    } else {
+      finding.steps = {{"Make " + std::string(name) + " smaller, or shard it over your devices."}};
+      if (state > 0) {
+        finding.steps.push_back(
+            {"Keep its optimizer state in 8 bits (AdamW8bit of bitsandbytes or torchao)."});
+      }
     }
     out.push_back(std::move(explanation));
   }

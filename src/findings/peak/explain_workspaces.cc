@@ -25,12 +25,12 @@ constexpr double kShareOfKeptWorkspaces = 0.1;
 // The size of each workspace with CUBLAS_WORKSPACE_CONFIG=:4096:2.
 constexpr std::uint64_t kReducedBytes = std::uint64_t{8} << 20;
 
-std::string_view library_operator(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Site& site = peak.site(allocation);
+std::string_view library_operator(const Peak& peak, const Allocation& allocation) {
+  const model::Site& site = allocation.site();
   return peak.trace().strings[site.inner_op != model::StringId{} ? site.inner_op : site.op];
 }
 
-bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
+bool is_of_cudnn(const Peak& peak, const Allocation& allocation) {
   return evidence::classes_of(library_operator(peak, allocation)).has(evidence::Operator::kCudnn);
 }
 
@@ -39,28 +39,17 @@ bool is_of_cudnn(const Peak& peak, const PeakAllocation& allocation) {
 void explain_convolution(const Peak& peak, Explanations& out) {
   const model::DeviceType type = peak.device().trace.device.type;
   if (type != model::DeviceType::kCuda && type != model::DeviceType::kHip) return;
-  Explanation explanation;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const std::string_view category = peak.category(allocation);
-    const bool is_candidate =
-        category == model::kWorkspace || category == model::kTemporaryCategory;
-    if (!is_candidate || allocation.died == model::kNone) continue;
-    if (allocation.size_bytes < kSmallTensorBytes || !is_of_cudnn(peak, allocation)) continue;
-    explanation.add(peak, part);
-  }
-  if (explanation.bytes < kLeastPeakBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfPlace, peak.bytes())) return;
-  const PeakAllocation& first = peak.live()[explanation.parts.front()];
+  Explanation explanation(peak.live_if([&](const Allocation& each) {
+    return each.died != model::kNone && each.size_bytes >= kSmallTensorBytes &&
+           each.is(model::kWorkspace, model::kTemporaryCategory) && is_of_cudnn(peak, each);
+  }));
+  if (!peak.is_much(explanation.bytes, kShareOfPlace)) return;
+  const Allocation& first = explanation.parts.front();
   report::Finding& finding = explanation.finding;
-  const std::string amount = bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes());
-  finding.title = "Workspaces of cuDNN fill " + share_text(peak, explanation.bytes) + ": " +
-                  amount + " requested by " + std::string(library_operator(peak, first));
-  finding.id = "library_workspaces";
-  if (peak.has_line(first)) {
-    finding.id = "one_line_dominates";
-    finding.title += " at " + peak.line_label(first);
-  }
+  finding.id = first.has_line() ? "one_line_dominates" : "library_workspaces";
+  finding.title = "Workspaces of cuDNN fill " + amount_text(peak, explanation.bytes) +
+                  " requested by " + std::string(library_operator(peak, first)) +
+                  (first.has_line() ? " at " + first.label() : "");
   finding.evidence.push_back(
       "They are scratch memory of the library, not tensors of the program, and are freed before "
       "the operator returns.");
@@ -73,34 +62,26 @@ void explain_convolution(const Peak& peak, Explanations& out) {
 }
 
 void explain_of_cublas(const Peak& peak, Explanations& out) {
-  Explanation explanation;
-  std::map<std::uint64_t, std::size_t> counts;  // by size
-  std::uint64_t saving = 0;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (peak.category(allocation) != model::kWorkspace || allocation.died != model::kNone) continue;
-    explanation.add(peak, part);
-    ++counts[allocation.size_bytes];
-    if (allocation.size_bytes == model::kLargeCublasWorkspaceBytes) {
-      saving += allocation.size_bytes - kReducedBytes;
-    }
+  Explanation explanation(peak.live_if([](const Allocation& each) {
+    return each.is(model::kWorkspace) && each.died == model::kNone;
+  }));
+  if (explanation.parts.size() < kFewestWorkspaces) return;
+  if (!peak.is_much(explanation.bytes, kShareOfKeptWorkspaces, kLeastKeptBytes)) return;
+  std::map<std::uint64_t, std::size_t, std::greater<>> counts;  // by size
+  for (const Allocation& each : explanation.parts) ++counts[each.size_bytes];
+  std::string sizes;
+  for (const auto& [size, count] : counts) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(count) + " × " + bytes_text(size);
   }
-  if (explanation.parts.size() < kFewestWorkspaces || explanation.bytes < kLeastKeptBytes) return;
-  if (!is_at_least(explanation.bytes, kShareOfKeptWorkspaces, peak.bytes())) return;
   report::Finding& finding = explanation.finding;
   finding.id = "library_workspaces";
-  finding.title = "Library workspaces fill " + share_text(peak, explanation.bytes) + ": " +
-                  bytes_text(explanation.bytes) + " of " + bytes_text(peak.bytes()) + " in " +
+  finding.title = "Library workspaces fill " + amount_text(peak, explanation.bytes) + " in " +
                   counted(explanation.parts.size(), "block");
-  std::string sizes;
-  for (auto each = counts.rbegin(); each != counts.rend(); ++each) {
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(each->second) + " × " +
-             bytes_text(each->first);
-  }
-  finding.evidence.push_back("Their sizes are " + sizes + ".");
-  finding.evidence.push_back(
-      "cuBLAS keeps one for each thread and stream that multiplies matrices, until the process "
-      "ends.");
+  finding.evidence = {"Their sizes are " + sizes + ".",
+                      "cuBLAS keeps one for each thread and stream that multiplies matrices, until "
+                      "the process ends."};
+  const std::uint64_t saving = counts[model::kLargeCublasWorkspaceBytes] *
+                               (model::kLargeCublasWorkspaceBytes - kReducedBytes);
   if (saving > 0) {
     finding.steps.push_back(
         step_up_to("Set CUBLAS_WORKSPACE_CONFIG=:4096:2 before the process starts, which gives "

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "findings/advice/line_advice.h"
+#include "findings/advice/advice.h"
 #include "findings/peak/owners.h"
 #include "findings/peak/peak.h"
 #include "findings/rules.h"
@@ -23,35 +23,23 @@ constexpr double kShareOfKind = 0.5;  // of the state, for advice about one kind
 constexpr std::size_t kFewestScratch = 4;
 constexpr std::uint64_t kScratchOfOne = 3;
 
-constexpr const char* kIn8Bits = "Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao).";
-
-struct State {
-  std::uint64_t float32_bytes = 0;
-  std::map<std::string_view, std::uint64_t> by_kind;  // "exp_avg", the last part of the tensor's
-                                                      // name
-  std::map<std::string_view, std::uint64_t> by_parameter;  // the rest of the name
-};
+using BytesByName = std::map<std::string_view, std::uint64_t>;
 
 // For state of earlier optimizers: of the live state, all but the newest tensor of each name.
 // Returns whether most of the state is such.
 bool advise_stale(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
-  std::map<std::string_view, std::vector<std::uint32_t>> parts;  // by birth
-  for (const std::uint32_t part : explanation.parts) {
-    const std::string_view name = peak.trace().strings[peak.tensor(peak.live()[part]).name];
-    if (!name.empty()) parts[name].push_back(part);
+  std::map<std::string_view, Parts> names;  // by birth
+  for (const Allocation& each : explanation.parts) {
+    if (!each.name().empty()) names[each.name()].push_back(each);
   }
-  std::vector<std::uint32_t> stale;  // lifetimes
-  std::uint64_t bytes = 0;
+  Parts stale;
   std::size_t most = 0;
-  for (const auto& [name, of_name] : parts) {
-    most = std::max(most, of_name.size());
-    for (std::size_t i = 0; i + 1 < of_name.size(); ++i) {
-      stale.push_back(peak.live()[of_name[i]].lifetime);
-      bytes += peak.live()[of_name[i]].size_bytes;
-    }
+  for (const auto& [name, parts] : names) {
+    most = std::max(most, parts.size());
+    stale.insert(stale.end(), parts.begin(), parts.end() - 1);
   }
-  if (!is_at_least(bytes, kShareOfKind, explanation.bytes)) return false;
-  finding.evidence.push_back(bytes_text(bytes) +
+  if (!is_at_least(bytes_of(stale), kShareOfKind, explanation.bytes)) return false;
+  finding.evidence.push_back(bytes_text(bytes_of(stale)) +
                              " of it are older state of parameters that have newer state of the "
                              "same kind, up to " +
                              counted(most, "tensor") +
@@ -59,40 +47,37 @@ bool advise_stale(const Peak& peak, const Explanation& explanation, report::Find
   finding.steps = {
       {"Drop each optimizer when its part of the training is over (a list or "
        "attribute retains them), or keep using one.",
-       peak.replay().never_made(stale)}};
+       peak.replay().never_made(rows_of(stale))}};
   return true;
 }
 
 // For the history of L-BFGS: two vectors of all parameters for each update, y (made by aten::sub)
 // and s. Returns whether most of the state is such a history.
-bool advise_history(const Peak& peak, const Explanation& explanation, report::Finding& finding) {
-  std::uint64_t bytes = 0, vector_bytes = 0;
-  std::size_t updates = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (!peak.stacks().has(allocation.stack, evidence::StackFlag::kLbfgs)) continue;
-    bytes += allocation.size_bytes;
-    if (!peak.op(allocation).has(evidence::Operator::kDifference)) continue;
-    ++updates;
-    vector_bytes = std::max(vector_bytes, allocation.size_bytes);
-  }
-  if (updates < 2 || !is_at_least(bytes, kShareOfKind, explanation.bytes)) return false;
-  const std::size_t half = (updates + 1) / 2;
+bool advise_history(const Explanation& explanation, report::Finding& finding) {
+  const Parts history = those_of(explanation.parts, [](const Allocation& each) {
+    return each.has(evidence::StackFlag::kLbfgs);
+  });
+  const Parts vectors = those_of(history, [](const Allocation& each) {
+    return each.op().has(evidence::Operator::kDifference);
+  });
+  const std::size_t updates = vectors.size(), half = (updates + 1) / 2;
+  if (updates < 2 || !is_at_least(bytes_of(history), kShareOfKind, explanation.bytes)) return false;
+  const std::uint64_t bytes = 2 * largest_of(vectors).size_bytes;
   finding.evidence.push_back("L-BFGS keeps " + counted(updates, "update") + " of " +
-                             bytes_text(2 * vector_bytes) +
-                             " each: two vectors as long as all parameters, " +
-                             bytes_text(updates * 2 * vector_bytes) + " in all.");
+                             bytes_text(bytes) + " each: two vectors as long as all parameters, " +
+                             bytes_text(updates * bytes) + " in all.");
   finding.steps = {step_up_to("Pass a smaller history_size to torch.optim.LBFGS, such as " +
                                   base::format_count(half) + " instead of " +
                                   base::format_count(updates) + ".",
-                              (updates - half) * 2 * vector_bytes)};
+                              (updates - half) * bytes)};
   return true;
 }
 
-void advise_embeddings(const Peak& peak, const State& state, report::Finding& finding) {
+void advise_embeddings(const Peak& peak, const BytesByName& by_parameter,
+                       report::Finding& finding) {
   const auto embeddings = dense_embeddings(peak);
   std::uint64_t bytes = 0, whole = 0;
-  for (const auto& [parameter, of_parameter] : state.by_parameter) {
+  for (const auto& [parameter, of_parameter] : by_parameter) {
     whole += of_parameter;
     if (embeddings.contains(parameter)) bytes += of_parameter;
   }
@@ -103,93 +88,61 @@ void advise_embeddings(const Peak& peak, const State& state, report::Finding& fi
   finding.steps.insert(finding.steps.begin(), steps.begin(), steps.end());
 }
 
-State state_at(const Peak& peak, Explanation& explanation) {
-  State state;
-  const auto& strings = peak.trace().strings;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (peak.category(allocation) != model::kOptimizerState) continue;
-    explanation.add(peak, part);
-    const model::Tensor& tensor = peak.tensor(allocation);
-    if (strings[tensor.dtype] == "float32") state.float32_bytes += allocation.size_bytes;
-    const std::string_view name = strings[tensor.name];
-    const std::size_t dot = name.rfind('.');
-    if (dot != std::string_view::npos) {
-      state.by_kind[name.substr(dot + 1)] += allocation.size_bytes;
-      state.by_parameter[name.substr(0, dot)] += allocation.size_bytes;
-    }
-  }
-  return state;
-}
-
-std::string kinds_text(const State& state) {
-  std::vector<std::pair<std::string_view, std::uint64_t>> kinds(state.by_kind.begin(),
-                                                                state.by_kind.end());
-  std::ranges::stable_sort(kinds, std::ranges::greater{},
-                           [](const auto& kind) { return kind.second; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kNamed, kinds.size()); ++i) {
-    text += (text.empty() ? "" : ", ") + std::string(kinds[i].first) + " " +
-            bytes_text(kinds[i].second);
-  }
-  return text;
-}
-
 void explain_state(const Peak& peak, Explanations& out) {
-  Explanation explanation;
-  const State state = state_at(peak, explanation);
-  const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastPeakBytes || !is_at_least(bytes, kShareOfState, peak.bytes())) return;
+  const auto is_state = [](const Allocation& each) { return each.is(model::kOptimizerState); };
+  Explanation explanation(peak.live_if(is_state));
+  if (!peak.is_much(explanation.bytes, kShareOfState)) return;
+  BytesByName by_kind, by_parameter;  // the last part of the tensor's name ("exp_avg"); the rest
+  for (const Allocation& each : explanation.parts) {
+    const std::size_t dot = each.name().rfind('.');
+    if (dot == std::string_view::npos) continue;
+    by_kind[each.name().substr(dot + 1)] += each.size_bytes;
+    by_parameter[each.name().substr(0, dot)] += each.size_bytes;
+  }
   report::Finding& finding = explanation.finding;
   finding.id = "optimizer_state_dominates";
-  finding.title = "Optimizer state is " + share_text(peak, bytes) + ": " + bytes_text(bytes) +
-                  " of " + bytes_text(peak.bytes());
-  if (!state.by_kind.empty()) finding.evidence.push_back("It is " + kinds_text(state) + ".");
-  const Owner owner = owner_of_most(state.by_parameter, kStateShareOfOwner);
+  finding.title = "Optimizer state is " + amount_text(peak, explanation.bytes);
+  std::vector<std::string> kinds;
+  for (const auto& [kind, bytes] : by_value(by_kind)) {
+    kinds.push_back(std::string(kind) + " " + bytes_text(bytes));
+  }
+  if (!kinds.empty()) finding.evidence.push_back("It is " + joined(kinds) + ".");
+  const Owner owner = owner_of_most(by_parameter, kStateShareOfOwner);
   if (owner.path.find('.') != std::string::npos) {
     finding.evidence.push_back(bytes_text(owner.bytes) + " of it belong to " +
                                counted(owner.tensors, "parameter") + " of " + owner.path + ".");
   }
-  // The dtype is unknown in a snapshot.
-  if (peak.is_inferred()) finding.steps.push_back({kIn8Bits});
+  const std::uint64_t single = bytes_of(those_of(
+      explanation.parts, [](const Allocation& each) { return each.dtype() == "float32"; }));
+  // The dtype is unknown in a snapshot. Where the peak is without any state limits the saving.
+  if (single > 0 || peak.is_inferred()) {
+    finding.steps.push_back(step_up_to("Keep it in 8 bits (AdamW8bit of bitsandbytes or torchao).",
+                                       std::min(single / 4 * 3, peak.saving_without(is_state))));
+  }
   finding.steps.push_back({"Shard it over your devices (FSDP, ZeRO)."});
-  finding.steps.push_back({"Use an optimizer with less state (Adafactor, SGD)."});
-  if (state.float32_bytes > 0) {
-    finding.evidence.push_back(bytes_text(state.float32_bytes) + " of it are float32.");
-    // Where the peak is without any state limits the saving.
-    const std::uint64_t most = saving_if_absent(peak, [&](const PeakAllocation& each) {
-      return peak.category(each) == model::kOptimizerState;
-    });
-    finding.steps = {step_up_to(kIn8Bits, std::min(state.float32_bytes / 4 * 3, most)),
-                     {"Shard it over your devices (FSDP, ZeRO)."}};
+  if (single > 0) {
+    finding.evidence.push_back(bytes_text(single) + " of it are float32.");
+  } else {
+    finding.steps.push_back({"Use an optimizer with less state (Adafactor, SGD)."});
   }
-  if (!advise_history(peak, explanation, finding)) {
-    const bool is_stale = advise_stale(peak, explanation, finding);
-    if (is_stale) explanation.kind = Kind::kMistake;
-    if (!is_stale) advise_embeddings(peak, state, finding);
-  }
+  const bool is_history = advise_history(explanation, finding);
+  const bool is_stale = !is_history && advise_stale(peak, explanation, finding);
+  if (is_stale) explanation.kind = Kind::kMistake;
+  if (!is_history && !is_stale) advise_embeddings(peak, by_parameter, finding);
   out.push_back(std::move(explanation));
 }
 
-bool is_scratch(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view category = peak.category(allocation);
-  const bool is_short_lived = category == model::kOptimizerScratch ||
-                              category == model::kOtherCategory ||
-                              category == model::kTemporaryCategory;
-  return is_short_lived && peak.is_of_optimizer(allocation) &&
-         !peak.stacks().has(allocation.stack,
-                            evidence::StackFlag::kLbfgs);  // it has no foreach implementation
-}
-
-bool is_of_foreach(const Peak& peak, const PeakAllocation& allocation) {
-  return peak.op(allocation).has(evidence::Operator::kForeach) ||
-         peak.stacks().has(allocation.stack, evidence::StackFlag::kForeach);
+bool is_scratch(const Peak& peak, const Allocation& allocation) {
+  return peak.is_of_optimizer(allocation) &&
+         allocation.is(model::kOptimizerScratch, model::kOtherCategory,
+                       model::kTemporaryCategory) &&
+         !allocation.has(evidence::StackFlag::kLbfgs);  // it has no foreach implementation
 }
 
 Steps steps_for_foreach(const Peak& peak) {
   std::vector<std::uint32_t> scratch;
   std::uint64_t largest = 0;
-  peak.for_each([&](const PeakAllocation& each) {
+  peak.for_each([&](const Allocation& each) {
     if (!is_scratch(peak, each)) return;
     scratch.push_back(each.lifetime);
     largest = std::max(largest, each.size_bytes);
@@ -197,14 +150,14 @@ Steps steps_for_foreach(const Peak& peak) {
   // Updating one parameter at a time needs only a few tensors of its size.
   const std::uint64_t all = peak.replay().never_made(scratch);
   return {{"Pass foreach=False to the optimizer, which then updates one parameter after the other.",
-           all - std::min(all, kScratchOfOne * largest)},
+           minus_or_zero(all, kScratchOfOne * largest)},
           {"Pass fused=True to the optimizer if there is a fused kernel.", all}};
 }
 
 // For an optimizer that updates one parameter after the other, or is the program's own.
 Steps steps_for_update(const Peak& peak, const Explanation& explanation) {
-  const std::string line = line_of_most(peak, explanation.parts).first;
-  if (peak.is_of_torch_optimizer(peak.live()[explanation.parts.front()]) || !is_named(line)) {
+  const std::string line = line_of_most(explanation.parts).first;
+  if (peak.is_of_torch_optimizer(explanation.parts.front()) || !is_named(line)) {
     return {{"Pass fused=True to the optimizer if there is a fused kernel."},
             {"Split the largest parameter."}};
   }
@@ -214,25 +167,23 @@ Steps steps_for_update(const Peak& peak, const Explanation& explanation) {
 }
 
 void explain_scratch(const Peak& peak, Explanations& out) {
-  Explanation explanation;
-  for (std::uint32_t part = 0; part < peak.live().size(); ++part) {
-    if (is_scratch(peak, peak.live()[part])) explanation.add(peak, part);
-  }
-  const std::uint64_t bytes = explanation.bytes;
-  if (bytes < kLeastHabitBytes || !is_at_least(bytes, kLeastShareOfMistake, peak.bytes())) return;
-  if (explanation.parts.size() < kFewestScratch) return;
+  Explanation explanation(
+      peak.live_if([&](const Allocation& each) { return is_scratch(peak, each); }));
+  const Parts& parts = explanation.parts;
+  if (parts.size() < kFewestScratch) return;
+  if (!peak.is_much(explanation.bytes, kLeastShareOfMistake, kLeastHabitBytes)) return;
   explanation.kind = Kind::kMistake;
+  const bool is_foreach = std::ranges::any_of(parts, [](const Allocation& each) {
+    return each.op().has(evidence::Operator::kForeach) || each.has(evidence::StackFlag::kForeach);
+  });
   report::Finding& finding = explanation.finding;
   finding.id = "optimizer_scratch";
-  finding.title = "What the optimizer allocates within its step is " + share_text(peak, bytes) +
-                  ": " + bytes_text(bytes) + " of " + bytes_text(peak.bytes());
-  const bool is_foreach = std::ranges::any_of(explanation.parts, [&](std::uint32_t part) {
-    return is_of_foreach(peak, peak.live()[part]);
-  });
+  finding.title =
+      "What the optimizer allocates within its step is " + amount_text(peak, explanation.bytes);
   finding.evidence.push_back(
-      counted(explanation.parts.size(), "temporary tensor") + " are live simultaneously: " +
+      counted(parts.size(), "temporary tensor") + " are live simultaneously: " +
       (is_foreach ? "the foreach implementation updates all parameters together."
-                  : lines_text(peak, explanation.parts) + "."));
+                  : lines_text(parts) + "."));
   finding.steps = is_foreach ? steps_for_foreach(peak) : steps_for_update(peak, explanation);
   out.push_back(std::move(explanation));
 }

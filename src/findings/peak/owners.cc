@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "findings/advice/line_advice.h"
+#include "findings/advice/advice.h"
 #include "findings/text.h"
 #include "model/categories.h"
 
@@ -42,27 +42,23 @@ Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_te
   return owner;
 }
 
-std::string_view parameter_of(const Peak& peak, const PeakAllocation& allocation) {
-  const std::string_view name = peak.trace().strings[peak.tensor(allocation).name];
-  const std::string_view category = peak.category(allocation);
-  if (category == model::kOptimizerState) {
-    // The vectors of L-BFGS cover all parameters but carry the name of the first.
-    const bool is_lbfgs = peak.stacks().has(allocation.stack, evidence::StackFlag::kLbfgs);
-    return is_lbfgs ? std::string_view() : name.substr(0, name.rfind('.'));
-  }
-  const bool is_own =
-      category == model::kParameter || category == model::kBuffer || category == model::kGradient;
-  return is_own ? name : std::string_view();
+std::string_view parameter_of(const Allocation& allocation) {
+  if (!allocation.is_of_model()) return {};
+  const std::string_view name = allocation.name();
+  if (!allocation.is(model::kOptimizerState)) return name;
+  // The vectors of L-BFGS cover all parameters but carry the name of the first.
+  const bool is_lbfgs = allocation.has(evidence::StackFlag::kLbfgs);
+  return is_lbfgs ? std::string_view() : name.substr(0, name.rfind('.'));
 }
 
 std::set<std::string_view> dense_embeddings(const Peak& peak) {
   std::set<std::string_view> names;
   std::map<std::string_view, std::uint64_t> sizes;
-  peak.for_each([&](const PeakAllocation& each) {
-    const std::string_view name = parameter_of(peak, each);
-    if (peak.category(each) == model::kParameter) sizes[name] = each.size_bytes;
-    if (peak.category(each) != model::kGradient || name.empty()) return;
-    const bool is_looked_up = peak.op(each).has(evidence::Operator::kLookupBackward);
+  peak.for_each([&](const Allocation& each) {
+    const std::string_view name = parameter_of(each);
+    if (each.is(model::kParameter)) sizes[name] = each.size_bytes;
+    if (!each.is(model::kGradient) || name.empty()) return;
+    const bool is_looked_up = each.op().has(evidence::Operator::kLookupBackward);
     if (is_looked_up && sizes[name] == each.size_bytes) names.insert(name);
   });
   return names;
@@ -72,18 +68,17 @@ Steps steps_for_embeddings(const Peak& peak, const std::set<std::string_view>& n
   std::vector<std::uint32_t> gradients, state;
   std::set<std::uint64_t> sizes;
   bool is_adam = false;
-  peak.for_each([&](const PeakAllocation& each) {
-    const std::string_view category = peak.category(each);
-    if (category == model::kOptimizerScratch && sizes.contains(each.size_bytes)) {
-      gradients.push_back(each.lifetime);  // what the step needs for the gradient
-    }
-    if (!names.contains(parameter_of(peak, each))) return;
-    if (category == model::kParameter) sizes.insert(each.size_bytes);
-    if (category == model::kGradient) gradients.push_back(each.lifetime);
-    if (category != model::kOptimizerState) return;
+  peak.for_each([&](const Allocation& each) {
+    const bool is_theirs = names.contains(parameter_of(each));
+    if (is_theirs && each.is(model::kParameter)) sizes.insert(each.size_bytes);
+    // Or what the step needs for the gradient.
+    const bool is_gradient =
+        is_theirs ? each.is(model::kGradient)
+                  : each.is(model::kOptimizerScratch) && sizes.contains(each.size_bytes);
+    if (is_gradient) gradients.push_back(each.lifetime);
+    if (!is_theirs || !each.is(model::kOptimizerState)) return;
     state.push_back(each.lifetime);
-    const std::string_view name = peak.trace().strings[peak.tensor(each).name];
-    is_adam = is_adam || name.ends_with(".exp_avg");
+    is_adam = is_adam || each.name().ends_with(".exp_avg");
   });
   const std::string what =
       names.size() == 1 ? std::string(*names.begin()) : std::string("the embeddings");

@@ -24,7 +24,7 @@ Owner owner_of_most(const std::map<std::string_view, std::uint64_t>& bytes_by_te
 
 // The name of the parameter or buffer that it is, or that it is the gradient or the optimizer's
 // state of; empty for other memory.
-std::string_view parameter_of(const Peak& peak, const PeakAllocation& allocation);
+std::string_view parameter_of(const Allocation& allocation);
 
 // The parameters that receive a dense gradient from the backward of an embedding.
 std::set<std::string_view> dense_embeddings(const Peak& peak);

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <unordered_set>
 #include <utility>
 
-#include "analysis/evidence/backwards.h"
 #include "base/growth_rule.h"
-#include "findings/live.h"
 #include "findings/text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -72,37 +69,51 @@ std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t d
   return lines;
 }
 
-PeakAllocation allocation_of(const Facts& facts, const DeviceFacts& device, std::uint32_t row) {
-  PeakAllocation allocation;
-  allocation.lifetime = row;
-  allocation.born = device.trace.lifetimes.alloc[row];
-  allocation.died =
-      model::death(device.trace.lifetimes, row, model::default_liveness(device.trace));
-  if (allocation.born != model::kNone) {
-    allocation.stack = facts.trace.site(device.trace, allocation.born).stack;
-  } else if (device.trace.lifetimes.block[row] != model::kNone) {
-    // Only the final block has the allocation's site.
-    allocation.stack = facts.trace.stack(device.trace, row);
-  }
-  allocation.size_bytes = facts.trace.lifetime_bytes(device.trace, row);
-  return allocation;
-}
-
 // Whether the peak can be explained. A single allocation is not a history (recording_was_empty),
 // and events and segments of a snapshot may contradict each other.
 bool is_judged(const DeviceFacts& device, const report::PointInTime& point) {
   const auto unexplained = static_cast<double>(point.unexplained_bytes);
-  return device.traffic.allocations > 1 &&
+  return allocations_of(device.trace) > 1 &&
          std::abs(unexplained) <= kMostUnexplained * static_cast<double>(point.live_bytes);
 }
 
 }  // namespace
 
+bool Allocation::is_of_model() const {
+  return is(model::kParameter, model::kBuffer, model::kGradient, model::kOptimizerState);
+}
+
+bool Allocation::is_of_training() const {
+  return is(model::kActivation, model::kActivationGradient, model::kTemporaryCategory);
+}
+
+std::string Allocation::caller() const {
+  std::string caller = known->lines.caller(stack);
+  return caller.empty() ? label() : caller;
+}
+
+std::uint64_t bytes_of(const Parts& parts) {
+  std::uint64_t bytes = 0;
+  for (const Allocation& each : parts) bytes += each.size_bytes;
+  return bytes;
+}
+
+std::vector<std::uint32_t> rows_of(const Parts& parts) {
+  std::vector<std::uint32_t> rows;
+  for (const Allocation& each : parts) rows.push_back(each.lifetime);
+  return rows;
+}
+
+const Allocation& largest_of(const Parts& parts) {
+  return *std::ranges::max_element(parts, {}, &Allocation::size_bytes);
+}
+
 std::optional<Peak> Peak::of(const Facts& facts, const DeviceFacts& device) {
-  const report::PointInTime* point = own_peak(facts, device);
-  if (facts.trace.has_inferred_roles) point = peak_point(facts, device);
+  const report::PointInTime* point = peak_point(facts, device);
+  const bool is_snapshot = facts.trace.has_inferred_roles;
+  if (!is_snapshot && !facts.trace.has_phases()) return std::nullopt;
   if (point == nullptr || !point->event || point->live_bytes == 0) return std::nullopt;
-  if (facts.trace.has_inferred_roles && !is_judged(device, *point)) return std::nullopt;
+  if (is_snapshot && !is_judged(device, *point)) return std::nullopt;
   return Peak(facts, device, *point);
 }
 
@@ -110,81 +121,73 @@ Peak::Peak(const Facts& facts, const DeviceFacts& device, const report::PointInT
     : facts_(&facts),
       device_(&device),
       point_(&point),
-      evidence_(&facts.evidence(device.trace)),
+      known_(&facts.evidence(device.trace)),
       event_(static_cast<std::uint32_t>(*point.event)),
       begins_(evidence::marks_of(facts.trace, device.trace, model::MarkKind::kBackwardBegin)),
-      ends_(evidence::backward_ends(facts.trace, device.trace)),
       may_train_(findings::may_train(facts, device)),
       layers_(facts.trace) {
   const auto growing = growing_lines(facts, device.report.device);
   const auto liveness = model::default_liveness(device.trace);
   is_in_training_ = point.phase == "backward" || point.phase == "optimizer" ||
                     is_in_used_forward(evidence(), device, trace(), point);
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
   for (const std::uint32_t row : live_set(device.trace, liveness, std::int64_t{event_})) {
-    const bool is_from_before = device.trace.lifetimes.alloc[row] == model::kNone;
-    if (is_from_before && !is_inferred()) continue;
-    const PeakAllocation allocation = allocation_of(facts, device, row);
-    const bool is_saved = has(flags(allocation), model::LifetimeFlags::kSavedForBackward);
-    if (is_saved && awaits_backward(allocation)) is_in_training_ = true;
-    if (!growing.empty() && growing.contains(line_label(allocation))) continue;
-    live_.push_back(allocation);
+    if (lifetimes.alloc[row] == model::kNone && !is_inferred()) continue;
+    const Allocation each = allocation(row);
+    const bool is_saved = has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward);
+    if (is_saved && awaits_backward(each)) is_in_training_ = true;
+    if (!growing.empty() && growing.contains(each.label())) continue;
+    live_.push_back(each);
   }
 }
 
-bool Peak::is_of_optimizer(const PeakAllocation& allocation) const {
-  if (!is_inferred()) return phase(allocation) == model::Phase::kOptimizer;
-  return stacks().has(allocation.stack, evidence::StackFlag::kOptimizer);
+Allocation Peak::allocation(std::uint32_t lifetime) const {
+  const model::DeviceTrace& device = device_->trace;
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  Allocation allocation;
+  allocation.known = known_;
+  allocation.lifetime = lifetime;
+  allocation.born = lifetimes.alloc[lifetime];
+  allocation.died = model::death(lifetimes, lifetime, model::default_liveness(device));
+  // Of memory from before the history, only the final block has the site.
+  const bool has_site =
+      allocation.born != model::kNone || lifetimes.block[lifetime] != model::kNone;
+  if (has_site) allocation.stack = trace().stack(device, lifetime);
+  allocation.size_bytes = trace().lifetime_bytes(device, lifetime);
+  return allocation;
 }
 
-bool Peak::is_of_torch_optimizer(const PeakAllocation& allocation) const {
-  return is_of_optimizer(allocation) &&
-         stacks().has(allocation.stack, evidence::StackFlag::kTorchOptimizer);
+bool Peak::is_of_optimizer(const Allocation& allocation) const {
+  return is_inferred() ? allocation.has(evidence::StackFlag::kOptimizer)
+                       : allocation.phase() == model::Phase::kOptimizer;
 }
 
-bool Peak::meets_backward(const PeakAllocation& allocation) const {
+bool Peak::is_of_torch_optimizer(const Allocation& allocation) const {
+  return is_of_optimizer(allocation) && allocation.has(evidence::StackFlag::kTorchOptimizer);
+}
+
+bool Peak::meets_backward(const Allocation& allocation) const {
   const auto next = std::ranges::upper_bound(begins_, allocation.born);
   return next != begins_.end() && *next <= allocation.died;
 }
 
-bool Peak::awaits_backward(const PeakAllocation& allocation) const {
-  const auto next = std::ranges::upper_bound(begins_, allocation.born);
-  if (next == begins_.end() || *next <= event_ || *next > allocation.died) return false;
+bool Peak::awaits_backward(const Allocation& each) const {
+  const auto next = std::ranges::upper_bound(begins_, each.born);
+  if (next == begins_.end() || *next <= event_ || *next > each.died) return false;
   // Memory that outlives both its backward and the next one is retained by a variable.
-  const auto after = std::next(next);
-  return after == begins_.end() || allocation.died <= *after;
+  return std::next(next) == begins_.end() || each.died <= *std::next(next);
 }
 
-std::uint32_t Peak::death_after_step(const PeakAllocation& allocation) const {
-  return std::min(allocation.died, evidence().spans().end_of_step(allocation.born));
+std::uint32_t Peak::death_after_step(const Allocation& allocation) const {
+  return std::min(allocation.died, spans().end_of_step(allocation.born));
 }
 
-void Peak::for_each(const std::function<void(const PeakAllocation&)>& each) const {
-  const model::Lifetimes& lifetimes = device_->trace.lifetimes;
-  for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
-    each(allocation_of(*facts_, *device_, row));
-  }
-}
-
-std::uint64_t Peak::saving(const Death& death) const {
-  return saving_of_absence([&](const PeakAllocation& allocation) {
-    return Absence{death(allocation), allocation.died};
-  });
-}
-
-std::uint64_t Peak::saving_of_absence(const Absent& absent) const {
-  const std::uint64_t most = replay().peak_if([&](std::uint32_t row) {
-    const auto [from, to] = absent(allocation_of(*facts_, *device_, row));
-    return whatif::Absence{from, to};
-  });
-  return bytes() - std::min(bytes(), most);
-}
-
-std::vector<bool> claimed(const Peak& peak, const Explanations& explanations) {
-  std::vector<bool> is_claimed(peak.live().size());
+std::set<std::uint32_t> claimed(const Explanations& explanations) {
+  std::set<std::uint32_t> rows;
   for (const Explanation& each : explanations) {
-    for (const std::uint32_t part : each.parts) is_claimed[part] = true;
+    for (const Allocation& part : each.parts) rows.insert(part.lifetime);
   }
-  return is_claimed;
+  return rows;
 }
 
 }  // namespace plimsoll::findings

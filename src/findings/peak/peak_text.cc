@@ -35,130 +35,102 @@ std::vector<std::string> calls_of(const model::Trace& trace, model::StackId stac
 
 // The operator that allocated it: the outermost one or, in a hook or an autograd.Function of the
 // program, the operator called inside.
-std::string_view operator_of(const Peak& peak, const PeakAllocation& allocation) {
-  if (allocation.born == model::kNone) return {};
-  const model::Site& site = peak.site(allocation);
-  const std::string_view outer = peak.trace().strings[site.op];
-  const std::string_view inner = peak.trace().strings[site.inner_op];
-  const bool is_own = peak.op(allocation).has(evidence::Operator::kOwnNode);
-  return is_own && !inner.empty() ? inner : outer;
+std::string_view operator_of(const Allocation& allocation) {
+  const model::Site& site = allocation.site();
+  const bool is_own = allocation.op().has(evidence::Operator::kOwnNode);
+  const bool is_inner = is_own && site.inner_op != model::StringId{};
+  return allocation.known->trace.strings[is_inner ? site.inner_op : site.op];
+}
+
+std::string kind_of(const Allocation& allocation) {
+  const model::StringId shape = allocation.tensor().shape;
+  const std::string op(operator_of(allocation));
+  return (shape == model::StringId{} ? bytes_text(allocation.size_bytes)
+                                     : std::string(allocation.known->trace.strings[shape]) + " " +
+                                           std::string(allocation.dtype())) +
+         (op.empty() ? "" : " by " + op);
 }
 
 }  // namespace
 
 std::string share_text(const Peak& peak, std::uint64_t bytes) {
-  return base::format_percent(static_cast<double>(bytes) / static_cast<double>(peak.bytes())) +
-         " of the peak on " + peak.device().name;
+  return percent_text(bytes, peak.bytes()) + " of the peak on " + peak.device().name;
 }
 
-std::string callers_text(const Peak& peak, const PeakAllocation& allocation) {
-  const model::Trace& trace = peak.trace();
-  const model::StackId stack = allocation.stack;
-  const model::FrameId line = peak.facts().lines.frame(stack);
+std::string amount_text(const Peak& peak, std::uint64_t bytes) {
+  return share_text(peak, bytes) + ": " + bytes_text(bytes) + " of " + bytes_text(peak.bytes());
+}
+
+std::string callers_text(const Allocation& allocation) {
+  const model::Trace& trace = allocation.known->trace;
+  const model::FrameId line = allocation.known->lines.frame(allocation.stack);
   std::string text;
   bool is_outside = false;
   std::size_t named = 0;
-  for (const model::FrameId id : trace.stacks.frames(stack)) {
-    if (id == line) {
-      is_outside = true;
-      continue;
+  for (const model::FrameId id : trace.stacks.frames(allocation.stack)) {
+    const model::Frame& frame = trace.stacks.frame(id);
+    const bool is_user = model::origin_of(trace.strings[frame.file]) == model::FrameOrigin::kUser;
+    if (is_outside && is_user && named++ < kCallersNamed) {
+      text += (text.empty() ? ", called by " : ", ") + std::string(trace.strings[frame.function]);
     }
-    const std::string_view file = trace.strings[trace.stacks.frame(id).file];
-    if (!is_outside || model::origin_of(file) != model::FrameOrigin::kUser) continue;
-    text += (named == 0 ? ", called by " : ", ") +
-            std::string(trace.strings[trace.stacks.frame(id).function]);
-    if (++named == kCallersNamed) break;
+    is_outside = is_outside || id == line;
   }
   return text;
 }
 
-std::pair<std::string, std::uint64_t> line_of_most(const Peak& peak,
-                                                   const std::vector<std::uint32_t>& parts) {
+std::pair<std::string, std::uint64_t> line_of_most(const Parts& parts) {
   std::map<std::string, std::uint64_t> lines;
-  for (const std::uint32_t part : parts) {
-    lines[peak.line_label(peak.live()[part])] += peak.live()[part].size_bytes;
-  }
-  const auto most =
-      std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
-  if (most == lines.end()) return {};
-  return {most->first, most->second};
+  for (const Allocation& each : parts) lines[each.label()] += each.size_bytes;
+  return largest(lines);
 }
 
-std::string parts_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> kinds;  // count, bytes
-  const auto& strings = peak.trace().strings;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const model::Tensor& tensor = peak.tensor(allocation);
-    std::string kind;
-    if (tensor.shape != model::StringId{}) {
-      kind = std::string(strings[tensor.shape]) + " " + std::string(strings[tensor.dtype]);
-    } else {
-      kind = bytes_text(allocation.size_bytes);
-    }
-    const std::string_view op = operator_of(peak, allocation);
-    if (!op.empty()) kind += " by " + std::string(op);
-    auto& [count, bytes] = kinds[kind];
-    ++count;
-    bytes += allocation.size_bytes;
+std::string parts_text(const Parts& parts) {
+  std::map<std::string, Explanation> kinds;
+  for (const Allocation& each : parts) kinds[kind_of(each)].add(each);
+  std::vector<std::pair<std::string, std::uint64_t>> bytes;
+  for (const auto& [kind, of_kind] : kinds) {
+    bytes.emplace_back(counted(of_kind.parts.size(), "tensor") + " of " + kind, of_kind.bytes);
   }
-  std::vector<std::pair<std::uint64_t, std::string>> rows;
-  for (const auto& [kind, sums] : kinds) {
-    rows.emplace_back(sums.second, counted(sums.first, "tensor") + " of " + kind);
-  }
-  std::ranges::stable_sort(rows, std::ranges::greater{},
-                           &std::pair<std::uint64_t, std::string>::first);
-  std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, rows.size()); ++i) {
-    text += (i == 0 ? "" : ", ") + rows[i].second;
-  }
-  return text;
+  std::vector<std::string> texts;
+  for (const auto& [text, _] : by_value(bytes)) texts.push_back(text);
+  return joined(texts);
 }
 
-std::string lines_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+std::string lines_text(const Parts& parts) {
   std::map<std::uint32_t, Explanation> lines;
-  for (const std::uint32_t part : parts) {
-    lines[peak.line(peak.live()[part]).value].add(peak, part);
+  for (const Allocation& each : parts) lines[each.line().value].add(each);
+  std::map<std::uint32_t, std::uint64_t> bytes;
+  for (const auto& [line, of_line] : lines) bytes[line] = of_line.bytes;
+  std::vector<std::string> texts;
+  for (const auto& [line, _] : by_value(bytes)) {
+    const Parts& of_line = lines.at(line).parts;
+    texts.push_back(parts_text(of_line) + ", made at " + of_line.front().get().label());
+    if (texts.size() == kNamed) break;
   }
-  std::vector<const Explanation*> by_bytes;
-  for (const auto& [line, of_line] : lines) by_bytes.push_back(&of_line);
-  std::ranges::stable_sort(by_bytes, std::ranges::greater{}, &Explanation::bytes);
-  std::string text;
-  for (const Explanation* each : std::span(by_bytes).first(std::min(kNamed, by_bytes.size()))) {
-    text += (text.empty() ? "" : "; ") + parts_text(peak, each->parts) + ", made at " +
-            peak.line_label(peak.live()[each->parts.front()]);
-  }
-  return text;
+  return joined(texts, "; ");
 }
 
-std::string path_text(const Peak& peak, const std::vector<std::uint32_t>& parts) {
+std::string path_text(const Parts& parts) {
   std::map<std::uint32_t, std::vector<std::string>> calls;  // by stack
   std::map<std::uint32_t, std::uint64_t> left;              // bytes of the stacks on the path
-  std::uint64_t bytes = 0;
-  for (const std::uint32_t part : parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    const std::uint32_t stack = allocation.stack.value;
-    if (!calls.contains(stack)) {
-      calls[stack] = calls_of(peak.trace(), allocation.stack);
-    }
-    left[stack] += allocation.size_bytes;
-    bytes += allocation.size_bytes;
+  for (const Allocation& each : parts) {
+    auto [of_stack, is_new] = calls.try_emplace(each.stack.value);
+    if (is_new) of_stack->second = calls_of(each.known->trace, each.stack);
+    left[each.stack.value] += each.size_bytes;
   }
+  std::uint64_t bytes = bytes_of(parts);
   std::vector<std::string> path;
   while (true) {
-    std::map<std::string_view, std::uint64_t> next;
+    std::map<std::string, std::uint64_t> next;
     for (const auto& [stack, of_stack] : left) {
-      const auto& names = calls[stack];
-      if (path.size() < names.size()) next[names[path.size()]] += of_stack;
+      if (path.size() < calls[stack].size()) next[calls[stack][path.size()]] += of_stack;
     }
-    const auto most =
-        std::ranges::max_element(next, {}, [](const auto& each) { return each.second; });
-    if (most == next.end() || most->second * 2 <= bytes) break;
-    const std::string name(most->first);
-    bytes = most->second;
-    std::erase_if(left, [&](const auto& each) {
+    const auto [name, of_name] = largest(next);
+    if (of_name * 2 <= bytes) break;
+    bytes = of_name;
+    std::erase_if(left, [&, &call = name](const auto& each) {
       const auto& names = calls[each.first];
-      return path.size() >= names.size() || names[path.size()] != name;
+      return path.size() >= names.size() || names[path.size()] != call;
     });
     path.push_back(name);
   }

@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "findings/kept/held_by.h"
-#include "findings/kept/never_used_again.h"
-#include "findings/live_by_kind.h"
 #include "findings/peak/peak.h"
 #include "findings/rules.h"
 #include "findings/text.h"
@@ -36,9 +34,7 @@ constexpr std::array kRules{
 std::uint64_t saving_of(const Peak& peak, const Explanation& explanation) {
   const std::uint64_t stated = explanation.finding.saving_bytes();
   if (stated > 0 || explanation.kind == Kind::kFact) return stated;
-  std::vector<std::uint32_t> rows;
-  for (const std::uint32_t part : explanation.parts) rows.push_back(peak.live()[part].lifetime);
-  return peak.replay().never_made(rows);
+  return peak.replay().never_made(rows_of(explanation.parts));
 }
 
 // A mistake before a fact, then the larger saving; of about equal savings, the smaller set. A
@@ -72,23 +68,30 @@ void order(const Peak& peak, Explanations& explanations) {
   }
 }
 
-// States how reliable the categories are.
-std::string confidence_text(const Peak& peak, const Explanation& explanation) {
-  std::uint64_t by_size = 0;
-  for (const std::uint32_t part : explanation.parts) {
-    const PeakAllocation& allocation = peak.live()[part];
-    if (allocation.born == model::kNone) by_size += allocation.size_bytes;
+// What is known about the memory of any explanation: whether it is used again, what holds it and,
+// in a snapshot, how reliable the categories are.
+void add_facts(const Peak& peak, bool is_first, Explanation& explanation) {
+  report::Finding& finding = explanation.finding;
+  const std::string unused = unused_text(peak, explanation);
+  const bool is_about_use = finding.id == "never_used_again";
+  if (!unused.empty() && !is_about_use) finding.evidence.push_back(unused);
+  if (!finding.is_fact && finding.id != "garbage_in_cycles") {
+    name_holder(peak.facts(), peak.device(), rows_of(explanation.parts),
+                is_about_use ? EditGoes::kInPlaceOfTheFirst : EditGoes::kBeforeTheSteps, finding);
   }
-  if (by_size == 0) return "Inferred from stacks and lifetimes: a snapshot records no categories";
-  return "Inferred from stacks and lifetimes, for " + bytes_text(by_size) +
-         " from before the history from sizes alone: a snapshot records no categories";
-}
-
-// States the composition of the whole peak.
-std::string whole_text(const Peak& peak) {
-  const LiveByKind live =
-      live_by_kind(peak.facts(), peak.device(), static_cast<std::int64_t>(peak.event()));
-  return "The peak of " + bytes_text(peak.bytes()) + " contains " + kinds_text(live) + ".";
+  if (!peak.is_inferred()) return;
+  if (is_first) {
+    finding.evidence.push_back("The peak of " + bytes_text(peak.bytes()) + " contains " +
+                               kinds_text(live_bytes(peak.facts(), peak.device(), peak.event())) +
+                               ".");
+  }
+  const std::uint64_t by_size = bytes_of(those_of(
+      explanation.parts, [](const Allocation& each) { return each.born == model::kNone; }));
+  finding.evidence.push_back("Inferred from stacks and lifetimes" +
+                             (by_size == 0 ? ""
+                                           : ", for " + bytes_text(by_size) +
+                                                 " from before the history from sizes alone") +
+                             ": a snapshot records no categories.");
 }
 
 void append_best(Peak& peak, Findings& findings) {
@@ -98,35 +101,18 @@ void append_best(Peak& peak, Findings& findings) {
     if (is_for_it || rule.source == kBoth) rule.explain(peak, explanations);
   }
   order(peak, explanations);
-  std::vector<bool> is_explained(peak.live().size());
-  bool is_first = true;
+  std::set<std::uint32_t> explained;  // lifetimes
   for (Explanation& explanation : explanations) {
+    const bool is_first = explained.empty();
     std::uint64_t more = 0;
-    for (const std::uint32_t part : explanation.parts) {
-      if (!is_explained[part]) more += peak.live()[part].size_bytes;
-      is_explained[part] = true;
+    for (const Allocation& each : explanation.parts) {
+      if (explained.insert(each.lifetime).second) more += each.size_bytes;
     }
-    const bool is_of_note = more >= kLeastPeakBytes && more * 2 > explanation.bytes &&
-                            is_at_least(more, kLeastShareOfMistake, peak.bytes());
-    if (is_first || is_of_note) {
-      auto& evidence = explanation.finding.evidence;
-      const std::string unused = unused_text(peak, explanation);
-      const bool is_about_use = explanation.finding.id == "never_used_again";
-      if (!unused.empty() && !is_about_use) evidence.push_back(unused);
-      const bool is_mistake = !explanation.finding.is_fact;
-      if (is_mistake && explanation.finding.id != "garbage_in_cycles") {
-        std::vector<std::uint32_t> rows;
-        for (const std::uint32_t part : explanation.parts)
-          rows.push_back(peak.live()[part].lifetime);
-        name_holder(peak.facts(), peak.device(), rows,
-                    is_about_use ? EditGoes::kInPlaceOfTheFirst : EditGoes::kBeforeTheSteps,
-                    explanation.finding);
-      }
-      if (peak.is_inferred() && is_first) evidence.push_back(whole_text(peak));
-      if (peak.is_inferred()) evidence.push_back(confidence_text(peak, explanation) + ".");
-      findings.push_back(std::move(explanation.finding));
+    if (!is_first && (!peak.is_much(more, kLeastShareOfMistake) || more * 2 <= explanation.bytes)) {
+      continue;
     }
-    is_first = false;
+    add_facts(peak, is_first, explanation);
+    findings.push_back(std::move(explanation.finding));
   }
 }
 
@@ -144,8 +130,8 @@ Findings what_fills_the_peak(const Facts& facts) {
                                                               // devices of a type that use more
                                                               // memory
   for (const DeviceFacts* device : by_peak) {
-    Findings found;
     if (!is_peak_judged(facts, *device)) continue;
+    Findings found;
     if (auto peak = Peak::of(facts, *device)) append_best(*peak, found);
     // Replicas of a model have the same explanation.
     const model::DeviceType type = device->trace.device.type;

@@ -31,25 +31,26 @@ std::string missing_kinds(const model::DeviceTrace& device) {
 }
 
 report::Finding contradictory(const Facts& facts, const DeviceFacts& device) {
-  report::Finding finding;
-  finding.id = "recording_incomplete";
-  finding.severity = report::FindingSeverity::kWarning;
-  finding.title = "The peak on " + device.name + " is unknown: events are missing from the file";
   const std::uint64_t above = device.report.active_above_reserved_bytes;
-  finding.evidence.push_back(above > 0 ? "According to its events, up to " + bytes_text(above) +
-                                             " more would have been live than was reserved."
-                                       : "At the end, its events leave up to " +
-                                             bytes_text(device.report.disagreement_bytes()) +
-                                             " more live than its segments contain.");
+  report::Finding finding = {
+      "recording_incomplete",
+      report::FindingSeverity::kWarning,
+      "The peak on " + device.name + " is unknown: events are missing from the file",
+      {above > 0 ? "According to its events, up to " + bytes_text(above) +
+                       " more would have been live than was reserved."
+                 : "At the end, its events leave up to " +
+                       bytes_text(device.report.disagreement_bytes()) +
+                       " more live than its segments contain."},
+      {{"Record again, and write the file with " + facts.names.module +
+        ".memory._dump_snapshot(path), which takes events and segments at the same time."}}};
   const std::string missing = missing_kinds(device.trace);
-  if (!missing.empty()) finding.evidence.push_back("It has no events of the kind " + missing + ".");
+  if (!missing.empty()) {
+    finding.evidence.push_back("It has no events of the kind " + missing + ".");
+    finding.steps = {
+        {"Record again without skip_actions, or skip only one of free_requested and "
+         "free_completed: the totals need the other events."}};
+  }
   finding.evidence.push_back("What was live at the end is known from its segments.");
-  finding.steps = {
-      {missing.empty()
-           ? "Record again, and write the file with " + facts.names.module +
-                 ".memory._dump_snapshot(path), which takes events and segments at the same time."
-           : "Record again without skip_actions, or skip only one of free_requested and "
-             "free_completed: the totals need the other events."}};
   return finding;
 }
 
@@ -77,19 +78,15 @@ Findings recording_incomplete(const Facts& facts) {
   for (const report::DiagnosticReport& diagnostic : facts.report.source.diagnostics) {
     const auto* const loss = std::ranges::find(kLosses, diagnostic.name, &Loss::diagnostic);
     if (loss == kLosses.end()) continue;
-    report::Finding finding;
-    finding.id = "recording_incomplete";
-    finding.severity = report::FindingSeverity::kCritical;
-    finding.title = loss->title;
-    if (diagnostic.name == "corrupt_block") {
-      finding.title += " in " + counted(diagnostic.count, "place");
-    }
-    finding.title += ": " + diagnostic.example;
-    finding.evidence.push_back(
-        "The figures are those of the events in the file: peaks may be too low, and memory whose "
-        "free is missing appears live.");
-    finding.steps = {{loss->step}};
-    findings.push_back(std::move(finding));
+    const bool is_counted = diagnostic.name == "corrupt_block";
+    findings.push_back(
+        {"recording_incomplete",
+         report::FindingSeverity::kCritical,
+         loss->title + (is_counted ? " in " + counted(diagnostic.count, "place") : std::string()) +
+             ": " + diagnostic.example,
+         {"The figures are those of the events in the file: peaks may be too low, and memory whose "
+          "free is missing appears live."},
+         {{loss->step}}});
   }
   return findings;
 }

@@ -38,15 +38,17 @@ std::string record_again(const Facts& facts) {
 
 // With max_events, a native recording keeps only the newest events and the memory live before them.
 report::Finding limited(const Facts& facts, const DeviceFacts& device) {
-  report::Finding finding;
-  finding.id = "history_truncated";
   const auto& diagnostics = facts.report.source.diagnostics;
   const auto evicted =
       std::ranges::find(diagnostics, "evicted_events", &report::DiagnosticReport::name);
-  finding.title = "max_events evicted " +
-                  (evicted == diagnostics.end() ? std::string("earlier events")
-                                                : counted(evicted->count, "event")) +
-                  ": the file has the newest, and what was live before them";
+  report::Finding finding = {
+      "history_truncated",
+      report::FindingSeverity::kInfo,
+      "max_events evicted " +
+          (evicted == diagnostics.end() ? "earlier events" : counted(evicted->count, "event")) +
+          ": the file has the newest, and what was live before them",
+      {},
+      {{"Record without max_events, or with a larger number, to see all of it."}}};
   const auto ends = model::step_ends(facts.trace, device.trace);
   if (!ends.empty()) {
     finding.evidence.push_back("The first step that ends in the file is step " +
@@ -55,28 +57,26 @@ report::Finding limited(const Facts& facts, const DeviceFacts& device) {
   finding.evidence.emplace_back(
       "Peaks, steps, growth and allocation counts before the file are unknown. What was live at "
       "its beginning is known, with its stacks, and later figures are exact.");
-  finding.steps = {{"Record without max_events, or with a larger number, to see all of it."}};
   return finding;
 }
 
 // PyTorch's history is a ring that keeps the newest events.
 report::Finding wrapped(const Facts& facts, const DeviceFacts& device) {
   const std::uint64_t events = device.trace.events.size();
-  report::Finding finding;
-  finding.id = "history_truncated";
-  finding.severity = report::FindingSeverity::kWarning;
-  finding.title = "The recording on " + device.name + " wrapped: only the last " +
-                  base::format_count(events) + " events are left";
-  finding.evidence.push_back(
-      bytes_text(device.report.live_totals().baseline_bytes) +
-      " were live before the first event that is left. Totals are exact from there on; what "
-      "happened before, and a higher peak if there was one, is lost.");
+  report::Finding finding = {
+      "history_truncated",
+      report::FindingSeverity::kWarning,
+      "The recording on " + device.name + " wrapped: only the last " + base::format_count(events) +
+          " events are left",
+      {bytes_text(device.report.live_totals().baseline_bytes) +
+       " were live before the first event that is left. Totals are exact from there on; what "
+       "happened before, and a higher peak if there was one, is lost."},
+      {{"Record with " + record_call(facts.names, events * kRingFactor) +
+        ", or for fewer steps: start recording later and dump sooner."}}};
   if (const std::uint64_t frees = device.report.frees_without_alloc; frees > 0) {
     finding.evidence.push_back("It is unknown where the memory of " + counted(frees, "free") +
                                " was allocated.");
   }
-  finding.steps = {{"Record with " + record_call(facts.names, events * kRingFactor) +
-                    ", or for fewer steps: start recording later and dump sooner."}};
   return finding;
 }
 
@@ -99,13 +99,14 @@ Findings recording_was_empty(const Facts& facts) {
     bytes += block.requested_size;
     with_stack += block.stack.value > 1 ? 1 : 0;
   }
-  report::Finding finding;
-  finding.id = "recording_was_empty";
-  finding.severity = report::FindingSeverity::kWarning;
   const std::string blocks = counted(active, "live block") + " of " + bytes_text(bytes);
-  finding.title = with_stack > 0
-                      ? "The file has no history: " + blocks + ", but not their events"
-                      : "Nothing was recorded: the file has " + blocks + ", and no history";
+  report::Finding finding = {
+      "recording_was_empty",
+      report::FindingSeverity::kWarning,
+      with_stack > 0 ? "The file has no history: " + blocks + ", but not their events"
+                     : "Nothing was recorded: the file has " + blocks + ", and no history",
+      {},
+      {{record_again(facts)}}};
   if (active > 0) {
     finding.evidence.push_back(with_stack == 0
                                    ? "No block has a stack: only the sizes are known."
@@ -113,7 +114,6 @@ Findings recording_was_empty(const Facts& facts) {
                                          counted(active, "block") + " are known.");
   }
   finding.evidence.push_back("Peaks, growth and the times of requests are unknown.");
-  finding.steps = {{record_again(facts)}};
   return {finding};
 }
 
@@ -123,14 +123,11 @@ Findings no_memory_events(const Facts& facts) {
       diagnostics.end()) {
     return {};
   }
-  report::Finding finding;
-  finding.id = "no_memory_events";
-  finding.severity = report::FindingSeverity::kWarning;
-  finding.title = "The trace has no memory events, so there is nothing to report";
-  finding.evidence.push_back("torch.profiler writes them only when asked to.");
-  finding.steps = {
-      {"Profile again with torch.profiler.profile(profile_memory=True, with_stack=True)."}};
-  return {finding};
+  return {{"no_memory_events",
+           report::FindingSeverity::kWarning,
+           "The trace has no memory events, so there is nothing to report",
+           {"torch.profiler writes them only when asked to."},
+           {{"Profile again with torch.profiler.profile(profile_memory=True, with_stack=True)."}}}};
 }
 
 Findings history_truncated(const Facts& facts) {
