@@ -222,7 +222,7 @@ Result<int> verify(const std::vector<std::string>& words) {
   return kFindingToFailOn;
 }
 
-int run_words(const std::vector<std::string>& words) {
+int run_verify(const std::vector<std::string>& words) {
   if (words[0].starts_with("-") && words[0] != "-m" && words[0] != "--module") {
     complain(words[0] + " is an unknown option of plimsoll verify (plimsoll verify --help)");
     return kUsageError;
@@ -254,7 +254,7 @@ Command verify_command() {
       {"examples",
        {{"plimsoll verify train.py --steps 8", "a script"},
         {"plimsoll verify -m package.train", "a module"}}}};
-  command.run_words = run_words;
+  command.run_words = run_verify;
   return command;
 }
 
