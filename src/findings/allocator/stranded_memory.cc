@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,7 @@ constexpr double kLargeShare = 0.10;
 constexpr std::uint64_t kLargeRequest = std::uint64_t{10} << 20;
 // One call that requests this many sizes has inputs of different shapes.
 constexpr std::size_t kFewestSizes = 5;
+constexpr std::size_t kLinesNamed = 4;
 // With less of other streams, or of the device, something else matters more.
 constexpr double kMostOf = 0.5;
 
@@ -62,12 +64,13 @@ std::string sizes_text(const Facts& facts, const model::DeviceTrace& device) {
     largest = std::max(largest, *sizes.rbegin());
   }
   if (largest < kLargeRequest) return {};
-  std::vector<std::string> texts;
-  for (const auto& [line, sizes] : by_value(lines)) {
-    texts.push_back(line + " " + counted(sizes.first, "size") + " up to " +
-                    bytes_text(sizes.second));
+  const auto most = by_value(lines);
+  std::string text;
+  for (const auto& [line, sizes] : std::span(most).first(std::min(kLinesNamed, most.size()))) {
+    text += (text.empty() ? "Calls request different sizes: " : ", ") + line + " " +
+            counted(sizes.first, "size") + " up to " + bytes_text(sizes.second);
   }
-  return "Calls request different sizes: " + joined(texts) + ".";
+  return text + ".";
 }
 
 // What other streams had cached when a request raised reserved bytes. The allocator reuses a block

@@ -58,6 +58,9 @@ void explain_pending(Peak& peak, Explanations& out) {
     return each.has(evidence::StackFlag::kDistributed);
   });
   if (is_at_least(bytes_of(distributed), kShareOfPlace, explanation.bytes)) {
+    finding.steps[1].text =
+        "Set TORCH_NCCL_AVOID_RECORD_STREAMS=1 before the process starts: collectives then do not "
+        "call record_stream.";
     std::swap(finding.steps[0], finding.steps[1]);
   }
   out.push_back(std::move(explanation));

@@ -206,7 +206,7 @@ TEST(SnapshotPeak, freed_memory_that_waits_for_a_stream_is_named) {
   EXPECT_THAT(found[0].evidence, Contains(HasSubstr("the peak would be 100.0 MiB")));
   EXPECT_THAT(found[0].next_step(), HasSubstr("wait_stream"));
   const auto gathered = freed(true, "/x/site-packages/torch/distributed/fsdp/collectives.py");
-  EXPECT_THAT(gathered[0].next_step(), HasSubstr("set TORCH_NCCL_AVOID_RECORD_STREAMS=1"));
+  EXPECT_THAT(gathered[0].next_step(), HasSubstr("Set TORCH_NCCL_AVOID_RECORD_STREAMS=1"));
   EXPECT_THAT(freed(false, "/u/train.py"), IsEmpty());
 }
 
