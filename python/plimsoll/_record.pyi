@@ -876,6 +876,115 @@ class FindingStep:
 
     def __str__(self) -> str: ...
 
+class FindingHolder:
+    """What holds memory."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def path(self) -> str:
+        """What the program calls it, such as trainer.losses."""
+
+    @path.setter
+    def path(self, arg: str, /) -> None: ...
+
+    @property
+    def type(self) -> str:
+        """Its class."""
+
+    @type.setter
+    def type(self, arg: str, /) -> None: ...
+
+    @property
+    def length(self) -> int:
+        """Its entries; 0 if it is not a container."""
+
+    @length.setter
+    def length(self, arg: int, /) -> None: ...
+
+    @property
+    def limit(self) -> int:
+        """The most entries that it keeps; 0: no limit."""
+
+    @limit.setter
+    def limit(self, arg: int, /) -> None: ...
+
+    @property
+    def chain(self) -> str:
+        """The references from it to most of the bytes."""
+
+    @chain.setter
+    def chain(self, arg: str, /) -> None: ...
+
+    @property
+    def count(self) -> int:
+        """Allocations of the finding that it holds."""
+
+    @count.setter
+    def count(self, arg: int, /) -> None: ...
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes."""
+
+    @bytes.setter
+    def bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def is_cut(self) -> bool:
+        """
+        True if the references from elsewhere were counted; the next fields are known only then.
+        """
+
+    @is_cut.setter
+    def is_cut(self, arg: bool, /) -> None: ...
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes of all that it holds that nothing else holds."""
+
+    @freed_bytes.setter
+    def freed_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes of it that others hold, too."""
+
+    @left_bytes.setter
+    def left_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def other(self) -> str:
+        """One of these others; empty if none is known."""
+
+    @other.setter
+    def other(self, arg: str, /) -> None: ...
+
+    @property
+    def is_native(self) -> bool:
+        """True if native code holds some of it, too."""
+
+    @is_native.setter
+    def is_native(self, arg: bool, /) -> None: ...
+
+class HeldBy:
+    """What holds the memory of an alert."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def holder(self) -> FindingHolder: ...
+
+    @holder.setter
+    def holder(self, arg: FindingHolder, /) -> None: ...
+
+    @property
+    def edit(self) -> str:
+        """What ends it, as an imperative; may be empty."""
+
+    @edit.setter
+    def edit(self, arg: str, /) -> None: ...
+
 class MemoryAlert:
     """A problem with memory, found while training or in a log."""
 
@@ -910,6 +1019,10 @@ class MemoryAlert:
         """What to do: alternatives, the recommended one first."""
 
     @property
+    def holders(self) -> list[FindingHolder]:
+        """What holds the memory; empty if unknown."""
+
+    @property
     def next_step(self) -> str:
         """The text of the first step."""
 
@@ -927,6 +1040,8 @@ class TrainingMonitor:
     def __init__(self, options: MonitorOptions, begin_snapshot: Callable[[str], None], end_snapshot: Callable[[], None]) -> None: ...
 
     def on_alert(self, callback: Callable[[MemoryAlert], None]) -> None: ...
+
+    def find_holders(self, find: Callable[[MemoryAlert], object]) -> None: ...
 
     def on_sample(self, callback: Callable[[MemorySample], None]) -> None: ...
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -105,7 +104,7 @@ def holders_of(path: Path, size_bytes: int) -> set[str | None]:
 
 
 def fail_with_a_tensor() -> None:
-    activations = torch.ones(MIB // 4)
+    activations = torch.ones(3 * MIB // 4)
     torch.empty(1 << 50)
     del activations
 
@@ -120,8 +119,7 @@ def test_after_memory_has_run_out_a_step_in_the_except_block_names_the_exception
         except RuntimeError:
             plimsoll.step()
         trainer.step("nothing")
-    place = "the exception being handled.__traceback__, local activations"
-    assert holders_of(path, MIB) == {place}
+    assert holders_of(path, 3 * MIB) == {"the exception being handled.__traceback__"}
 
 
 def test_locals_of_functions_that_an_exception_has_left_are_named_as_if_they_still_ran(
@@ -130,7 +128,7 @@ def test_locals_of_functions_that_an_exception_has_left_are_named_as_if_they_sti
     path = tmp_path / "run.plim"
     with pytest.raises(RuntimeError), plimsoll.record(path):
         fail_with_a_tensor()
-    (holder,) = holders_of(path, MIB)
+    (holder,) = holders_of(path, 3 * MIB)
     assert holder is not None
     assert holder.startswith("activations in fail_with_a_tensor (test_recorded_holders.py:")
 
@@ -146,8 +144,8 @@ def test_a_script_that_ends_with_an_exception_names_its_locals(tmp_path: Path) -
     )
     path = tmp_path / "run.plim"
     command = [sys.executable, "-m", "plimsoll", "run", "-o", str(path), str(script)]
-    assert subprocess.run(command, capture_output=True).returncode == 1
-    assert holders_of(path, MIB) == {"kept in main (train.py:4)"}
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    assert holders_of(path, MIB) == {"kept[0] in main (train.py:4)"}
 
 
 def test_an_alert_of_a_monitor_names_what_holds_the_memory(tmp_path: Path) -> None:
@@ -157,6 +155,7 @@ def test_an_alert_of_a_monitor_names_what_holds_the_memory(tmp_path: Path) -> No
         for _ in range(2 * STEPS):
             trainer.step("output")
             monitor.step()
+    plimsoll.stop_monitoring()
     alert = next(each for each in alerts if each.holders)
     assert alert.title.endswith(f", held by {__name__}.trainer.history")
     assert alert.holders[0].is_cut
@@ -189,22 +188,28 @@ def test_a_running_program_is_asked_for_its_holders(
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as training:
         try:
             ask = [plimsoll_command, "holders", str(training.pid)]
-            while not (answer := subprocess.run(ask, capture_output=True, text=True)).stdout:
+            answers = []
+            while not answers or "history: list of" not in answers[-1].stdout:
+                answers.append(subprocess.run(ask, capture_output=True, text=True, check=False))
                 assert training.poll() is None
-                assert "is not recorded" in answer.stderr
+                assert answers[-1].stdout or "is not recorded" in answers[-1].stderr
+                assert len(answers) < 100
                 time.sleep(0.1)
         finally:
             training.kill()
-    assert re.search(r"MiB +\d+ +history: list of \d+\n", answer.stdout), answer.stdout
-    assert "Nothing else holds what it holds" in answer.stdout
-    assert "→ Remove from history what is no longer needed" in answer.stdout
+    text = answers[-1].stdout
+    assert re.search(r"MiB +\d+ +history: list of \d+\n", text), text
+    assert "Nothing else holds what it holds" in text
+    assert "→ Remove from history what is no longer needed" in text
 
 
 def test_only_processes_that_are_recorded_can_be_asked(plimsoll_command: str) -> None:
-    ask = [plimsoll_command, "holders", str(os.getpid())]
-    answer = subprocess.run(ask, capture_output=True, text=True)
-    assert answer.returncode == 2
-    assert f"process {os.getpid()} is not recorded: start it with plimsoll run" in answer.stderr
+    with subprocess.Popen(["sleep", "60"]) as other:
+        ask = [plimsoll_command, "holders", str(other.pid)]
+        answer = subprocess.run(ask, capture_output=True, text=True, check=False)
+        other.kill()
+    assert answer.returncode == 3
+    assert f"process {other.pid} is not recorded: start it with plimsoll run" in answer.stderr
 
 
 def test_a_run_that_does_not_grow_names_no_holder(tmp_path: Path) -> None:

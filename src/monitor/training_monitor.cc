@@ -218,8 +218,7 @@ void TrainingMonitor::on_alert(std::function<void(const MemoryAlert&)> callback)
   state_->on_alert = std::move(callback);
 }
 
-void TrainingMonitor::find_holders(
-    std::function<std::optional<HeldBy>(const MemoryAlert&)> find) {
+void TrainingMonitor::find_holders(std::function<std::optional<HeldBy>(const MemoryAlert&)> find) {
   state_->find_holders = std::move(find);
 }
 

@@ -104,7 +104,7 @@ void Recorder::drain_or_throw() {
           const Origin origin{clock_.to_ns(ticks), state.number, state.op_log};
           ledger_.apply(event, slot, origin, receivers_);
         });
-  want_holders(ledger_.take_wanted());
+  if (ledger_.take_growth()) want_holders(PLIMSOLL_HOLDERS_OF_GROWTH);
   report_dropped(clock_.to_ns(horizon));
   report_refused();
   report_unrecorded_children();
@@ -660,6 +660,7 @@ void Recorder::end(Recording& recording, plimsoll_recording_state& state) noexce
   state.evicted = recording.evicted();
   state.error = recording.error();
   if (!is_last) return;
+  wanted_holders_.store(PLIMSOLL_HOLDERS_NOT_WANTED, std::memory_order_relaxed);
   ledger_.forget_live();
   definitions.forget_facts_of_recordings();
 }

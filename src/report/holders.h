@@ -53,7 +53,9 @@ struct HolderRow {
               "Bytes of all that it holds that nothing else holds, when the recorder looked."},
         Field{"left_bytes", &HolderRow::left_bytes, "Bytes of it that others hold, too."},
         Field{"other", &HolderRow::other, "One of these others; empty if none is known."},
-        Field{"is_native", &HolderRow::is_native, "True if native code holds some of it, too."});
+        Field{"is_native", &HolderRow::is_native, "True if native code holds some of it, too."},
+        Field{"edit", &HolderRow::edit,
+              "If it was cut: the edit to the program that ends what it holds; may be empty."});
   }
 };
 

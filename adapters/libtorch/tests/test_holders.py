@@ -543,7 +543,9 @@ def test_threads_that_change_everything_while_walks_run(space):
     for thread in threads:
         thread.start()
     try:
-        seen = {found(0 if i % 10 == 0 else random.randrange(1, 60_000))["end"] for i in range(count)}
+        seen = {
+            found(0 if i % 10 == 0 else random.randrange(1, 60_000))["end"] for i in range(count)
+        }
     finally:
         ends.set()
         for thread in threads:

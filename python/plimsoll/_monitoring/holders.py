@@ -56,7 +56,7 @@ def _most(trace: Any, alert: _record.MemoryAlert) -> _record.HeldBy | None:
     if path is None or sum(held[path]) < _LEAST_SHARE * total:
         return None
     rows = trace.ask(at="end").tables["holders"]
-    row = next((row for row in rows if row["path"] == path), {})
+    row: dict[str, Any] = next((row for row in rows if row["path"] == path), {})
     by, holder = _record.HeldBy(), _record.FindingHolder()
     holder.path, holder.bytes, holder.count = path, sum(held[path]), len(held[path])
     for name in ("type", "length", "limit", *_OF_CUT):

@@ -80,12 +80,12 @@ class AllocatedTensors:
     @cached_property
     def _tensors(self) -> list[Tensor]:
         rows = self.trace.lifetimes.to_pydict()
-        holders = rows.get("holder", [None] * len(rows["stack"]))  # absent if nobody looked for them
+        holders = rows.get(
+            "holder", [None] * len(rows["stack"])
+        )  # absent if nobody looked for them
         sizes = zip(rows["allocated_bytes"], rows["size_bytes"], strict=True)
         return [
-            Tensor(
-                device, requested if block is None else block, born, freed, stack, holder or ""
-            )
+            Tensor(device, requested if block is None else block, born, freed, stack, holder or "")
             for device, (block, requested), born, freed, stack, holder in zip(
                 rows["device"],
                 sizes,

@@ -270,7 +270,6 @@ void Ledger::out_of_memory(const Event& event, const EventDetails& details, cons
   reported.limit_bytes = details.limit_bytes;
   reported.device_total_bytes = details.device_total_bytes;
   failures_[event.device()] = reported;
-  wanted_ = PLIMSOLL_HOLDERS_NOW;
   for (EventReceiver* receiver : receivers) receiver->on_out_of_memory(reported);
 }
 
@@ -287,7 +286,7 @@ void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers)
     last_step_->step = mark.value;
     last_step_->uses.clear();
     for (const DeviceTotals& totals : devices()) last_step_->uses.push_back(totals.uses);
-    if (floors_.end_step(live_bytes_)) wanted_ = std::max(wanted_, PLIMSOLL_HOLDERS_OF_GROWTH);
+    has_grown_ = floors_.end_step(live_bytes_) || has_grown_;
   }
   if (mark.kind == PLIMSOLL_MARK_OWN_STEPS) floors_ = {};
   if (mark.kind == PLIMSOLL_MARK_FORK) fork_serial_ = next_serial_;

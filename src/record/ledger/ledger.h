@@ -139,9 +139,7 @@ class Ledger {
   // Live memory by role at the end of the last step, or null before the first.
   const StepEnd* last_step() const { return last_step_ ? &*last_step_ : nullptr; }
   // Whether live memory was found to grow from step to step since the last call.
-  plimsoll_holders_wanted take_wanted() {
-    return std::exchange(wanted_, PLIMSOLL_HOLDERS_NOT_WANTED);
-  }
+  bool take_growth() { return std::exchange(has_grown_, false); }
   // Allocations with a lower serial were live in a child of the last fork, unless they had ended.
   std::uint64_t fork_serial() const { return fork_serial_; }
 
@@ -192,7 +190,7 @@ class Ledger {
   std::map<std::uint8_t, format::OutOfMemory> failures_;
   std::optional<StepEnd> last_step_;
   StepFloors floors_;
-  plimsoll_holders_wanted wanted_ = PLIMSOLL_HOLDERS_NOT_WANTED;
+  bool has_grown_ = false;
 };
 
 }  // namespace plimsoll::record
