@@ -255,8 +255,8 @@ def test_old_tensor():
     result.stdout.fnmatch_lines(
         [
             'leaks 3.9 KiB > limit 0 B (plimsoll): limit_leaks("0 B") is exceeded: 3.9 KiB *',
-            "  - 3.9 KiB (4,000 B) in 1 tensor: *:6 (test_leak), aten::zeros, other",
-            "  → Release what retains the tensors of *:6 (test_leak): *",
+            "  - 3.9 KiB (4,000 B) in 1 tensor: *:6 (test_leak), *, held by *.kept[[]0]",
+            "  → Set *.kept[[]0] to None after its last use.",
             "  Trace of the test: *",
         ],
         consecutive=True,

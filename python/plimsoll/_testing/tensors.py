@@ -217,7 +217,11 @@ def by_line(sites: Iterable[Site]) -> list[Site]:
     """
     lines: dict[tuple[str, str, str], Site] = {}
     for site in sites:
-        joined = lines.setdefault((site.device, site.line, site.category), replace(site))
+        key = (site.device, site.line, site.category)
+        if key not in lines:
+            lines[key] = replace(site)
+            lines[key].holder = site.holder
+        joined = lines[key]
         joined.size_bytes += site.size_bytes
         joined.count += site.count
         joined.operator = joined.operator if joined.operator == site.operator else ""
