@@ -55,7 +55,8 @@ struct HolderRow {
         Field{"other", &HolderRow::other, "One of these others; empty if none is known."},
         Field{"is_native", &HolderRow::is_native, "True if native code holds some of it, too."},
         Field{"edit", &HolderRow::edit,
-              "If it was cut: the edit to the program that ends what it holds; may be empty."});
+              "If it was cut: the edit to the program that ends what it holds; empty for what the "
+              "model and its optimizer hold."});
   }
 };
 

@@ -11,6 +11,7 @@
 #include "analysis/holders/chains.h"
 #include "analysis/holders/edits.h"
 #include "analysis/holders/holders.h"
+#include "model/last_use.h"
 #include "report/rest_row.h"
 
 namespace plimsoll::analysis::holders {
@@ -24,13 +25,20 @@ constexpr std::size_t kMostRows = 200;
 constexpr std::uint64_t kDeepest = 12;  // rows below are part of the row at this depth
 constexpr double kLeastShare = 0.001;   // of the live bytes
 
+// Memory that one link leads to.
+struct Held {
+  std::uint64_t bytes = 0, count = 0;
+  std::uint64_t of_model = 0;  // bytes of parameters, gradients and the like: nobody needs an edit
+};
+
 struct Node {
   std::uint32_t link = 0;  // the last one of this name
   std::uint32_t parent = 0;
   std::uint32_t example = 0;           // of a graph: the last link of its chain to the most bytes
   std::uint64_t bytes = 0, count = 0;  // with those of its children
   std::uint64_t own_bytes = 0;         // without them
-  std::uint64_t most_bytes = 0;        // of the example
+  std::uint64_t of_model = 0;
+  std::uint64_t most_bytes = 0;  // of the example
   bool is_of_tensor = false;
   std::vector<std::uint32_t> children = {};
 };
@@ -40,7 +48,7 @@ class Tree {
   explicit Tree(const model::Trace& trace) : trace_(trace), links_(trace.holders.links) {}
 
   // Adds memory, by the last link of its chain.
-  void add(std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> memory) {
+  void add(const std::map<std::uint32_t, Held>& memory) {
     // Parents come before their links: from the last to the first, each passes on what it has.
     std::vector<bool> is_wanted(links_.size());
     for (auto at = links_.size(); at-- > 1;) {
@@ -55,7 +63,8 @@ class Tree {
       const auto found = memory.find(link);
       if (found == memory.end()) continue;
       Node& node = nodes_[node_of[link]];
-      const auto [bytes, count] = found->second;
+      const auto [bytes, count, of_model] = found->second;
+      node.of_model += of_model;
       node.own_bytes += bytes;
       node.bytes += bytes;
       node.count += count;
@@ -67,6 +76,7 @@ class Tree {
       Node& parent = nodes_[nodes_[at].parent];
       parent.bytes += nodes_[at].bytes;
       parent.count += nodes_[at].count;
+      parent.of_model += nodes_[at].of_model;
       if (nodes_[at].most_bytes <= parent.most_bytes) continue;
       parent.most_bytes = nodes_[at].most_bytes;
       parent.example = nodes_[at].example;
@@ -167,7 +177,9 @@ class Tree {
       row.left_bytes = cut->left_bytes;
       if (cut->other != 0) row.other = path_text(trace_, cut->other);
       row.is_native = cut->is_native;
-      row.edit = edit_text(trace_, {.link = node.link, .example = node.example, .cut = cut});
+      if (node.of_model < node.bytes / 2) {
+        row.edit = edit_text(trace_, {.link = node.link, .example = node.example, .cut = cut});
+      }
     }
     rows_.push_back(std::move(row));
     if (!node.is_of_tensor && depth < kDeepest) {
@@ -228,19 +240,20 @@ class Tree {
 std::vector<HolderRow> holder_tree(const model::Trace& trace, const model::DeviceTrace& device,
                                    std::span<const model::LiveAllocation> live) {
   if (!device.lifetimes.holder.present()) return {};
-  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> memory;
+  std::map<std::uint32_t, Held> memory;
   std::uint64_t live_bytes = 0;
   for (const model::LiveAllocation& each : live) {
     live_bytes += each.size_bytes;
     const std::uint32_t link = device.lifetimes.holder[each.lifetime];
     if (link == 0) continue;
-    auto& [bytes, count] = memory[link];
-    bytes += each.size_bytes;
-    ++count;
+    Held& held = memory[link];
+    held.bytes += each.size_bytes;
+    ++held.count;
+    if (model::is_kept_category(trace.strings[each.category])) held.of_model += each.size_bytes;
   }
   if (memory.empty()) return {};
   Tree tree(trace);
-  tree.add(std::move(memory));
+  tree.add(memory);
   std::vector<HolderRow> rows =
       tree.rows(static_cast<std::uint64_t>(kLeastShare * static_cast<double>(live_bytes)));
   for (HolderRow& row : rows) row.device = device.device.ordinal;
