@@ -199,7 +199,8 @@ def test_leak():
         kept.append(make(1_000))
 """
     )
-    result.stdout.fnmatch_lines(["  - 7.8 KiB (8,000 B) in 2 tensors: *:7 (test_leak), other"])
+    line = "  - 7.8 KiB (8,000 B) in 2 tensors: *:7 (test_leak), other, held by *.kept"
+    result.stdout.fnmatch_lines([line])
 
 
 def test_the_evidence_sums_to_the_peak(suite):
