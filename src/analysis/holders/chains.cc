@@ -150,7 +150,7 @@ std::string graph_text(const model::Trace& trace, std::uint32_t link) {
 std::string place_text(const model::Trace& trace, std::uint32_t link) {
   const HolderLink& row = trace.holders.links[link];
   if (trace.strings[row.file].empty()) return {};
-  const bool is_named = row.kind == PLIMSOLL_LINK_FRAME;
+  const bool is_named = row.kind == PLIMSOLL_LINK_FRAME || row.kind == PLIMSOLL_LINK_TRACEBACK;
   return ChainText(trace).place(row, std::string(trace.strings[is_named ? row.name : row.type]));
 }
 

@@ -148,7 +148,7 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
         const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "errors", "list", {}, 0, 3);
         const auto error = c.link(list, PLIMSOLL_LINK_ITEM, {}, "ValueError");
         const auto traceback =
-            c.link(error, PLIMSOLL_LINK_TRACEBACK, {}, "step", "/home/a/train.py", 40);
+            c.link(error, PLIMSOLL_LINK_TRACEBACK, "step", "traceback", "/home/a/train.py", 40);
         return c.link(traceback, PLIMSOLL_LINK_LOCAL, "activations", "Tensor");
       },
       "errors[*].__traceback__, local activations",
@@ -158,7 +158,7 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
       [](Case& c) {
         const auto error = c.root(PLIMSOLL_LINK_EXCEPTION);
         const auto traceback =
-            c.link(error, PLIMSOLL_LINK_TRACEBACK, {}, "step", "/home/a/train.py", 40);
+            c.link(error, PLIMSOLL_LINK_TRACEBACK, "step", "traceback", "/home/a/train.py", 40);
         return c.link(traceback, PLIMSOLL_LINK_LOCAL, "activations", "Tensor");
       },
       "the exception being handled.__traceback__, local activations",
