@@ -9,11 +9,10 @@
 namespace plimsoll::alerts {
 
 bool is_about_kept_tensors(const MemoryAlert& alert) {
-  constexpr std::array<std::string_view, 5> kIds = {"activations_stay", "temporaries_stay",
-                                                    "gradients_accumulate", "memory_growth",
-                                                    "more_large_tensors"};
-  constexpr std::array<std::string_view, 5> kOthers = {"parameter", "optimizer_state", "peak",
-                                                       "workers", "process"};
+  constexpr std::array<std::string_view, 4> kIds = {"activations_stay", "temporaries_stay",
+                                                    "memory_growth", "more_large_tensors"};
+  constexpr std::array<std::string_view, 7> kOthers = {
+      "parameter", "buffer", "gradient", "optimizer_state", "peak", "workers", "process"};
   return std::ranges::find(kIds, alert.id) != kIds.end() &&
          std::ranges::find(kOthers, alert.subject) == kOthers.end();
 }

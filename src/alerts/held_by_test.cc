@@ -23,7 +23,8 @@ TEST(HeldBy, is_asked_only_about_tensors_that_the_program_keeps) {
   alert.id = "memory_growth";
   alert.subject = "";
   EXPECT_TRUE(is_about_kept_tensors(alert));
-  for (const char* const subject : {"parameter", "optimizer_state", "peak", "workers", "process"}) {
+  for (const char* const subject :
+       {"parameter", "buffer", "gradient", "optimizer_state", "peak", "workers", "process"}) {
     alert.subject = subject;
     EXPECT_FALSE(is_about_kept_tensors(alert)) << subject;
   }

@@ -21,7 +21,7 @@ def holder_of(alert: _record.MemoryAlert) -> _record.HeldBy | None:
     Takes 0.1 to 0.3 s. Call it between two steps, on the thread that trains.
     """
     attached = attachment.attached()
-    if alert.subject in _OF_MODEL or attached is None:
+    if attached is None:
         return None
     try:
         from plimsoll.trace import open_bytes
@@ -37,7 +37,8 @@ def holder_of(alert: _record.MemoryAlert) -> _record.HeldBy | None:
 
 def _most(trace: Any, alert: _record.MemoryAlert) -> _record.HeldBy | None:
     lifetimes, events = trace.lifetimes.to_pydict(), trace.events.to_pydict()
-    if "holder" not in lifetimes or "category" not in events:
+    is_known = "holder" in lifetimes and "category" in events
+    if not is_known or alert.device not in events["device"]:
         return None
     first = events["device"].index(alert.device)
     total = 0
