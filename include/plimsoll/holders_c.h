@@ -89,8 +89,9 @@ typedef struct plimsoll_holders {
 /* Why a recorder wants holders. The higher one counts. */
 enum plimsoll_holders_wanted {
   PLIMSOLL_HOLDERS_NOT_WANTED = 0,
-  PLIMSOLL_HOLDERS_OF_GROWTH = 1, /* memory has grown from step to step */
-  PLIMSOLL_HOLDERS_NOW = 2        /* somebody has asked, or memory has run out */
+  PLIMSOLL_HOLDERS_OF_GROWTH =
+      1,                   /* memory has grown from step to step, or run out: not too often */
+  PLIMSOLL_HOLDERS_NOW = 2 /* somebody has asked */
 };
 
 #endif /* PLIMSOLL_HOLDERS_C_H_ */

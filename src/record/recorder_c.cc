@@ -271,7 +271,7 @@ void out_of_memory(plimsoll_context* context, uint8_t device, const plimsoll_blo
   details.limit_bytes = limit_bytes;
   details.device_total_bytes = device_total_bytes;
   end_event(context, details);
-  Recorder::made().want_holders(PLIMSOLL_HOLDERS_NOW);
+  Recorder::made().want_holders(PLIMSOLL_HOLDERS_OF_GROWTH);
 }
 
 void device_figure(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,

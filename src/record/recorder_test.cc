@@ -177,7 +177,7 @@ TEST(Recorder, wants_holders_when_somebody_asks_and_when_memory_runs_out) {
   plimsoll_block wanted{};
   wanted.size_bytes = 9000;
   api().out_of_memory(here(), 0, &wanted, 55, 66, 77);
-  EXPECT_EQ(api().wants_holders(), PLIMSOLL_HOLDERS_NOW);
+  EXPECT_EQ(api().wants_holders(), PLIMSOLL_HOLDERS_OF_GROWTH);
 }
 
 std::vector<std::uint64_t> unused(const Recorded& recording, const plimsoll_use_point& since) {

@@ -224,7 +224,7 @@ bool find_and_report(const Limits& limits, PyObject* error) noexcept {
 void begin_growth() noexcept { g_due = {}; }
 
 void find_wanted_holders() noexcept {
-  constexpr int kShare = 100;  // of the time, walks for growth take at most one part
+  constexpr int kShare = 100;  // of the time, walks that nobody asked for take at most one part
   const int wanted = recorder().wants_holders();
   if (wanted == PLIMSOLL_HOLDERS_NOT_WANTED) return;
   const Walk::Clock::time_point began = Walk::Clock::now();

@@ -11,7 +11,7 @@ namespace plimsoll::libtorch::holders {
 PyObject* find_holders(PyObject* self, PyObject* args);
 
 // At the end of a step: the same if the recorder wants it. Of the walks because memory grows from
-// step to step, all after the first one of a recording take at most a hundredth of the time.
+// step to step or has run out, all after the first take at most a hundredth of the time.
 void find_wanted_holders() noexcept;
 void begin_growth() noexcept;  // with a recording
 
