@@ -199,7 +199,7 @@ def test_a_running_program_is_asked_for_its_holders(
             training.kill()
     text = answers[-1].stdout
     assert re.search(r"MiB +\d+ +history: list of \d+\n", text), text
-    assert "Nothing else holds what it holds" in text
+    assert "No other reference keeps this memory" in text
     assert "→ Remove from history what is no longer needed" in text
 
 

@@ -48,8 +48,8 @@ TEST(HeldBy, is_named_in_the_title_with_its_proof_and_its_edit) {
   EXPECT_EQ(alert.title, "Activations on cpu keep growing, held by trainer.history");
   EXPECT_THAT(
       alert.evidence,
-      ElementsAre("trainer.history, a list of 12, holds 12.0 KiB of it in 12 allocations. Nothing "
-                  "else holds what it holds: without it, 12.0 KiB are free."));
+      ElementsAre("trainer.history, a list of 12, holds 12.0 KiB in 12 allocations. No other "
+                  "reference keeps this memory: ending this one frees 12.0 KiB."));
   ASSERT_EQ(alert.steps.size(), 2u);
   EXPECT_EQ(alert.steps[0].text, by.edit);
   EXPECT_EQ(alert.steps[0].saving_bytes, 4096u);

@@ -31,7 +31,7 @@ std::string holder_text(const FindingHolder& holder) {
   const std::string type = holder_type_text(holder.type, holder.length, holder.limit);
   const bool is_direct = holder.chain.find(" → ") == std::string::npos;
   return holder.path + (type.empty() ? "" : ", " + with_article(type) + ",") + " holds " +
-         base::bytes_text(holder.bytes) + " of it in " + base::counted(holder.count, "allocation") +
+         base::bytes_text(holder.bytes) + " in " + base::counted(holder.count, "allocation") +
          (is_direct ? "" : ": " + holder.chain) + ".";
 }
 
@@ -39,8 +39,8 @@ std::string proof_text(bool is_cut, std::uint64_t freed_bytes, std::uint64_t lef
                        const std::string& other, bool is_native) {
   if (!is_cut) return {};
   if (left_bytes == 0 && !is_native) {
-    return "Nothing else holds what it holds: without it, " + base::bytes_text(freed_bytes) +
-           " are free.";
+    return "No other reference keeps this memory: ending this one frees " +
+           base::bytes_text(freed_bytes) + ".";
   }
   return (other.empty() ? "Native code" : other) + " holds " +
          (left_bytes == 0 ? "some of it" : base::bytes_text(left_bytes) + " of it") + ", too.";

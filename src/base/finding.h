@@ -77,12 +77,12 @@ inline FindingStep step_up_to(std::string text, std::uint64_t saving_bytes) {
 // The step with its saving: "Free what a.py:3 (f) keeps. Saves up to 1.2 GiB."
 std::string step_text(const FindingStep& step);
 
-// "trainer.losses, a list of 12, holds 2.3 MiB of it in 36 allocations: trainer.losses[*] → …."
+// "trainer.losses, a list of 12, holds 2.3 MiB in 36 allocations: trainer.losses[*] → …."
 std::string holder_text(const FindingHolder& holder);
 // "list of 12", "deque of 8, at most 10"; may be empty.
 std::string holder_type_text(const std::string& type, std::uint64_t length, std::uint64_t limit);
-// What the references from elsewhere show: "Nothing else holds what it holds: without it, 2.3 MiB
-// are free."; empty if they were not counted.
+// What the references from elsewhere show: "No other reference keeps this memory: ending this one
+// frees 2.3 MiB."; empty if they were not counted.
 std::string proof_text(bool is_cut, std::uint64_t freed_bytes, std::uint64_t left_bytes,
                        const std::string& other, bool is_native);
 inline std::string proof_text(const FindingHolder& holder) {

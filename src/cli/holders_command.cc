@@ -117,13 +117,22 @@ Result<std::string> answer(const Arguments& arguments) {
     PLIMSOLL_TRY_ASSIGN(path, recording_of(*pid, patience));
   }
   PLIMSOLL_TRY_ASSIGN(const Session session, Session::open(path));
-  Question question;
-  question.at = "end";
-  PLIMSOLL_TRY_ASSIGN(const Report report, session.ask(question));
   exporters::terminal::TextOptions how;
   how.width = output_width(kWidest);
   how.color = chosen_color(arguments);
-  return exporters::terminal::holders_text(report.value(), how);
+  Question question;
+  question.at = "end";
+  PLIMSOLL_TRY_ASSIGN(Report report, session.ask(question));
+  std::string text;
+  if (report.value().tables.holders.empty()) {
+    // Local variables of a function that has returned are gone at the end.
+    question.at = "peak";
+    PLIMSOLL_TRY_ASSIGN(report, session.ask(question));
+    if (!report.value().tables.holders.empty()) {
+      text = "No holder is known of what is live at the end. At the peak:\n\n";
+    }
+  }
+  return text + exporters::terminal::holders_text(report.value(), how);
 }
 
 int run_holders(const Arguments& arguments) {
@@ -143,8 +152,8 @@ Command holders_command() {
       "Prints the references from the program's modules, functions and exceptions to its live "
       "tensors as a tree, with the bytes that each holds, and the edit that frees them. Given the "
       "process id of a program that is being recorded, asks the program to look now: it does so "
-      "when its current step ends, and continues. Given a file, shows what the program found "
-      "last.";
+      "when its current step ends, and continues. Given a file, shows what is live at the "
+      "end or, if nothing is, at the peak.";
   command.positionals = {{"WHAT", "Process id, or a recording.", Count::kOne, Takes::kRecording}};
   command.options = {{"--timeout", "", "SECONDS", "How long to wait for a process (default 60)."},
                      color_option()};

@@ -66,7 +66,7 @@ TEST(Held, what_the_second_recording_holds_is_in_the_finding_with_its_edit) {
   const Finding& finding = diff.findings[0];
   EXPECT_THAT(finding.evidence[0], testing::EndsWith(", held by metrics.history now"));
   EXPECT_THAT(finding.evidence,
-              Contains("metrics.history, a list of 23, holds 23.0 KiB of it in 23 allocations: "
+              Contains("metrics.history, a list of 23, holds 23.0 KiB in 23 allocations: "
                        "metrics.history[*] → MulBackward0 → saved self."));
   ASSERT_EQ(finding.steps.size(), 1u);
   EXPECT_EQ(finding.next_step(), "Remove from metrics.history what is no longer needed.");

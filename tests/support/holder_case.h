@@ -38,6 +38,8 @@ class HolderCase {
     holders.links.push_back(row);
     return static_cast<std::uint32_t>(holders.links.size() - 1);
   }
+  // The links that follow are of another walk.
+  void begin_walk() { maker_.builder().holders().walks.emplace_back(); }
   void cut(const model::HolderCut& cut) { maker_.builder().holders().cuts.push_back(cut); }
   void hold(std::uint32_t link, std::size_t count) { links_.insert(links_.end(), count, link); }
   void finish() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "base/path_text.h"
 #include "base/units.h"
@@ -10,6 +11,11 @@ namespace plimsoll::analysis::holders {
 namespace {
 
 using model::HolderLink;
+
+// The dicts in which a module keeps its parts, which programs call as attributes.
+bool is_part_of_module(std::string_view name) {
+  return name == "_modules" || name == "_parameters" || name == "_buffers";
+}
 
 // Builds the text of a chain, from the root on.
 class ChainText {
@@ -44,7 +50,8 @@ class ChainText {
         is_of_module_ = false;
         return;
       case PLIMSOLL_LINK_LOCAL:
-        text_ += (text_.empty() ? "" : ", local ") + name;
+        text_ += (text_.empty() ? "" : ": local ") + name;
+        if (!left_.empty()) text_ += " of " + std::exchange(left_, {});
         return;
       case PLIMSOLL_LINK_CLOSURE:
       case PLIMSOLL_LINK_DEFAULT:
@@ -55,6 +62,7 @@ class ChainText {
         return;
       case PLIMSOLL_LINK_TRACEBACK:
         text_ += ".__traceback__";
+        left_ = place(link, name);
         return;
       case PLIMSOLL_LINK_GRAD_FN:
       case PLIMSOLL_LINK_NODE:
@@ -87,10 +95,6 @@ class ChainText {
   static std::string kind_of_function_part(const HolderLink& link) {
     return link.kind == PLIMSOLL_LINK_CLOSURE ? "closure variable " : "default of ";
   }
-  // The dicts in which a module keeps its parts, which programs call as attributes.
-  static bool is_part_of_module(std::string_view name) {
-    return name == "_modules" || name == "_parameters" || name == "_buffers";
-  }
   // Keys that are no numbers are texts, or classes of keys.
   static std::string item(const std::string& name) {
     if (name.empty()) return "*";
@@ -107,6 +111,7 @@ class ChainText {
   const model::Trace& trace_;
   std::string text_;
   std::string around_;
+  std::string left_;           // the function that an exception has left
   bool is_of_module_ = false;  // the next item is a part of a module
 };
 
@@ -118,6 +123,11 @@ std::vector<std::uint32_t> chain_to(const model::Trace& trace, std::uint32_t lin
   for (; link != 0; link = trace.holders.links[link].parent) chain.push_back(link);
   std::ranges::reverse(chain);
   return chain;
+}
+
+bool is_module_part(const model::Trace& trace, std::uint32_t link) {
+  const HolderLink& above = trace.holders.links[trace.holders.links[link].parent];
+  return above.kind == PLIMSOLL_LINK_ATTRIBUTE && is_part_of_module(trace.strings[above.name]);
 }
 
 std::string path_text(const model::Trace& trace, std::uint32_t link) {

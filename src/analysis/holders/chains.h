@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/trace.h"
@@ -25,6 +26,14 @@ constexpr bool is_of_tensor(plimsoll_link_kind kind) {
       return false;
   }
 }
+
+// A queue, which keeps its items in a container of its own.
+constexpr bool is_queue_type(std::string_view type) {
+  return type == "Queue" || type == "LifoQueue" || type == "PriorityQueue";
+}
+
+// Whether it is a parameter, buffer or module that a module has registered.
+bool is_module_part(const model::Trace& trace, std::uint32_t link);
 
 // "trainer.losses", "kept in train (train.py:40)": how the program names what the link leads to.
 // `[*]` stands for all items of a container.

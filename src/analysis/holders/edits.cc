@@ -1,6 +1,7 @@
 #include "analysis/holders/edits.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -42,6 +43,59 @@ class Chain {
   std::vector<std::uint32_t> rows_;
 };
 
+// What ends the growth of a container, by its class. `{}`: its path.
+struct ContainerEdit {
+  std::string_view type;
+  std::string_view text;
+};
+constexpr std::string_view kEditOfDict = "Remove entries from {} after their last use (pop).";
+constexpr std::string_view kEditOfQueue =
+    "Take entries out of {} as fast as they are put in, or give it a maxsize: put() then waits.";
+constexpr std::string_view kEditOfCache =
+    "Pass a small maxsize to the lru_cache of {}, or call its cache_clear().";
+constexpr std::array kContainerEdits = {
+    ContainerEdit{"list",
+                  "Remove from {} what is no longer needed, or bound it: "
+                  "collections.deque(maxlen=…) keeps the newest entries."},
+    ContainerEdit{"deque", "Give {} a maxlen: it then keeps the newest entries."},
+    ContainerEdit{"dict", kEditOfDict},
+    ContainerEdit{"OrderedDict", kEditOfDict},
+    ContainerEdit{"defaultdict", kEditOfDict},
+    ContainerEdit{"set", "Remove elements from {} after their last use (discard)."},
+    ContainerEdit{"Queue", kEditOfQueue},
+    ContainerEdit{"LifoQueue", kEditOfQueue},
+    ContainerEdit{"PriorityQueue", kEditOfQueue},
+    ContainerEdit{"_lru_cache_wrapper", kEditOfCache},
+};
+constexpr std::string_view kEditOfOthers = "Remove from {} what is no longer needed.";
+
+std::string container_edit(std::string_view type, const std::string& path) {
+  const auto found = std::ranges::find_if(
+      kContainerEdits, [&](const ContainerEdit& each) { return type.ends_with(each.type); });
+  const bool is_exact =
+      found != kContainerEdits.end() &&
+      (type.size() == found->type.size() || type[type.size() - found->type.size() - 1] == '.');
+  std::string text(is_exact ? found->text : kEditOfOthers);
+  text.replace(text.find("{}"), 2, path);
+  return text;
+}
+
+// A variable, attribute or entry that is no container.
+std::string variable_edit(const model::Trace& trace, const HolderLink& link,
+                          const std::string& path) {
+  const std::string name(trace.strings[link.name]);
+  switch (link.kind) {
+    case PLIMSOLL_LINK_LOCAL:
+      return "Delete " + path + " after its last use (del " + name + ").";
+    case PLIMSOLL_LINK_ITEM:
+      return "Remove " + path + " after its last use (del).";
+    case PLIMSOLL_LINK_CLOSURE:
+      return "Set " + name + " to None after its last use: " + path + " keeps it.";
+    default:
+      return "Set " + path + " to None after its last use.";
+  }
+}
+
 }  // namespace
 
 std::string edit_text(const model::Trace& trace, const Holder& holder) {
@@ -50,7 +104,8 @@ std::string edit_text(const model::Trace& trace, const Holder& holder) {
   const std::string path = path_text(trace, holder.link);
   const std::string_view type = trace.strings[link.type];
   const std::uint32_t next = chain.after(holder.link);
-  const bool holds_items = next != 0 && trace.holders.links[next].kind == PLIMSOLL_LINK_ITEM;
+  const bool holds_items =
+      (next != 0 && trace.holders.links[next].kind == PLIMSOLL_LINK_ITEM) || is_queue_type(type);
   if (const std::uint32_t hook = chain.first(PLIMSOLL_LINK_HOOK); hook != 0) {
     const std::string place = chain.place_from(hook);
     return "Call remove() on the handle of the hook" + (place.empty() ? "" : " " + place) +
@@ -65,10 +120,6 @@ std::string edit_text(const model::Trace& trace, const Holder& holder) {
                  "then, and " +
                      locals
                : "Store str(error) instead of the exception in " + path + ": " + locals;
-  }
-  if (type.ends_with("lru_cache_wrapper")) {
-    return "Pass a small maxsize to the lru_cache of " + path + ", or call " + path +
-           ".cache_clear().";
   }
   if (chain.has(PLIMSOLL_LINK_GRAD_FN)) {
     return holds_items ? "Add x.detach(), or x.item(), to " + path +
@@ -88,20 +139,18 @@ std::string edit_text(const model::Trace& trace, const Holder& holder) {
   if (link.kind == PLIMSOLL_LINK_CYCLE) {
     return "Break the cycle of references, or call gc.collect() between steps.";
   }
-  if (link.limit != 0) {
+  // What a model and its optimizer hold, they need.
+  if (!holder.has_grown && holder.of_model > 0 && holder.of_model * 2 >= holder.bytes) return {};
+  if (link.kind == PLIMSOLL_LINK_DEFAULT) {
+    return "Make the default value of " + std::string(trace.strings[link.name]) +
+           " None, and its object in the function: a default lives as long as its function.";
+  }
+  if (link.limit != 0 && !type.ends_with("lru_cache_wrapper")) {
     return "Make " + path + " shorter, if it may keep fewer than " +
            base::format_count(link.limit) + " entries.";
   }
-  if (holds_items) {
-    return "Remove from " + path +
-           " what is no longer needed, or bound it: "
-           "collections.deque(maxlen=…) keeps the newest entries.";
-  }
-  if (link.kind == PLIMSOLL_LINK_LOCAL) {
-    const std::string name(trace.strings[link.name]);
-    return "Delete " + path + " after its last use (del " + name + ").";
-  }
-  return "Set " + path + " to None after its last use.";
+  if (holds_items) return container_edit(type, path);
+  return is_module_part(trace, holder.link) ? "" : variable_edit(trace, link, path);
 }
 
 }  // namespace plimsoll::analysis::holders

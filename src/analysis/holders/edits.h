@@ -7,7 +7,8 @@
 
 namespace plimsoll::analysis::holders {
 
-// An imperative: "Append loss.detach() …". Empty if the holder is native code.
+// An imperative: "Append loss.detach() …". Empty if the holder is native code, or a
+// model or optimizer, which needs what it holds.
 std::string edit_text(const model::Trace& trace, const Holder& holder);
 
 }  // namespace plimsoll::analysis::holders

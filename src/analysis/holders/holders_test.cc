@@ -75,6 +75,58 @@ TEST(Holders, of_several_walks_are_one) {
   EXPECT_EQ(holders_in(two)[0].count, 6u);
 }
 
+// Two walks find `outer`, a list of dicts of tensors, with these lengths. Returns the name of the
+// holder of what the last one finds.
+std::string holder_of_nested(std::uint64_t outer_before, std::uint64_t outer,
+                             std::uint64_t inner_before, std::uint64_t inner) {
+  Case nested;
+  std::uint32_t last = 0;
+  for (const bool is_first : {true, false}) {
+    if (!is_first) nested.begin_walk();
+    const auto main = nested.root(PLIMSOLL_LINK_MODULE, "__main__");
+    const auto list = nested.link(main, PLIMSOLL_LINK_ATTRIBUTE, "outer", "list", {}, 0,
+                                  is_first ? outer_before : outer);
+    const auto dict =
+        nested.link(list, PLIMSOLL_LINK_ITEM, {}, "dict", {}, 0, is_first ? inner_before : inner);
+    last = nested.link(dict, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+    if (!is_first) nested.cut({dict, 0, 5, 500, 0, 0, false});
+    if (!is_first) nested.cut({last, 0, 5, 500, 0, 0, false});
+  }
+  nested.hold(last, 5);
+  nested.finish();
+  return path_text(nested.trace, holders_in(nested).at(0).link);
+}
+
+TEST(Holders, of_nested_containers_are_the_outermost_that_gets_longer) {
+  EXPECT_EQ(holder_of_nested(3, 9, 20, 20), "outer") << "as checkpoints in a list";
+  EXPECT_EQ(holder_of_nested(3, 9, 2, 20), "outer");
+  EXPECT_EQ(holder_of_nested(4, 4, 2, 20), "outer[*]") << "as a cache in each layer";
+  EXPECT_EQ(holder_of_nested(4, 4, 20, 20), "outer") << "nothing grows";
+}
+
+TEST(Holders, are_only_asked_of_memory_that_was_live_during_a_walk) {
+  Losses losses;  // allocated one microsecond after the other
+  losses.finish();
+  const model::DeviceTrace& device = losses.trace.devices.at(0);
+  losses.trace.holders.walks.at(0).time_ns = device.events.time_ns[20];
+  EXPECT_EQ(bytes_walked(losses.trace, device, losses.lifetimes()), 2100u);
+}
+
+TEST(Holders, that_a_function_has_at_another_line_are_the_same) {
+  Case two;
+  for (const std::uint32_t line : {40u, 41u}) {
+    if (line == 41) two.begin_walk();
+    const auto frame = two.root(PLIMSOLL_LINK_FRAME, "train", "/home/a/train.py", line);
+    const auto list = two.link(frame, PLIMSOLL_LINK_LOCAL, "kept", "list", {}, 0, line);
+    two.hold(two.link(list, PLIMSOLL_LINK_ITEM), 3);
+  }
+  two.finish();
+  const std::vector<Holder> holders = holders_in(two);
+  ASSERT_EQ(holders.size(), 1u);
+  EXPECT_EQ(holders[0].count, 6u);
+  EXPECT_TRUE(holders[0].has_grown);
+}
+
 TEST(Holders, are_called_as_the_program_calls_them) {
   Losses losses;
   losses.finish();
@@ -151,7 +203,7 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
             c.link(error, PLIMSOLL_LINK_TRACEBACK, "step", "traceback", "/home/a/train.py", 40);
         return c.link(traceback, PLIMSOLL_LINK_LOCAL, "activations", "Tensor");
       },
-      "errors[*].__traceback__, local activations",
+      "errors[*].__traceback__: local activations of step (train.py:40)",
       "Store str(error) instead of the exception in errors: its traceback keeps the locals of step "
       "(train.py:40).");
   expect_edit(
@@ -161,7 +213,7 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
             c.link(error, PLIMSOLL_LINK_TRACEBACK, "step", "traceback", "/home/a/train.py", 40);
         return c.link(traceback, PLIMSOLL_LINK_LOCAL, "activations", "Tensor");
       },
-      "the exception being handled.__traceback__, local activations",
+      "the exception being handled.__traceback__: local activations of step (train.py:40)",
       "Leave the except block before you allocate again: the exception is kept until then, and its "
       "traceback keeps the locals of step (train.py:40).");
   expect_edit(
@@ -171,7 +223,7 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
         return c.link(cache, PLIMSOLL_LINK_ITEM, {}, "Tensor");
       },
       "masks.mask[*]",
-      "Pass a small maxsize to the lru_cache of masks.mask, or call masks.mask.cache_clear().");
+      "Pass a small maxsize to the lru_cache of masks.mask, or call its cache_clear().");
 }
 
 TEST(Edits, of_containers_and_variables) {
@@ -198,6 +250,40 @@ TEST(Edits, of_containers_and_variables) {
         return c.link(queue, PLIMSOLL_LINK_ITEM, {}, "Tensor");
       },
       "replay[*]", "Make replay shorter, if it may keep fewer than 50 entries.");
+  expect_edit(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto queue = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "waiting", "Queue", {}, 0, 9);
+        const auto deque = c.link(queue, PLIMSOLL_LINK_ATTRIBUTE, "queue", "deque", {}, 0, 9);
+        return c.link(deque, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "waiting.queue[*]",
+      "Take entries out of waiting as fast as they are put in, or give it a maxsize: put() then "
+      "waits.");
+  expect_edit(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto dict = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "cache", "OrderedDict", {}, 0, 9);
+        return c.link(dict, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "cache[*]", "Remove entries from cache after their last use (pop).");
+  expect_edit(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto bag = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "bag", "mylist", {}, 0, 9);
+        return c.link(bag, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "bag[*]", "Remove from bag what is no longer needed.");
+  expect_edit(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto function = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "add", "function");
+        return c.link(c.link(function, PLIMSOLL_LINK_DEFAULT, "kept", "list", {}, 0, 9),
+                      PLIMSOLL_LINK_ITEM, {}, "Tensor");
+      },
+      "add, default of kept[*]",
+      "Make the default value of kept None, and its object in the function: a default lives as "
+      "long as its function.");
   expect_edit([](Case& c) { return c.root(PLIMSOLL_LINK_NATIVE, {}); }, "native code", "");
 }
 

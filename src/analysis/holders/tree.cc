@@ -177,8 +177,15 @@ class Tree {
       row.left_bytes = cut->left_bytes;
       if (cut->other != 0) row.other = path_text(trace_, cut->other);
       row.is_native = cut->is_native;
-      if (node.of_model < node.bytes / 2) {
-        row.edit = edit_text(trace_, {.link = node.link, .example = node.example, .cut = cut});
+      // One tensor may be needed: the tree does not know the finding that says otherwise.
+      if (node.count > 1 && index.holder(node.example) == node.link) {
+        row.edit = edit_text(trace_, {.link = node.link,
+                                      .example = node.example,
+                                      .count = node.count,
+                                      .bytes = node.bytes,
+                                      .of_model = node.of_model,
+                                      .has_grown = index.has_grown(node.link),
+                                      .cut = cut});
       }
     }
     rows_.push_back(std::move(row));

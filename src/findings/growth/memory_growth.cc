@@ -215,10 +215,11 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
     if (row_of_line[line.index()] != nullptr) left.push_back(row);
   }
-  const bool is_appended = rows.front().is_appended;
+  // A tensor that gets longer is to be bounded, and not removed.
   name_holder(facts, device, left,
-              is_appended || rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
-                                                      : EditGoes::kInPlaceOfTheFirst,
+              rows.front().is_appended   ? EditGoes::kNowhere
+              : rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
+                                         : EditGoes::kInPlaceOfTheFirst,
               finding);
 }
 

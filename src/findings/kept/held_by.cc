@@ -37,6 +37,27 @@ std::string evidence_text(const model::Trace& trace, std::uint32_t link,
          (proof.empty() ? "" : " " + proof);
 }
 
+// What the edit saves of a change that saves `whole`: not what other holders keep. An edit that
+// ends all references to a graph frees what other lines allocated for it, too.
+std::uint64_t saving_of(std::span<const holders::Holder> found, std::uint64_t whole) {
+  const holders::Holder& first = found.front();
+  std::uint64_t of_others = 0;
+  for (const holders::Holder& each : found.subspan(1)) of_others += each.bytes;
+  std::uint64_t saving = minus_or_zero(whole, of_others);
+  if (first.cut == nullptr) return saving;
+  const std::uint64_t freed = first.cut->freed_bytes, left = first.cut->left_bytes;
+  if (left == 0) return first.cut->is_native ? saving : std::max(saving, freed);
+  return static_cast<std::uint64_t>(static_cast<double>(saving) * static_cast<double>(freed) /
+                                    static_cast<double>(freed + left));
+}
+
+// Another holder keeps what the edit does not free.
+void name_other(const report::FindingHolder& holder, std::string& edit) {
+  if (holder.left_bytes == 0 || holder.other.empty()) return;
+  edit +=
+      " " + holder.other + " keeps " + bytes_text(holder.left_bytes) + " of it, too: change both.";
+}
+
 }  // namespace
 
 void name_holder(const Facts& facts, const DeviceFacts& device,
@@ -45,25 +66,22 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   const model::Trace& trace = facts.trace;
   if (!device.trace.lifetimes.holder.present()) return;
   const std::vector<holders::Holder> found = holders::holders_of(trace, device.trace, lifetimes);
-  std::uint64_t bytes = 0;
-  for (const std::uint32_t row : lifetimes) bytes += trace.lifetime_bytes(device.trace, row);
-  if (found.empty() || !is_at_least(found.front().bytes, 0.5, bytes)) return;
+  const std::uint64_t walked = holders::bytes_walked(trace, device.trace, lifetimes);
+  if (found.empty() || !is_at_least(found.front().bytes, 0.5, walked)) return;
   for (const holders::Holder& each : found) {
     finding.holders.push_back(holders::as_reported(trace, each));
     if (finding.holders.size() == kNamed) break;
   }
   const holders::Holder& holder = found.front();
-  finding.title += ", held by " + finding.holders.front().path;
-  finding.evidence.push_back(evidence_text(trace, holder.link, finding.holders.front()));
-  std::string text = holders::edit_text(trace, holder);
+  const report::FindingHolder& reported = finding.holders.front();
+  finding.title += ", held by " + reported.path;
+  finding.evidence.push_back(evidence_text(trace, holder.link, reported));
+  std::string text = edit == EditGoes::kNowhere ? "" : holders::edit_text(trace, holder);
   if (text.empty()) return;
+  name_other(reported, text);
   report::FindingStep step{std::move(text)};
   if (!finding.steps.empty()) {
-    // What others hold stays live.
-    std::uint64_t of_others = 0;
-    for (const holders::Holder& each : std::span(found).subspan(1)) of_others += each.bytes;
-    const std::uint64_t saving = finding.steps.front().saving_bytes;
-    step.saving_bytes = saving - std::min(saving, of_others);
+    step.saving_bytes = saving_of(found, finding.steps.front().saving_bytes);
     step.is_upper_bound = step.saving_bytes > 0;
   }
   if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {

@@ -8,7 +8,7 @@
 
 namespace plimsoll::findings {
 
-enum class EditGoes : std::uint8_t { kBeforeTheSteps, kInPlaceOfTheFirst };
+enum class EditGoes : std::uint8_t { kBeforeTheSteps, kInPlaceOfTheFirst, kNowhere };
 
 // Names what holds most of these allocations of the device: in the title, in the evidence, and in a
 // step with the saving of the first one, or less if others hold a part. Nothing if no walk knows

@@ -35,23 +35,21 @@ double fan_of(const Link& link) {
                                             : 0;
 }
 
-// The part of the program that is to be edited: the widest container of the chain; without one,
-// the hook or the exception; without those, the last name before the tensor.
-std::uint32_t holder_of(const Chains& chains, std::uint32_t link) {
+// The parts of the program that may be edited: the containers of several elements on the chain, of
+// which the report chooses one; without any, the hook or the exception; without those, the last
+// name before the tensor.
+std::vector<std::uint32_t> holders_of(const Chains& chains, std::uint32_t link) {
   std::vector<std::uint32_t> path;
   for (; link != 0; link = chains[link].parent) path.push_back(link);
   std::ranges::reverse(path);
   const auto graph = std::ranges::find_if(
       path, [&](std::uint32_t each) { return is_graph_link(chains[each].kind); });
   if (graph != path.begin()) path.erase(graph, path.end());
-  std::uint32_t widest = 0, hook = 0, named = path.front();
-  double width = 1;
+  std::vector<std::uint32_t> containers;
+  std::uint32_t hook = 0, named = path.front();
   for (std::size_t i = 0; i < path.size(); ++i) {
     const Link& each = chains[path[i]];
-    if (fan_of(each) > 1 && fan_of(each) >= width) {
-      width = fan_of(each);
-      widest = path[i];
-    }
+    if (fan_of(each) > 1) containers.push_back(path[i]);
     const bool is_in_hooks =
         i > 0 && chains[path[i - 1]].kind == PLIMSOLL_LINK_HOOK && each.kind == PLIMSOLL_LINK_ITEM;
     if (is_in_hooks || each.kind == PLIMSOLL_LINK_TRACEBACK) {
@@ -59,7 +57,8 @@ std::uint32_t holder_of(const Chains& chains, std::uint32_t link) {
     }
     if (is_named(each)) named = path[i];
   }
-  return widest != 0 ? widest : hook != 0 ? hook : named;
+  if (containers.empty()) containers.push_back(hook != 0 ? hook : named);
+  return containers;
 }
 
 struct Holder {
@@ -69,16 +68,18 @@ struct Holder {
 };
 
 std::vector<Holder> choose_holders(const Table& table, const Chains& chains) {
-  std::vector<std::uint32_t> holders(chains.size() + 1);  // by link
+  std::vector<std::vector<std::uint32_t>> holders(chains.size() + 1);  // by link
   std::unordered_map<std::uint32_t, Holder> found;
   for (const std::uint32_t storage : chains.storages()) {
     const Entry& entry = table[storage];
     if (entry.link == 0) continue;
-    std::uint32_t& link = holders[entry.link];
-    if (link == 0) link = holder_of(chains, entry.link);
-    Holder& holder = found[link];
-    holder.link = link;
-    (entry.has(kParameter) ? holder.parameter_bytes : holder.bytes) += bytes_of(entry);
+    std::vector<std::uint32_t>& links = holders[entry.link];
+    if (links.empty()) links = holders_of(chains, entry.link);
+    for (const std::uint32_t link : links) {
+      Holder& holder = found[link];
+      holder.link = link;
+      (entry.has(kParameter) ? holder.parameter_bytes : holder.bytes) += bytes_of(entry);
+    }
   }
   std::vector<Holder> chosen;
   for (const auto& [link, holder] : found) chosen.push_back(holder);

@@ -82,20 +82,29 @@ bool runs_backward(const PyCodeObject* code) {
          text_of_string(code->co_filename).ends_with("torch/autograd/__init__.py");
 }
 
+bool is_of_package(const PyCodeObject* code) {
+  const std::string file = text_of_string(code->co_filename);
+  return file.find("/site-packages/") != std::string::npos ||
+         file.find("/dist-packages/") != std::string::npos;
+}
+
+// The functions of the program first: of chains of equal length, theirs are the most useful.
 // Returns false if the thread runs a backward.
 bool add_frames(Walk& walk, PyThreadState* thread) {
   bool is_between_backwards = true;
   PythonFrame read{};
-  for (InterpreterFrame* frame = innermost_frame(thread); frame != nullptr;
-       frame = frame_before(frame)) {
-    if (!read_frame(frame, read)) continue;
-    if (is_own_code(read.code)) {
-      walk.block(frame, kRunningFrame);
-      continue;
+  for (const bool wants_packages : {false, true}) {
+    for (InterpreterFrame* frame = innermost_frame(thread); frame != nullptr;
+         frame = frame_before(frame)) {
+      if (!read_frame(frame, read) || is_of_package(read.code) != wants_packages) continue;
+      if (is_own_code(read.code)) {
+        walk.block(frame, kRunningFrame);
+        continue;
+      }
+      if (runs_backward(read.code)) is_between_backwards = false;
+      add_frame(walk, frame, kRunningFrame, read.code,
+                PyCode_Addr2Line(read.code, static_cast<int>(read.offset)));
     }
-    if (runs_backward(read.code)) is_between_backwards = false;
-    add_frame(walk, frame, kRunningFrame, read.code,
-              PyCode_Addr2Line(read.code, static_cast<int>(read.offset)));
   }
   return is_between_backwards;
 }
