@@ -62,7 +62,7 @@ def test_colors_inside_a_message_are_ignored(plimsoll):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-("RuntimeError: CUDA error: out of memory\n", ["no numbers", "outside of PyTorch"]),
+        ("RuntimeError: CUDA error: out of memory\n", ["no numbers", "outside of PyTorch"]),
         ("torch.AcceleratorError: HIP error: out of memory\n", ["no numbers", "rocm-smi"]),
         ("alloc.h:178 NCCL WARN Cuda failure 2 'out of memory'\n", ["NCCL", "no numbers"]),
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling\n", ["cuBLAS", "no numbers"]),
