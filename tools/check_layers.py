@@ -125,7 +125,7 @@ PLANNED = {"simulator", "server"}
 # appear here.
 THIRD_PARTY: dict[str, set[str]] = {
     "plimsoll_backtrace/": {"native_stacks"},
-    "rapidjson/": {"readers/kineto", "comparison"},
+    "rapidjson/": {"readers/kineto", "readers/oom_message", "comparison"},
     "zlib.h": {"readers", "exporters/html"},
     "tsl/": {"model", "readers/*", "analysis/sites"},
     "yaml-cpp/": {"config"},

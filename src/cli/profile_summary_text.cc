@@ -41,13 +41,15 @@ std::string line_of(std::string_view title, const Figure* figure, double unit, c
          "  \u2192  End: " + formatted(format, *figure->end / unit) + "\n";
 }
 
-// Reduces our categories to five: all but the first four become "other".
-Shares five_ways(const std::vector<ShareSummary>& categories) {
+// The log's categories, the common ones with the names of the five-way view. No other is folded
+// into "other", which then is the same as in the tables below.
+Shares categories_of(const std::vector<ShareSummary>& categories) {
   std::map<std::string_view, std::uint64_t> bytes;
   for (const ShareSummary& share : categories) {
     const auto way = std::ranges::find(sample::kFiveWays, std::string_view(share.name),
                                        [](const auto& pair) { return pair.first; });
-    bytes[way == sample::kFiveWays.end() ? "other" : way->second] += share.end_bytes;
+    bytes[way == sample::kFiveWays.end() ? std::string_view(share.name) : way->second] +=
+        share.end_bytes;
   }
   return {bytes.begin(), bytes.end()};
 }
@@ -94,7 +96,7 @@ std::string block_of(const logs::LogSummary& summary, const DeviceSummary& devic
   text += line_of("Fragmentation:", find(device, "fragmentation_percent"), 1, "%.1f%%");
   text += line_of("Unused for Two Steps:", find(device, "unused_bytes"), kMb, "%.1f MB");
   text += line_of("Total Tensors:", find(device, "tensors"), 1, "%.0f");
-  text += list_of("Tensor Categories", five_ways(device.categories));
+  text += list_of("Tensor Categories", categories_of(device.categories));
   text += list_of("Data Types", dtypes_of(device));
   const Figure* const large = find(device, "large_tensors");
   if (large != nullptr && device.large_tensor_bytes) {

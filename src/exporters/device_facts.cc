@@ -83,9 +83,14 @@ void add_fragmentation(const report::DeviceReport& device, std::vector<Fact>& fa
   }
 }
 
+std::string request_text(const report::OomDetails& oom) {
+  if (oom.requested_bytes == 0) return "a request of unknown size";  // as some messages have it
+  return "a request of " + bytes_text(oom.requested_bytes);
+}
+
 // "a request of 3.0 MiB by train.py:7 (step), event 12"
 std::string oom_text(const report::DeviceReport& device, const report::OomDetails& oom) {
-  std::string text = "a request of " + bytes_text(oom.requested_bytes);
+  std::string text = request_text(oom);
   if (!oom.line.empty()) text += " by " + text::printable(oom.line);
   return text + ", " + point_text(device, oom.event, oom.time_ns);
 }
@@ -96,8 +101,7 @@ void add_failures(const report::DeviceReport& device, std::vector<Fact>& facts) 
   const auto& ooms = device.oom_details;
   if (ooms.empty()) return;
   if (ooms.size() == 1) {
-    facts.push_back({"out of memory", "once: a request of " + bytes_text(ooms[0].requested_bytes) +
-                                          " at " +
+    facts.push_back({"out of memory", "once: " + request_text(ooms[0]) + " at " +
                                           point_text(device, ooms[0].event, ooms[0].time_ns)});
     return;
   }

@@ -105,10 +105,11 @@ Error AnyLog::not_a_log() const {
             " holds the tables of nvidia-smi, not a log of memory: write one with nvidia-smi "
             "--query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5");
   }
-  return make_error(ErrorCode::kUnsupported,
-                    name_ +
-                        " is neither a text log of Plimsoll (tensor_profile_*.log) nor a CSV log "
-                        "of nvidia-smi; plimsoll report reads recordings and snapshots");
+  return make_error(
+      ErrorCode::kUnsupported,
+      name_ +
+          " is neither a text log of Plimsoll (tensor_profile_*.log) nor a CSV log "
+          "of nvidia-smi; plimsoll report reads recordings, snapshots and messages about memory");
 }
 
 // Figures in another notation, or without the line that names their device.

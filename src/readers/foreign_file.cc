@@ -52,7 +52,9 @@ constexpr auto kByText = std::to_array<Known>({
     {"| NVIDIA-SMI"sv,
      "this is the table of nvidia-smi. Log figures over time with nvidia-smi --query-gpu="
      "timestamp,memory.used --format=csv -l 1, and read that with plimsoll analyze FILE"},
-    {"memory.used"sv, "this is a log of nvidia-smi. Read it with plimsoll analyze FILE"},
+    {"memory.used ["sv, "this is a log of nvidia-smi. Read it with plimsoll analyze FILE"},
+    {"# Plimsoll tensor profile"sv,
+     "this is a text log of Plimsoll's monitor. Read it with plimsoll analyze FILE"},
     {"\nimport torch"sv, kProgram},
 });
 

@@ -45,5 +45,13 @@ TEST(ForeignFile, text_that_no_tool_writes_is_not_recognized) {
   EXPECT_EQ(about("  File \"a.py\", line 1\n    import torch\nImportError\n"), "");
 }
 
+// Report and analyze name each other only if the other one can read the file.
+TEST(ForeignFile, only_logs_that_analyze_reads_name_it) {
+  EXPECT_THAT(about("# Plimsoll tensor profile, format 1. MB are\n"sv),
+              HasSubstr("plimsoll analyze FILE"));
+  EXPECT_THAT(about("timestamp, memory.used [MiB]\n"sv), HasSubstr("plimsoll analyze FILE"));
+  EXPECT_EQ(about("we print memory.used each step\n"), "");
+}
+
 }  // namespace
 }  // namespace plimsoll::readers

@@ -137,7 +137,7 @@ def test_the_summary_has_the_form_that_profiler_users_know(analyze, tmp_path):
         "Total Tensors:            Start: 40  \u2192  End: 40",
         "Tensor Categories (at end):",
         "  activations    :   4200.0 MB  ( 51.2%)",
-        "  other          :    500.0 MB  (  6.1%)",
+        "  optimizer_state:    500.0 MB  (  6.1%)",
         "Data Types (at end):",
         "  float32        :   6200.0 MB  ( 75.6%)",
         "Large Tensors (>100MB): 2",

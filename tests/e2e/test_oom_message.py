@@ -72,12 +72,30 @@ def test_colors_inside_a_message_are_ignored(plimsoll):
             'CUDACachingAllocator.cpp":1154, please report a bug to PyTorch.\n',
             ["PyTorch ran out of memory", "no numbers", "MIG"],
         ),
-        ("bfc.cc:482] Allocator (GPU_0_bfc) ran out of memory trying\n", ["XLA or TensorFlow"]),
+        (
+            "bfc.cc:482] Allocator (GPU_0_bfc) ran out of memory trying to allocate 3.07GiB "
+            "(rounded to 3300000000)requested by op\n",
+            ["TensorFlow or JAX", "3.1 GiB"],
+        ),
+    ],
+)
+def test_a_text_of_another_program_is_explained(text, words, plimsoll):
+    log = "epoch 1\n" * 20_000 + text
+    ran = plimsoll("report", "-", input=log.encode())
+    assert ran.status == 0, ran.err
+    out = " ".join(ran.out.split())
+    assert all(word in out for word in words), out
+    assert "request of 0 B" not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
         ("CUDA out of memory. Tried to allocate 20", ["cut off"]),
         ("| PyTorch CUDA memory summary, device ID 0 |\n", ["memory_summary()", "plimsoll run"]),
     ],
 )
-def test_an_error_without_numbers_is_named(text, words, plimsoll):
+def test_a_text_without_a_message_is_named(text, words, plimsoll):
     log = "epoch 1\n" * 20_000 + text
     complains(plimsoll("report", "-", input=log.encode()), 3, *words)
 
@@ -200,7 +218,7 @@ def event_file(path):
         (lambda p: p.write_text("import torch\n"), "train.py", ["plimsoll run FILE"]),
         (lambda p: p.write_text("[[1, 2], [[3], [4]]]"), "timeline.json", ["export_chrome_trace"]),
         (lambda p: p.write_text("[" * 200_000), "brackets.json", ["list of lists"]),
-        (lambda p: p.write_text("epoch 1\n"), "train.log", ["no out-of-memory message"]),
+        (lambda p: p.write_text("epoch 1\n"), "train.log", ["none of the messages", "vLLM"]),
         (lambda p: p.write_bytes(b"\xfe\xff\0\1"), "odd.bin", ["unknown file format"]),
     ],
 )

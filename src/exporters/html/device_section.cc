@@ -162,7 +162,7 @@ void write_failures(Markup& html, const DeviceView& view) {
                    bytes_text(bytes));
     };
     fact("when", point_text(view.report, oom.event, oom.time_ns));
-    bytes_fact("failed request", oom.requested_bytes);
+    if (oom.requested_bytes > 0) bytes_fact("failed request", oom.requested_bytes);
     if (!oom.line.empty()) fact("by", oom.line);
     if (!oom.cause.empty()) {
       bytes_fact("largest usable free block", oom.largest_usable_bytes);

@@ -282,7 +282,27 @@ Explain largest_reason(const Message& message) {
   return bytes > 0 ? explain : nullptr;
 }
 
+// Whether tensors use more than the device has. The driver of Windows (also under WSL) moves device
+// memory to the host's when it runs out; PyTorch counts it as allocated all the same.
+bool is_spilled(const Message& message) {
+  return message.total_bytes && message.device.type == DeviceType::kCuda &&
+         message.allocated_bytes.value_or(0) > *message.total_bytes;
+}
+
+Verdict spilled(const Message& message) {
+  return {
+      bytes_text(*message.allocated_bytes) + " in tensors on a device of " +
+          bytes_text(*message.total_bytes) + ": the driver spilled " +
+          bytes_text(*message.allocated_bytes - *message.total_bytes) +
+          " or more to the host's memory",
+      {{"Use less memory: a smaller batch, fewer or smaller models, or lower precision. What is "
+        "spilled is read over PCIe, which is many times slower than the device."},
+       {"To get an error instead of slow steps, set CUDA - Sysmem Fallback Policy to Prefer No "
+        "Sysmem Fallback in the NVIDIA Control Panel."}}};
+}
+
 Verdict verdict_of(const Message& message) {
+  if (is_spilled(message)) return spilled(message);
   const std::uint64_t most =
       std::min(message.total_bytes.value_or(UINT64_MAX), message.limit_bytes.value_or(UINT64_MAX));
   if (message.requested_bytes > most) return request_too_large(message);
@@ -351,8 +371,32 @@ void add_recording(const Message& message, report::Finding& finding) {
 
 }  // namespace
 
+namespace {
+
+std::string count_text(std::uint64_t count) {
+  return "The text has " + counted(count, "message") + " about this device; this is the last.";
+}
+
+// A text of another program: what it means is known with the text.
+report::Finding explain_known(const model::OomMessage& message, const std::string& line,
+                              std::uint64_t count) {
+  const model::KnownText& known = *message.known;
+  report::Finding finding{
+      "out_of_memory", report::FindingSeverity::kCritical, known.title, {known.evidence}, {}};
+  if (!known.quotation.empty()) {
+    finding.evidence.push_back("The log: \"" + known.quotation + "\"");
+  }
+  if (!line.empty()) finding.evidence.push_back("The last line before it: " + line + ".");
+  if (count > 1) finding.evidence.push_back(count_text(count));
+  for (const std::string& step : known.steps) finding.steps.push_back({step});
+  return finding;
+}
+
+}  // namespace
+
 report::Finding explain_message(model::OomMessage stated, const std::string& line,
                                 std::uint64_t count, const AcceleratorNames& names) {
+  if (stated.known) return explain_known(stated, line, count);
   Message message{std::move(stated), line, names};
   find_own_process(message);
   remove_impossible(message);
@@ -383,9 +427,14 @@ report::Finding explain_message(model::OomMessage stated, const std::string& lin
         (message.is_mps() ? " (PYTORCH_MPS_HIGH_WATERMARK_RATIO)."
                           : ", which the program has set."));
   }
+  if (is_spilled(message)) {
+    say("A driver on Linux refuses such memory; that of Windows, also under WSL, moves some of it "
+        "to "
+        "the host.");
+  }
   for (std::string& note : message.notes) say(std::move(note));
   if (count > 1) {
-    say("The text has " + counted(count, "message") + " about this device; this is the last.");
+    say(count_text(count));
   }
   add_recording(message, finding);
   return finding;

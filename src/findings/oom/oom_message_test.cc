@@ -86,5 +86,31 @@ TEST(OomMessageFinding, expandable_segments_may_be_missing_on_windows) {
   EXPECT_THAT(steps_text(explain_message(message, "", 1)), of_windows);
 }
 
+// A log of a laptop: 22.4 GiB allocated on a card of 8 GiB.
+TEST(OomMessageFinding, tensors_above_the_size_of_the_device_are_spilled) {
+  model::OomMessage message = on_cuda();
+  message.total_bytes = 8 * kGib;
+  message.allocated_bytes = 22 * kGib + 2 * kGib / 5;
+  message.reserved_bytes = 23 * kGib;
+  message.process_bytes = 24 * kGib;
+  const report::Finding finding = explain_message(message, "", 1);
+  EXPECT_THAT(finding.title, HasSubstr("22.4 GiB in tensors on a device of 8.0 GiB: the driver "
+                                       "spilled 14.4 GiB or more to the host's memory"));
+  EXPECT_THAT(steps_text(finding), HasSubstr("Sysmem Fallback"));
+  message.allocated_bytes = 8 * kGib;
+  EXPECT_THAT(explain_message(message, "", 1).title, Not(HasSubstr("spilled")));
+}
+
+TEST(OomMessageFinding, a_known_text_is_explained_by_its_table) {
+  model::OomMessage message = message_of(DeviceType::kCpu);
+  message.known = {"Ray killed workers", "Why.", "the line", {"First.", "Second."}};
+  const report::Finding finding = explain_message(message, "a.py:1 (f)", 2);
+  EXPECT_EQ(finding.title, "Ray killed workers");
+  EXPECT_EQ(steps_text(finding), "First. | Second.");
+  EXPECT_THAT(finding.evidence,
+              testing::ElementsAre("Why.", "The log: \"the line\"", HasSubstr("a.py:1 (f)"),
+                                   HasSubstr("2 messages")));
+}
+
 }  // namespace
 }  // namespace plimsoll::findings

@@ -8,6 +8,9 @@
 #include <system_error>
 #include <utility>
 
+#include "readers/oom_message/search.h"
+#include "readers/oom_message/traceback.h"
+
 namespace plimsoll::readers::oom_message {
 namespace {
 
@@ -16,21 +19,10 @@ namespace {
 // …").
 constexpr std::string_view kGpuStart = "out of memory";
 constexpr std::string_view kCpuStart = "memory: you tried to allocate ";
+// Of CUDAMallocAsyncAllocator.cpp (backend:cudaMallocAsync), which puts each number on a line.
+constexpr std::string_view kAsyncStart = " would exceed allowed memory. (out of memory)";
 // The longest message lists every process of the GPU.
 constexpr std::size_t kMostMessageBytes = 16 << 10;
-constexpr std::size_t kMostTracebackBytes = 64 << 10;
-constexpr std::size_t kMostFrames = 200;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
-
-// The text after `phrase`; nullopt without it.
-std::optional<std::string_view> after(std::string_view text, std::string_view phrase) {
-  const std::size_t at = text.find(phrase);
-  if (at == text.npos) return std::nullopt;
-  return text.substr(at + phrase.size());
-}
 
 std::optional<std::uint64_t> size_after(std::string_view text, std::string_view phrase) {
   const auto rest = after(text, phrase);
@@ -50,14 +42,6 @@ std::optional<std::uint64_t> size_before(std::string_view text, std::string_view
   skip([](char c) { return c == ' '; });
   skip([](char c) { return is_digit(c) || c == '.' || c == ','; });  // "1,05" is no number
   return size_at_start(text.substr(begin));
-}
-
-std::optional<std::int64_t> number_after(std::string_view text, std::string_view phrase) {
-  const auto rest = after(text, phrase);
-  if (!rest) return std::nullopt;
-  std::int64_t value = 0;
-  const auto parsed = std::from_chars(rest->data(), rest->data() + rest->size(), value);
-  return parsed.ec == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
 // The word before "out of memory": "CUDA out of memory", "MPS backend out of memory".
@@ -141,6 +125,41 @@ std::optional<std::uint64_t> first_of(Sizes... sizes) {
   return known;
 }
 
+// The figure of a line such as "Currently allocated     : 9.43 GiB".
+std::optional<std::uint64_t> figure_of(std::string_view text, std::string_view name) {
+  auto rest = after(text, name);
+  if (!rest) return std::nullopt;
+  rest->remove_prefix(std::min(rest->size(), rest->find_first_not_of(" \t")));
+  if (!rest->starts_with(':')) return std::nullopt;
+  rest->remove_prefix(1);
+  rest->remove_prefix(std::min(rest->size(), rest->find_first_not_of(" \t")));
+  return size_at_start(*rest);
+}
+
+std::optional<model::OomMessage> parse_async(std::string_view before, std::string_view wrapped) {
+  const std::string text = unwrapped(wrapped, {});
+  const auto requested = figure_of(text, "Requested");
+  if (!requested) return std::nullopt;
+  model::OomMessage message;
+  constexpr std::string_view kDevice = "device ";
+  const std::size_t device = before.rfind(kDevice);
+  const auto ordinal =
+      device == before.npos ? std::nullopt : number_after(before.substr(device), kDevice);
+  constexpr std::int64_t kMostDevices = 4096;
+  message.device = {model::DeviceType::kCuda, 0};
+  if (ordinal && *ordinal >= 0 && *ordinal < kMostDevices) {
+    message.device.ordinal = static_cast<std::int32_t>(*ordinal);
+  }
+  message.requested_bytes = *requested;
+  message.allocated_bytes = figure_of(text, "Currently allocated");
+  message.total_bytes = figure_of(text, "Device limit");
+  message.free_bytes = figure_of(text, "Free (according to CUDA)");
+  // Without a limit, PyTorch prints one of 2^64 - 1 bytes.
+  const auto limit = figure_of(text, "PyTorch limit (set by user-supplied memory fraction)");
+  if (limit && message.total_bytes && *limit < *message.total_bytes) message.limit_bytes = limit;
+  return message;
+}
+
 std::optional<model::OomMessage> parse(std::string_view before, std::string_view wrapped) {
   const std::string text = unwrapped(wrapped, quotation_of(before));
   const auto requested = size_after(text, "ried to allocate ");
@@ -181,10 +200,14 @@ class Starts {
 
   // npos after the last.
   std::size_t next() {
-    const std::size_t found = std::min(gpu_, cpu_);
+    const std::size_t found = std::min({gpu_, cpu_, async_});
     if (found == text_.npos) return found;
     if (gpu_ == found) gpu_ = text_.find(kGpuStart, found + 1);
     if (cpu_ == found) cpu_ = text_.find(kCpuStart, found + 1);
+    if (async_ == found) {
+      async_ = text_.find(kAsyncStart, found + 1);
+      gpu_ = text_.find(kGpuStart, found + kAsyncStart.size());  // its own words
+    }
     return found;
   }
 
@@ -192,78 +215,8 @@ class Starts {
   std::string_view text_;
   std::size_t gpu_ = text_.find(kGpuStart);
   std::size_t cpu_ = text_.find(kCpuStart);
+  std::size_t async_ = text_.find(kAsyncStart);
 };
-
-// `  File "train.py", line 30, in attention`, perhaps after a prefix such as "[rank0]: ".
-std::optional<CodeLine> code_line(std::string_view line) {
-  const auto path = after(line, "File \"");
-  if (!path) return std::nullopt;
-  const std::size_t end = path->find('"');
-  if (end == path->npos) return std::nullopt;
-  const auto number = number_after(path->substr(end), "\", line ");
-  if (!number || *number <= 0 || *number > INT32_MAX) return std::nullopt;
-  CodeLine found{path->substr(0, end), static_cast<std::uint32_t>(*number), {}};
-  if (const auto name = after(path->substr(end), ", in ")) {
-    found.function = name->substr(0, name->find('\r'));
-  }
-  return found;
-}
-
-// Whether `line` can follow a frame in a traceback: a line of source, or a blank one. `indent`:
-// what the frame's line has before `File "`.
-bool is_below_frame(std::string_view line, std::string_view indent) {
-  const std::string_view trimmed = line.substr(0, line.find_last_not_of(" \t\r") + 1);
-  if (indent.starts_with(trimmed)) return true;
-  if (!line.starts_with(indent)) return false;
-  return line[indent.size()] == ' ' || line[indent.size()] == '[';  // [Previous line repeated …]
-}
-
-// The frames directly above the message that `text` ends at, if the head of their traceback is cut
-// off.
-std::vector<CodeLine> frames_above(std::string_view text) {
-  constexpr std::size_t kMostSourceLines = 40;  // of one frame
-  std::vector<CodeLine> frames;
-  std::vector<std::string_view> below;  // the lines between a frame and what follows it
-  std::string_view indent;
-  const std::string_view last = text.substr(text.rfind('\n') + 1);
-  for (text.remove_suffix(last.size()); !text.empty();) {
-    text.remove_suffix(1);
-    const std::string_view line = text.substr(text.rfind('\n') + 1);
-    text.remove_suffix(line.size());
-    const auto frame = code_line(line);
-    if (!frame) {
-      below.push_back(line);
-      if (below.size() > kMostSourceLines) break;
-      continue;
-    }
-    const std::string_view before = line.substr(0, line.find("File \""));
-    if (frames.empty()) {
-      indent = before;
-      if (!last.starts_with(indent.substr(0, indent.find_last_not_of(" \t") + 1))) break;
-    }
-    const auto belongs = [&](std::string_view each) { return is_below_frame(each, indent); };
-    if (before != indent || !std::ranges::all_of(below, belongs)) break;
-    frames.push_back(*frame);
-    if (frames.size() == kMostFrames) break;
-    below.clear();
-  }
-  return frames;
-}
-
-// The lines of the last traceback in `text`, which ends at the message.
-std::vector<CodeLine> traceback_of(std::string_view text) {
-  const std::size_t start = text.rfind("Traceback (most recent call last)");
-  if (start == text.npos) return frames_above(text);
-  std::vector<CodeLine> lines;
-  for (std::string_view rest = text.substr(start); !rest.empty();) {
-    const std::string_view line = first_line(rest);
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (auto found = code_line(line)) lines.push_back(*found);
-  }
-  std::ranges::reverse(lines);
-  if (lines.size() > kMostFrames) lines.resize(kMostFrames);
-  return lines;
-}
 
 // Messages state no platform, but paths and the CPU allocator's wording differ.
 bool is_from_windows(std::string_view before, const std::vector<CodeLine>& traceback) {
@@ -303,8 +256,11 @@ std::vector<Found> find_messages(std::string_view text) {
     const std::size_t at = std::exchange(next, starts.next());
     const std::string_view rest =
         text.substr(at, std::min(kMostMessageBytes, std::min(next, text.size()) - at));
-    if (auto message = parse(text.substr(0, at), rest)) {
-      const std::size_t from = std::max(last_end, at - std::min(at, kMostTracebackBytes));
+    const bool is_async = rest.starts_with(kAsyncStart);
+    const std::string_view before = text.substr(at - std::min(at, kLongestTracebackBytes),
+                                                std::min(at, kLongestTracebackBytes));
+    if (auto message = is_async ? parse_async(before, rest) : parse(text.substr(0, at), rest)) {
+      const std::size_t from = std::max(last_end, at - std::min(at, kLongestTracebackBytes));
       std::vector<CodeLine> traceback = traceback_of(text.substr(from, at - from));
       message->is_from_windows = is_from_windows(text.substr(0, at), traceback);
       found.push_back({*std::move(message), std::move(traceback)});

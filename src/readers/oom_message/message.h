@@ -1,6 +1,7 @@
 // Finds PyTorch's out-of-memory messages in text, such as the log of a failed run, and the lines of
 // the program that led to them. The forms are those of CUDACachingAllocator.cpp (in torch/csrc or
-// c10) of PyTorch 0.4 to 2.13, XPUCachingAllocator.cpp, torch_npu, and MPSAllocator.mm.
+// c10) of PyTorch 0.4 to 2.13, CUDAMallocAsyncAllocator.cpp, XPUCachingAllocator.cpp, torch_npu,
+// and MPSAllocator.mm.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,9 @@
 #include <vector>
 
 #include "model/oom_message.h"
+#include "readers/oom_message/traceback.h"
 
 namespace plimsoll::readers::oom_message {
-
-struct CodeLine {
-  std::string_view file;
-  std::uint32_t line = 0;
-  std::string_view function;
-};
 
 struct Found {
   model::OomMessage message;

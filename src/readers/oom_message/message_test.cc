@@ -173,6 +173,33 @@ TEST(OomMessage, messages_of_other_devices) {
   EXPECT_EQ(windows.requested_bytes, kMiB);
 }
 
+// As CUDAMallocAsyncAllocator.cpp prints it; the limit is 2^64 - 1 bytes without one.
+TEST(OomMessage, all_numbers_under_cudaMallocAsync) {
+  const std::string text =
+      "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\n"
+      "torch.OutOfMemoryError: Allocation on device 1 would exceed allowed memory. (out of "
+      "memory)\n"
+      "Currently allocated     : 9.43 GiB\n"
+      "Requested               : 640.00 MiB\n"
+      "Device limit            : 11.59 GiB\n"
+      "Free (according to CUDA): 7.12 MiB\n"
+      "PyTorch limit (set by user-supplied memory fraction)\n"
+      "                        : ";
+  const auto found = find_messages(text + "17179869184.00 GiB\n");
+  ASSERT_THAT(found, SizeIs(1));
+  const model::OomMessage& message = found[0].message;
+  EXPECT_EQ(message.device, (Device{DeviceType::kCuda, 1}));
+  EXPECT_EQ(message.requested_bytes, 640 * kMiB);
+  EXPECT_EQ(message.allocated_bytes, 10125385400u);
+  EXPECT_EQ(message.total_bytes, 12444667740u);
+  EXPECT_EQ(message.free_bytes, 7465861u);
+  EXPECT_FALSE(message.limit_bytes.has_value());
+  EXPECT_THAT(found[0].traceback, SizeIs(1));
+  EXPECT_EQ(only(text + "4.00 GiB\n").limit_bytes, 4 * kGiB);
+  EXPECT_THAT(find_messages("Allocation on device 0 would exceed allowed memory. (out of memory)"),
+              IsEmpty());
+}
+
 TEST(OomMessage, the_traceback_before_it_names_the_lines) {
   const std::string text =
       "[rank1]: Traceback (most recent call last):\n"

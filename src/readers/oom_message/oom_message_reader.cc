@@ -11,7 +11,10 @@
 
 #include "base/text_decoder.h"
 #include "readers/foreign_file.h"
+#include "readers/oom_message/known_texts.h"
+#include "readers/oom_message/log_text.h"
 #include "readers/oom_message/message.h"
+#include "readers/oom_message/traceback.h"
 
 namespace plimsoll::readers::oom_message {
 namespace {
@@ -26,35 +29,6 @@ struct OtherText {
   std::string_view answer;
 };
 
-constexpr std::string_view kOfCuda =
-    "this out-of-memory error has no numbers: the CUDA driver raised it outside of PyTorch's "
-    "allocator, for its context, for pinned memory or for a library. See whether other processes "
-    "use the device (nvidia-smi), and record the driver's allocations: plimsoll run --cuda-driver "
-    "-- python SCRIPT";
-constexpr std::string_view kOfHip =
-    "this out-of-memory error has no numbers: the HIP runtime raised it outside of PyTorch's "
-    "allocator, for its context, for pinned memory or for a library. See whether other processes "
-    "use the device (rocm-smi)";
-constexpr std::string_view kOfNccl =
-    "this out-of-memory error of NCCL has no numbers: the driver had no memory for its buffers, "
-    "which are outside of PyTorch's allocator. Leave some free "
-    "(torch.cuda.set_per_process_memory_fraction), and let each rank use its own device "
-    "(torch.cuda.set_device)";
-constexpr std::string_view kOfCublas =
-    "this out-of-memory error of cuBLAS has no numbers: the driver had no memory for its handle, "
-    "which is outside of PyTorch's allocator. Leave some free: use a smaller batch, or stop other "
-    "processes on the device (nvidia-smi)";
-constexpr std::string_view kOfNvml =
-    "PyTorch ran out of memory, but could not complete the message, so it has no numbers: its "
-    "query "
-    "of NVML for the processes of the device failed, as it can in containers and on partitions "
-    "(MIG). See how much is free before the first allocation (torch.cuda.mem_get_info()), and "
-    "record what fills the memory: plimsoll run SCRIPT";
-constexpr std::string_view kOfKernel =
-    "the kernel killed a process because the host memory of the machine or of its container ran "
-    "out. Record what uses it, up to the kill: plimsoll run SCRIPT";
-constexpr std::string_view kOfXla =
-    "this is an out-of-memory error of XLA or TensorFlow. Plimsoll reads those of PyTorch";
 constexpr std::string_view kSummary =
     "this is the table of torch.cuda.memory_summary(), which has totals only. Record what "
     "allocates "
@@ -63,59 +37,23 @@ constexpr std::string_view kCut =
     "this out-of-memory message is cut off before its first number. Pass a longer part of the log";
 
 constexpr auto kOtherTexts = std::to_array<OtherText>({
-    {"Cuda failure 'out of memory'", kOfNccl},
-    {"Cuda failure 2 'out of memory'", kOfNccl},
-    {"CUBLAS_STATUS_ALLOC_FAILED", kOfCublas},
-    {"RESOURCE_EXHAUSTED", kOfXla},
-    {"ResourceExhaustedError", kOfXla},
-    {"_bfc) ran out of memory", kOfXla},
-    {"CUDA error: out of memory", kOfCuda},
-    {"HIP error: out of memory", kOfHip},
-    {"CUDA_ERROR_OUT_OF_MEMORY", kOfCuda},
-    {"Out of memory: Killed process", kOfKernel},
-    {"oom_kill event", kOfKernel},
     {"PyTorch CUDA memory summary", kSummary},
     {"out of memory. Tried to allocate", kCut},
 });
 
-// Inside its allocator, PyTorch queries NVML only for an out-of-memory message.
-bool has_failed_query_of_nvml(std::string_view text) {
-  constexpr std::string_view kCheck = "NVML_SUCCESS == ";
-  constexpr std::size_t kMostBytes = 512;
-  for (std::size_t at = text.find(kCheck); at != text.npos; at = text.find(kCheck, at + 1)) {
-    const std::string_view error = text.substr(at, kMostBytes);
-    const std::string_view line = error.substr(0, error.find('\n'));
-    if (line.find("INTERNAL ASSERT FAILED") != line.npos &&
-        line.find("CUDACachingAllocator.cpp") != line.npos) {
-      return true;
-    }
-  }
-  return false;
-}
+// What this reader knows, for a text that has nothing of it.
+constexpr std::string_view kUnknown =
+    "this text has none of the messages about memory that Plimsoll knows: those of PyTorch, vLLM, "
+    "SGLang, NCCL, cuBLAS, cuDNN, bitsandbytes, Transformers, Accelerate, Ray, DataLoader workers, "
+    "NumPy, CuPy, RMM, llama.cpp, ONNX Runtime, Triton, XLA, TensorFlow, the CUDA and HIP drivers, "
+    "Slurm, Kubernetes, torchrun and the Linux kernel. If it has another one, record the program: "
+    "plimsoll run SCRIPT";
 
 std::string_view answer_for(std::string_view text) {
-  if (has_failed_query_of_nvml(text)) return kOfNvml;
   for (const OtherText& other : kOtherTexts) {
     if (text.find(other.phrase) != text.npos) return other.answer;
   }
   return {};
-}
-
-// Removes escape sequences of terminals, such as colors around numbers ("\x1b[1;36m20.00\x1b[0m").
-void remove_escape_sequences(std::string& text) {
-  constexpr std::string_view kStart = "\x1b[";
-  std::size_t end = text.find(kStart);
-  if (end == text.npos) return;
-  for (std::size_t at = end; at < text.size();) {
-    if (!std::string_view(text).substr(at).starts_with(kStart)) {
-      text[end++] = text[at++];
-      continue;
-    }
-    at += kStart.size();
-    while (at < text.size() && text[at] >= ' ' && text[at] < '@') ++at;  // parameters
-    if (at < text.size()) ++at;                                          // the final letter
-  }
-  text.resize(end);
 }
 
 // Most of each text is ASCII.
@@ -140,8 +78,7 @@ Result<std::string> read_text(ByteSource& source, const ReadContext& context) {
     PLIMSOLL_TRY_ASSIGN(const std::size_t got, source.read(piece));
     if (got == 0) {
       decoder.finish(text);
-      remove_escape_sequences(text);
-      return text;
+      return prepared_log(std::move(text));
     }
     if (text.size() + got > most) {
       return make_error(ErrorCode::kLimit, "this text is larger than " + std::to_string(most) +
@@ -181,6 +118,25 @@ void add(Found found, model::TraceBuilder& builder) {
   builder.add_oom_message(std::move(message));
 }
 
+bool has_message(std::string_view text) {
+  return !find_messages(text).empty() || !find_known_texts(text).empty();
+}
+
+// PyTorch's messages, and known texts about other kinds of devices: on the same device, a text of
+// another program is a consequence or the cause of a message that has more numbers.
+std::vector<Found> find_all(std::string_view text) {
+  std::vector<Found> found = find_messages(text);
+  for (FoundKnown& known : find_known_texts(text)) {
+    const auto is_about_same = [&](const Found& other) {
+      return other.message.device.type == known.message.device.type;
+    };
+    if (std::ranges::any_of(found, is_about_same)) continue;
+    const std::size_t from = known.at - std::min(known.at, kLongestTracebackBytes);
+    found.push_back({std::move(known.message), traceback_of(text.substr(from, known.at - from))});
+  }
+  return found;
+}
+
 class OomMessageReader final : public Reader {
  public:
   const char* name() const override { return "oom_message"; }
@@ -190,21 +146,19 @@ class OomMessageReader final : public Reader {
     base::TextDecoder decoder;
     decoder.feed({reinterpret_cast<const char*>(head.data()), head.size()}, text);
     decoder.finish(text);
-    remove_escape_sequences(text);
+    const bool is_json = begins_as_json_log(text);
+    text = prepared_log(std::move(text));
     if (!is_text(text)) return Confidence::kNo;
-    return find_messages(text).empty() ? Confidence::kMaybe : Confidence::kCertain;
+    return is_json || has_message(text) ? Confidence::kCertain : Confidence::kMaybe;
   }
 
   Status read(ByteSource& source, ReadContext& context) const override {
     PLIMSOLL_TRY_ASSIGN(const std::string text, read_text(source, context));
-    std::vector<Found> found = find_messages(text);
+    std::vector<Found> found = find_all(text);
     if (found.empty()) {
       std::string what(answer_for(text));
       if (what.empty()) what = foreign_file(std::as_bytes(std::span(text)));
-      return make_error(ErrorCode::kUnsupported,
-                        what.empty() ? "this text has no out-of-memory message of PyTorch. A text "
-                                       "log of Plimsoll's monitor: plimsoll analyze FILE"
-                                     : what);
+      return make_error(ErrorCode::kUnsupported, what.empty() ? std::string(kUnknown) : what);
     }
     for (Found& each : found) add(std::move(each), context.builder);
     return {};

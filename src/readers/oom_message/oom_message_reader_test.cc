@@ -12,6 +12,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::string_view kLog =
     "epoch 1\nTraceback (most recent call last):\n  File \"train.py\", line 30, in step\n"
@@ -65,29 +66,63 @@ TEST(OomMessageReader, escape_sequences_are_no_part_of_the_text) {
   EXPECT_EQ(trace->oom_messages[0].total_bytes, std::uint64_t{80} << 30);
 }
 
+std::string title_in(std::string_view text) {
+  const auto trace = read(text);
+  if (!trace.ok()) return trace.error().message;
+  const auto& known = trace->oom_messages.at(0).known;
+  return known ? known->title : "of PyTorch";
+}
+
 TEST(OomMessageReader, other_failures_of_nccl_are_not_about_memory) {
-  EXPECT_THAT(read("NCCL WARN Cuda failure 2 'out of memory'\n").error().message,
-              HasSubstr("of NCCL"));
-  EXPECT_THAT(read("NCCL WARN Cuda failure 1 'invalid argument'\nout of memory?\n").error().message,
-              HasSubstr("plimsoll analyze FILE"));
+  EXPECT_THAT(title_in("NCCL WARN Cuda failure 2 'out of memory'\n"), HasSubstr("NCCL"));
+  EXPECT_THAT(title_in("NCCL WARN Cuda failure 1 'invalid argument'\nout of memory?\n"),
+              HasSubstr("none of the messages"));
 }
 
 TEST(OomMessageReader, a_failed_query_of_nvml_is_an_out_of_memory_error_only_in_the_allocator) {
-  const auto answer = [](std::string file) {
-    return read("RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/" +
-                file +
-                "\":1154, please report a bug to PyTorch.\n  at CUDACachingAllocator.cpp:3\n")
-        .error()
-        .message;
+  const auto title = [](std::string file) {
+    return title_in(
+        "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"/pytorch/c10/cuda/" + file +
+        "\":1154, please report a bug to PyTorch.\n  at CUDACachingAllocator.cpp:3\n");
   };
-  EXPECT_THAT(answer("CUDACachingAllocator.cpp"),
-              AllOf(HasSubstr("PyTorch ran out of memory"), HasSubstr("NVML"),
-                    HasSubstr("plimsoll run SCRIPT")));
-  EXPECT_THAT(answer("PeerToPeerAccess.cpp"), HasSubstr("no out-of-memory message"));
+  EXPECT_THAT(title("CUDACachingAllocator.cpp"), HasSubstr("PyTorch ran out of memory"));
+  EXPECT_THAT(title("PeerToPeerAccess.cpp"), HasSubstr("none of the messages"));
+}
+
+TEST(OomMessageReader, a_known_text_is_an_event_with_its_traceback) {
+  const auto trace = read(
+      "{\"log\":\"Traceback (most recent call last):\\n\",\"stream\":\"stderr\"}\n"
+      "{\"log\":\"  File \\\"a.py\\\", line 3, in f\\n\",\"stream\":\"stderr\"}\n"
+      "{\"log\":\"RuntimeError: CUDA error: out of memory\\n\",\"stream\":\"stderr\"}\n");
+  ASSERT_TRUE(trace.ok()) << trace.error().message;
+  ASSERT_EQ(trace->oom_messages.size(), 1u);
+  ASSERT_TRUE(trace->oom_messages[0].known.has_value());
+  EXPECT_EQ(trace->oom_messages[0].known->quotation, "RuntimeError: CUDA error: out of memory");
+  ASSERT_EQ(trace->devices.size(), 1u);
+  EXPECT_NE(trace->site(trace->devices[0], 0).stack, model::kNoStack);
+}
+
+TEST(OomMessageReader, a_message_of_pytorch_precedes_known_texts_about_its_device) {
+  const auto trace = read(std::string(kLog) + "CUDA error: out of memory\nOOMKilled\n");
+  ASSERT_TRUE(trace.ok()) << trace.error().message;
+  ASSERT_EQ(trace->oom_messages.size(), 2u);
+  EXPECT_FALSE(trace->oom_messages[0].known.has_value());
+  EXPECT_THAT(trace->oom_messages[1].known->title, HasSubstr("Kubernetes"));
+}
+
+TEST(OomMessageReader, the_fallback_names_what_is_known) {
+  EXPECT_THAT(read("hello\n").error().message,
+              AllOf(HasSubstr("vLLM"), HasSubstr("Ray"), Not(HasSubstr("no out-of-memory"))));
+}
+
+TEST(OomMessageReader, logs_of_json_are_certain) {
+  EXPECT_EQ(make()->sniff(bytes_of("{\"log\":\"a\\n\",\"stream\":\"stdout\"}\n")),
+            Confidence::kCertain);
+  EXPECT_NE(make()->sniff(bytes_of("{\"traceEvents\": []}")), Confidence::kCertain);
 }
 
 TEST(OomMessageReader, other_text_is_refused_with_a_next_step) {
-  EXPECT_THAT(read("hello\n").error().message, HasSubstr("plimsoll analyze FILE"));
+  EXPECT_THAT(read("hello\n").error().message, HasSubstr("plimsoll run SCRIPT"));
   EXPECT_THAT(read("import torch\n").error().message, HasSubstr("plimsoll run FILE"));
 }
 
