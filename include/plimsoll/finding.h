@@ -82,7 +82,7 @@ inline std::uint64_t Finding::saving_bytes() const {
   return steps.empty() ? 0 : steps.front().saving_bytes;
 }
 
-// A finding about a running program. docs/monitoring.md has the rules.
+// A finding about a running program. docs/monitoring-reference.md has the rules.
 struct MemoryAlert : Finding {
   std::string device;   // "cuda:0", "cpu", "host"
   std::string subject;  // a category, for example; may be empty

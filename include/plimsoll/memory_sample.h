@@ -56,7 +56,7 @@ struct DeviceMemory {
   // Live tensors. The shares of each list sum to live_bytes, to the byte.
   std::uint64_t live_bytes = 0;
   std::uint64_t live_count = 0;
-  std::vector<MemoryShare> categories;  // docs/recording.md, "Categories"; largest first
+  std::vector<MemoryShare> categories;  // docs/attribution.md, "Category"; largest first
   std::vector<MemoryShare> dtypes;      // "float32"; "unknown" without a tensor; largest first
   std::vector<MemoryShare> layers;      // of the owner, or else the creator; "" if none
   // The parameters that no layer below the root module owns: attributes of the model, or named
@@ -82,7 +82,7 @@ struct DeviceMemory {
   std::vector<LiveTensor> peak_tensors;
   // Bytes that each iteration leaves behind, judged by the allocations of earlier ones that are
   // still live, and the same by category, with the number of allocations; 0: none. Known after at
-  // least 20 samples (docs/monitoring.md, "Growth while it runs").
+  // least 20 samples (docs/monitoring-reference.md, "Growth while it runs").
   std::optional<std::uint64_t> growth_bytes;
   std::vector<MemoryShare> growing;
   // Live bytes that no operator has used during the last two steps (docs/last-use.md), and the same

@@ -140,8 +140,8 @@ struct SampleOptions {
 MemorySample take_sample(const SampleOptions& options = {});
 
 // ---- point-in-time measurements and blocks ----------------------------------------------------
-// docs/monitoring.md shows the printed lines. Without a GPU they say "CPU tensors" instead of
-// "GPU".
+// docs/monitoring.md has examples of the printed lines. Without a GPU they say "CPU tensors"
+// instead of "GPU".
 
 // Receives each line without its newline.
 using LinePrinter = std::function<void(const std::string& line)>;

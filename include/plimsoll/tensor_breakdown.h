@@ -28,9 +28,10 @@ struct BreakdownOptions {
 using ScalarWriter =
     std::function<void(const std::string& tag, double value, std::int64_t iteration)>;
 
-// Writes the memory of tensors every `interval` iterations, with the tags of docs/monitoring.md,
-// such as Memory/Tensor_Category/parameters_MB. Does nothing at other iterations. Calls
-// start_watching(). Call it on the thread that trains. Exceptions of the writer reach the caller.
+// Writes the memory of tensors every `interval` iterations, with the tags of
+// docs/monitoring-reference.md, such as Memory/Tensor_Category/parameters_MB. Does nothing at other
+// iterations. Calls start_watching(). Call it on the thread that trains. Exceptions of the writer
+// reach the caller.
 Status log_tensor_memory_breakdown(const ScalarWriter& write, std::int64_t iteration,
                                    const BreakdownOptions& options = {});
 

@@ -1,7 +1,7 @@
 """Reads the options of monitoring from a YAML file, a dict, Hydra, flags or the environment.
 
-Names, defaults and checks are those of `MonitorOptions` (docs/monitoring.md has the table). This
-module only finds them in a configuration.
+Names, defaults and checks are those of `MonitorOptions` (docs/monitoring-reference.md has the
+table). This module only finds them in a configuration.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _switch(text: str) -> bool:
 
 
 def option_table() -> str:
-    """Return the table of options in docs/monitoring.md, as Markdown."""
+    """Return the table of options in docs/monitoring-reference.md, as Markdown."""
     rows = ["| option | also | type | default | |", "|---|---|---|---|---|"]
     for name, aliases, kind, default, sentence in monitor_options_help():
         also = ", ".join(f"`{alias}`" for alias in aliases)

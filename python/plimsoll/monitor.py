@@ -323,10 +323,10 @@ def log_tensor_memory_breakdown(
 ) -> None:
     """Log tensor memory every `interval` iterations to a ``SummaryWriter`` and a text log.
 
-    docs/monitoring.md lists the tags (``Memory/Tensor_Category/parameters_MB`` and so on) and the
-    format of the text log, which ``plimsoll analyze`` reads. A log that cannot be written, or a
-    writer that raises, is reported once on stderr and does not stop the training. If a launcher
-    starts several processes, each appends to its own `log_file` (``memory.rank0.log``).
+    docs/monitoring-reference.md lists the tags (``Memory/Tensor_Category/parameters_MB`` and so
+    on) and the format of the text log, which ``plimsoll analyze`` reads. A log that cannot be
+    written, or a writer that raises, is reported once on stderr and does not stop the training. If
+    a launcher starts several processes, each appends to its own `log_file` (``memory.rank0.log``).
 
     Args:
         writer: An object with ``add_scalar(tag, value, step)``; None to write only the text log.

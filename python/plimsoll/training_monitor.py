@@ -42,7 +42,7 @@ class TrainingMonitor:
     Args:
         config: A YAML file, dict, Hydra object or parsed flags; see `load_options`.
         on_alert: Called with each `MemoryAlert`, instead of a message on stderr.
-        **options: Options by name, as in docs/monitoring.md.
+        **options: Options by name, as in docs/monitoring-reference.md.
 
     Raises:
         Error: The configuration is invalid; the message states the place.

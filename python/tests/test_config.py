@@ -348,7 +348,7 @@ def test_values_of_other_types_are_taken():
 
 
 def test_the_manual_has_the_table_of_the_schema():
-    manual = (ROOT / "docs/monitoring.md").read_text()
+    manual = (ROOT / "docs/monitoring-reference.md").read_text()
     assert config.option_table() in manual, "renew it: print(plimsoll.config.option_table())"
 
 

@@ -1,6 +1,6 @@
 // Detects memory problems while a run trains, by applying rules to one sample after another. The
 // same rules raise alerts during the run and produce the findings of `plimsoll analyze`.
-// docs/monitoring.md lists them.
+// docs/monitoring-reference.md lists them.
 //
 // All statements are numbers of this run. No rule recommends empty_cache().
 #pragma once

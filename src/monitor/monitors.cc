@@ -1,5 +1,5 @@
 // MemoryMonitor, MemoryTracker, TrackMemory and the loop monitors: their measurements and the exact
-// lines they print. docs/monitoring.md shows each line; monitors_test.cc compares them.
+// lines they print. docs/monitoring.md shows examples; monitors_test.cc has each line.
 #include <unistd.h>
 
 #include <algorithm>

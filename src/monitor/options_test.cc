@@ -96,7 +96,7 @@ TEST(MonitorOptions, an_unknown_name_is_reported_with_the_closest_one) {
             "no option 'verbos_batches': did you mean 'verbose_batches'?");
   EXPECT_EQ(options.set("memory_monitor_batchs", "1").error().message,
             "no option 'memory_monitor_batchs': did you mean 'memory_monitor_batches'?");
-  EXPECT_THAT(options.set("zzz", "1").error().message, HasSubstr("docs/monitoring.md"));
+  EXPECT_THAT(options.set("zzz", "1").error().message, HasSubstr("docs/monitoring-reference.md"));
 }
 
 TEST(MonitorOptions, values_set_directly_are_checked_the_same_way) {

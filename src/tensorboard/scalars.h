@@ -1,4 +1,5 @@
-// Converts a sample into TensorBoard scalars: tags and values. docs/monitoring.md lists them.
+// Converts a sample into TensorBoard scalars: tags and values. docs/monitoring-reference.md lists
+// them.
 //
 // A tag's suffix is its unit: _MB (1024 x 1024 bytes), _bytes, _percent. Sizes without a suffix are
 // in GB (1024 MB), as in the tools that these tags come from. Unknown values are omitted. If any

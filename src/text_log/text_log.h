@@ -1,5 +1,5 @@
 // The text log of a run: OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log, about 1 KB per snapshot,
-// for people, grep, and text_log_reader.h. docs/monitoring.md describes the format.
+// for people, grep, and text_log_reader.h. docs/monitoring-reference.md describes the format.
 //
 // A snapshot is one write, so that a killed run leaves complete snapshots, and ends with an empty
 // line.
