@@ -496,9 +496,8 @@ std::vector<std::string> names() {
 
 std::string unknown(std::string_view name) {
   const std::string near = base::nearest(name, names());
-  const std::string advice =
-      near.empty() ? "; docs/monitoring-reference.md lists the options"
-                   : ": did you mean '" + near + "'?";
+  const std::string advice = near.empty() ? "; docs/monitoring-reference.md lists the options"
+                                          : ": did you mean '" + near + "'?";
   return "no option " + quoted(name) + advice;
 }
 
