@@ -257,7 +257,7 @@ def test_old_tensor():
         [
             'leaks 3.9 KiB > limit 0 B (plimsoll): limit_leaks("0 B") is exceeded: 3.9 KiB *',
             "  - 3.9 KiB (4,000 B) in 1 tensor: *:6 (test_leak), *, held by *.kept[[]0]",
-            "  → Set *.kept[[]0] to None after its last use.",
+            "  → Remove *.kept[[]0] after its last use (del).",
             "  Trace of the test: *",
         ],
         consecutive=True,

@@ -14,6 +14,7 @@
 
 #include "base/input_file.h"
 #include "base/utf8.h"
+#include "logs/deepspeed_log.h"
 #include "logs/lines.h"
 #include "logs/nvidia_smi_log.h"
 #include "logs/text_log_reader.h"
@@ -45,7 +46,8 @@ class AnyLog {
           sink(place_, sample);
         }),
         lines_([this](std::string_view line) { take(line); }),
-        text_log_(sink_) {}
+        text_log_(sink_),
+        deepspeed_(sink_) {}
   AnyLog(const AnyLog&) = delete;
   AnyLog& operator=(const AnyLog&) = delete;
 
@@ -75,6 +77,7 @@ class AnyLog {
   bool has_figures_ = false;
   TextLogReader text_log_;
   NvidiaSmiLog nvidia_smi_;
+  DeepSpeedLog deepspeed_;
   LogContents contents_;
 };
 
@@ -84,15 +87,19 @@ void AnyLog::take(std::string_view line) {
     if (TextLogReader::knows(line)) format_ = LogFormat::kTextLog;
     has_table_ = has_table_ || NvidiaSmiLog::is_table(line);
     if (!format_ && !has_table_ && NvidiaSmiLog::knows(line)) format_ = LogFormat::kNvidiaSmi;
+    if (!format_ && DeepSpeedLog::knows(line)) format_ = LogFormat::kDeepSpeed;
     if (!format_) {
       ++lines_before_;
       return;
     }
   }
-  if (*format_ == LogFormat::kTextLog) {
-    text_log_.line(line);
-  } else {
-    nvidia_smi_.line(line);
+  switch (*format_) {
+    case LogFormat::kTextLog:
+      return text_log_.line(line);
+    case LogFormat::kNvidiaSmi:
+      return nvidia_smi_.line(line);
+    case LogFormat::kDeepSpeed:
+      return deepspeed_.line(line);
   }
 }
 
@@ -108,8 +115,9 @@ Error AnyLog::not_a_log() const {
   return make_error(
       ErrorCode::kUnsupported,
       name_ +
-          " is neither a text log of Plimsoll (tensor_profile_*.log) nor a CSV log "
-          "of nvidia-smi; plimsoll report reads recordings, snapshots and messages about memory");
+          " is no text log of Plimsoll (tensor_profile_*.log), no CSV log of nvidia-smi, and has "
+          "no figures of DeepSpeed's see_memory_usage(); plimsoll report reads recordings, "
+          "snapshots and messages about memory");
 }
 
 // Figures in another notation, or without the line that names their device.
@@ -135,6 +143,12 @@ Result<LogContents> AnyLog::finish() {
   if (*format_ == LogFormat::kNvidiaSmi) {
     PLIMSOLL_TRY(nvidia_smi_.finish(name_, sink_));
     contents_.unread_lines += nvidia_smi_.unread_lines();
+    contents_.runs = 1;
+    return contents_;
+  }
+  if (*format_ == LogFormat::kDeepSpeed) {
+    deepspeed_.finish();
+    contents_.unread_lines = 0;  // lines of the program's own
     contents_.runs = 1;
     return contents_;
   }

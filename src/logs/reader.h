@@ -12,10 +12,23 @@
 
 namespace plimsoll::logs {
 
-enum class LogFormat : std::uint8_t { kTextLog, kNvidiaSmi };
+enum class LogFormat : std::uint8_t { kTextLog, kNvidiaSmi, kDeepSpeed };
 
 inline const char* to_string(LogFormat format) {
-  return format == LogFormat::kTextLog ? "plimsoll_text_log" : "nvidia_smi_csv";
+  switch (format) {
+    case LogFormat::kTextLog:
+      return "plimsoll_text_log";
+    case LogFormat::kNvidiaSmi:
+      return "nvidia_smi_csv";
+    case LogFormat::kDeepSpeed:
+      return "deepspeed_log";
+  }
+  return "";
+}
+
+// What the number of a sample counts.
+inline const char* step_name(LogFormat format) {
+  return format == LogFormat::kTextLog ? "iteration" : "sample";
 }
 
 struct LogContents {

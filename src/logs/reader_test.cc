@@ -46,11 +46,11 @@ TEST(LogReader, finds_a_text_log_by_its_content) {
 
 TEST(LogReader, reports_in_a_sentence_what_it_cannot_read) {
   EXPECT_EQ(sentence(""), "x.log is empty");
-  EXPECT_THAT(sentence("step 1 loss 2\nstep 2 loss 1\n"), HasSubstr("x.log is neither a text log"));
-  EXPECT_THAT(sentence(std::string(100'000, '\0')), HasSubstr("neither"));
+  EXPECT_THAT(sentence("step 1 loss 2\nstep 2 loss 1\n"), HasSubstr("x.log is no text log"));
+  EXPECT_THAT(sentence(std::string(100'000, '\0')), HasSubstr("is no text log"));
   std::string empty_lines;
   empty_lines.resize(10'000'000, '\n');
-  EXPECT_THAT(sentence(empty_lines), HasSubstr("neither"));
+  EXPECT_THAT(sentence(empty_lines), HasSubstr("is no text log"));
   EXPECT_THAT(sentence("Sat Jan 31 14:36:05 2026\n+---+\n| NVIDIA-SMI 580.126.09  |\n"),
               HasSubstr("tables of nvidia-smi"));
   EXPECT_THAT(sentence(text_log::text_log_header(0)),
@@ -132,7 +132,7 @@ TEST_F(LogReaderTest, rejects_files_that_may_never_end) {
   EXPECT_THAT(sentence_of(huge), HasSubstr("huge.log has 1099511627776 bytes"));
   std::filesystem::resize_file(huge, 0);
   std::filesystem::resize_file(huge, std::uint64_t{4} << 30);  // zeros: no line ever ends
-  EXPECT_THAT(sentence_of(huge), HasSubstr("neither a text log"));
+  EXPECT_THAT(sentence_of(huge), HasSubstr("no text log"));
 }
 
 TEST_F(LogReaderTest, reads_a_file_in_pieces) {

@@ -191,7 +191,7 @@ Result<LogSummary> summarize_log(const std::string& path, const LogProgress& pro
   const auto take = [&](const SamplePlace& place, const MemorySample& sample) {
     if (std::exchange(run, place.run) != place.run) {
       alerts::DetectionOptions options;
-      if (place.format == LogFormat::kNvidiaSmi) options.step = "sample";
+      options.step = step_name(place.format);
       summarizer.emplace(options);
     }
     summarizer->add(sample);

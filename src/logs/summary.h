@@ -28,7 +28,7 @@ struct LogSource {
     using base::Field;
     return base::field_list(
         Field{"path", &LogSource::path, "Path of the file."},
-        Field{"format", &LogSource::format, "plimsoll_text_log or nvidia_smi_csv."},
+        Field{"format", &LogSource::format, "plimsoll_text_log, nvidia_smi_csv or deepspeed_log."},
         Field{"bytes", &LogSource::bytes, "Size of the file in bytes."},
         Field{"snapshots", &LogSource::snapshots, "Number of complete samples of the run."},
         Field{"cut_snapshots", &LogSource::cut_snapshots,

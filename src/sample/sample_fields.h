@@ -236,7 +236,7 @@ struct SampleFields<DeviceMemory> {
                   {.log = LogForm::kLargestShares, .log_key = "Layers", .is_summed = true}},
       SampleField{"components",
                   &DeviceMemory::components,
-                  {.log = LogForm::kShares, .log_key = "Components", .is_summed = true}},
+                  {.log = LogForm::kLargestShares, .log_key = "Components", .is_summed = true}},
       SampleField{"large_count",
                   &DeviceMemory::large_count,
                   {.log = LogForm::kLarge, .log_key = "Large tensors", .is_summed = true}},

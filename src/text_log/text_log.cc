@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -69,11 +70,12 @@ class Snapshot {
   std::string take() { return std::move(text_) + "\n"; }
 
  private:
-  void add_shares(std::string_view key, const std::vector<MemoryShare>& shares, std::size_t most);
+  void add_shares(std::string_view key, const std::vector<MemoryShare>& shares,
+                  std::optional<std::size_t> most = {});
   void add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
                    std::uint64_t large_tensor_bytes);
   void add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
-                 std::string (*size_text)(std::uint64_t));
+                 std::string (*size_text)(std::uint64_t), std::uint64_t least = 0);
   void add_tensor(const LiveTensor& tensor);
   void add_bar(std::string_view key, const DeviceBar& bar);
   void add_large_tensors(std::string_view key, const DeviceMemory& device,
@@ -93,32 +95,34 @@ void Snapshot::begin(const MemorySample& sample) {
   text_ += " ===\n";
 }
 
-// Adds the first shares, and all others combined into one.
+// Adds the first shares, and all others combined into one. Those without memory are left out.
 void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& shares,
-                          std::size_t most) {
-  if (shares.empty()) return;
+                          std::optional<std::size_t> most) {
   MemoryShare rest{std::string(sample::kRest)};
   std::string list;
   const auto add = [&list](const MemoryShare& share, const std::string& name) {
     list += (list.empty() ? "" : ", ") + name + " " + sample::mb_text(share.size_bytes) + " in " +
             std::to_string(share.count);
   };
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    if (i < most) {
-      add(shares[i], word(shares[i].name));
+  std::size_t named = 0;
+  for (const MemoryShare& share : shares) {
+    if (share.size_bytes > 0 && (!most || named < *most)) {
+      ++named;
+      add(share, word(share.name));
     } else {
-      rest.size_bytes += shares[i].size_bytes;
-      rest.count += shares[i].count;
+      rest.size_bytes += share.size_bytes;
+      rest.count += share.count;
     }
   }
-  if (shares.size() > most) add(rest, rest.name);
-  line(key, list);
+  if (rest.size_bytes > 0) add(rest, rest.name);
+  if (!list.empty()) line(key, list);
 }
 
 void Snapshot::add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
-                         std::string (*size_text)(std::uint64_t)) {
+                         std::string (*size_text)(std::uint64_t), std::uint64_t least) {
   std::string list;
   for (const MemoryShare& share : shares) {
+    if (share.size_bytes < least) continue;
     list += (list.empty() ? "" : ", ") + word(share.name) + " " + size_text(share.size_bytes);
   }
   if (!list.empty()) line(key, list);
@@ -161,7 +165,7 @@ void Snapshot::add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
       if (has_tensors) mb_line(uses.log_key, device.live_bytes);
       return;
     case sample::LogForm::kSizes:
-      return add_sizes(uses.log_key, device.at_peak, sample::mb_text);
+      return add_sizes(uses.log_key, device.at_peak, sample::mb_text, 1);
     case sample::LogForm::kExactSizes:
       return add_sizes(uses.log_key, device.growing, sample::exact_mb_text);
     case sample::LogForm::kWord:
@@ -207,8 +211,7 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
       if (uses.log == sample::LogForm::kPercent && value)
         return line(uses.log_key, percent_text(*value));
     } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
-      if (uses.log == sample::LogForm::kShares)
-        return add_shares(uses.log_key, value, value.size());
+      if (uses.log == sample::LogForm::kShares) return add_shares(uses.log_key, value);
       if (uses.log == sample::LogForm::kLargestShares) {
         return add_shares(uses.log_key, value, options_.top_layers);
       }
@@ -221,7 +224,7 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
 void Snapshot::add_cpu_alongside(const DeviceMemory& cpu) {
   if (cpu.categories.empty()) return;
   line("CPU tensors", std::to_string(cpu.live_count) + " in " + sample::mb_text(cpu.live_bytes));
-  add_shares("CPU categories", cpu.categories, cpu.categories.size());
+  add_shares("CPU categories", cpu.categories);
 }
 
 void Snapshot::add_host(const HostMemory& host) {

@@ -54,6 +54,23 @@ TEST(TextLog, writes_a_snapshot_that_can_be_grepped) {
   EXPECT_LT(text_log_snapshot(synthetic_sample(), {}).size(), 1100U);
 }
 
+TEST(TextLog, of_a_large_model_names_the_largest_parts_and_sums_the_rest) {
+  MemorySample sample = synthetic_sample();
+  DeviceMemory& device = sample.devices[1];
+  for (const std::string part : {"/parameters", "/gradients", "/optimizer_state"}) {
+    for (std::uint64_t i = 0; i < 32; ++i) {
+      device.components.push_back({"encoder." + std::to_string(i) + part, tests::kMb, 4});
+      device.layers.push_back({"unet.up." + std::to_string(i) + part, i * 1024, 1});
+    }
+  }
+  device.categories.push_back({"unknown", 0, 0});
+  const std::string text = text_log_snapshot(sample, {.top_layers = 2});
+  EXPECT_THAT(text, HasSubstr("\nComponents: encoder.0/parameters 1.000 MB in 4, "
+                              "encoder.1/parameters 1.000 MB in 4, (rest) 94.000 MB in 376\n"));
+  EXPECT_THAT(text, Not(HasSubstr("unknown")));
+  EXPECT_LT(text_log_snapshot(sample, {}).size(), 1600U);
+}
+
 TEST(TextLog, writes_the_batch_and_what_was_live_at_the_peak) {
   MemorySample sample = synthetic_sample();
   sample.batch_size = 32;

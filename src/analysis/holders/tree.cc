@@ -177,8 +177,7 @@ class Tree {
       row.left_bytes = cut->left_bytes;
       if (cut->other != 0) row.other = path_text(trace_, cut->other);
       row.is_native = cut->is_native;
-      // One tensor may be needed: the tree does not know the finding that says otherwise.
-      if (node.count > 1 && index.holder(node.example) == node.link) {
+      if (index.holder(node.example) == node.link) {
         row.edit = edit_text(trace_, {.link = node.link,
                                       .example = node.example,
                                       .count = node.count,

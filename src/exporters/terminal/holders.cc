@@ -46,7 +46,8 @@ std::string tree_text(const std::vector<const HolderRow*>& rows, const TextOptio
     if (!proof.empty()) {
       text += row_text("", "", text::printable(proof), indent + 2, options.width);
     }
-    if (!row->edit.empty()) {
+    // The program may need a single tensor: the tree does not know whether it leaks.
+    if (!row->edit.empty() && row->count > 1) {
       text += row_text("", "", "→ " + text::printable(row->edit), indent + 2, options.width);
     }
   }
