@@ -244,9 +244,9 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
     ("content", "words"),
     [
         (b"", ["is empty"]),
-        (b"\x80\x02}q\x00." * 1000, ["neither a text log"]),
-        (b"epoch 1 loss 0.5\n" * 5000, ["neither a text log"]),
-        (b"x" * 5_000_000, ["neither a text log"]),
+        (b"\x80\x02}q\x00." * 1000, ["no text log"]),
+        (b"epoch 1 loss 0.5\n" * 5000, ["no text log"]),
+        (b"x" * 5_000_000, ["no text log"]),
         (generated_logs.HEADER.encode(), ["holds no complete sample"]),
         (
             b"=== Iteration 5 ===\nAllocated: 5.0 MB\n\n" * 201,
