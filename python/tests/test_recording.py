@@ -207,22 +207,6 @@ def test_the_programs_steps_replace_those_of_the_optimizer(tmp_path, adapter, be
             assert kinds.count("backward_begin") == before + 3
 
 
-@pytest.mark.parametrize(
-    ("turns", "steps"),
-    [("AB" * 6, 6), ("ABBBBB" * 3, 3), ("AAAA" + "BBBB" + "CCCC", 4 + 3 + 3)],
-    ids=["alternately", "five_of_a_critic", "one_after_the_other"],
-)
-def test_steps_of_several_optimizers(tmp_path, turns, steps):
-    model = torch.nn.Linear(4, 4)
-    optimizers = {name: torch.optim.SGD(model.parameters(), lr=0.1) for name in "ABC"}
-    with plimsoll.record(tmp_path / "run.plim") as recording:
-        for name in turns:
-            model(torch.rand(2, 4)).sum().backward()
-            optimizers[name].step()
-    kinds = plimsoll.open(recording.path).marks.to_pydict()["kind"]
-    assert [str(kind) for kind in kinds].count("step") == steps
-
-
 def test_marks_do_nothing_while_nothing_is_recorded():
     plimsoll.step()
     with plimsoll.region("nothing"):

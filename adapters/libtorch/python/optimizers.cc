@@ -1,6 +1,5 @@
 #include "python/optimizers.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -40,11 +39,9 @@ std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
 PyObject* g_stepping = nullptr;     // the optimizer that marks the steps; not owned
 std::size_t g_steps_of_others = 0;  // since its last step
 
-// Other optimizers' steps between two of the marking optimizer, as a generator waits for its
-// discriminator. After more of them than ever before, another part of the training has begun, with
-// an optimizer of its own. Before its second step, the marking optimizer may wait for this many.
+// Other optimizers' steps that the marking optimizer may wait for, as a generator waits for its
+// discriminator. After more steps, another part of the training has begun.
 constexpr std::size_t kMostStepsOfOthers = 20;
-std::size_t g_most_between = kMostStepsOfOthers;
 bool g_user_steps = false;
 std::uint64_t g_steps = 0;
 
@@ -197,27 +194,15 @@ void before_step(ThreadState& thread, PyObject* object) {
   if (!g_attachment.has_walks) tag_gradients(thread, object, *optimizer);
 }
 
-// Whether the step of this optimizer is a step of the training.
-bool is_marking(PyObject* object) {
-  if (g_stepping == object) {
-    g_most_between = g_most_between == kMostStepsOfOthers
-                         ? g_steps_of_others + 1
-                         : std::max(g_most_between, g_steps_of_others + 1);
-  } else if (g_stepping == nullptr || ++g_steps_of_others > g_most_between) {
-    g_stepping = object;
-    g_most_between = kMostStepsOfOthers;
-  } else {
-    return false;
-  }
-  g_steps_of_others = 0;
-  return true;
-}
-
 bool after_step(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
   if (optimizer == nullptr) return false;
   if (g_attachment.has_walks) tag_state(thread, object, *optimizer);
-  if (!is_marking(object)) return false;
+  if (g_stepping != object && (g_stepping == nullptr || ++g_steps_of_others > kMostStepsOfOthers)) {
+    g_stepping = object;
+  }
+  if (g_stepping != object) return false;
+  g_steps_of_others = 0;
   poll_foreign_storages(thread);
   if (g_attachment.has_walks) parameters().forget_dead();
   ++g_steps;
@@ -257,7 +242,6 @@ void forget_optimizers() {
   for (auto& [object, optimizer] : all) Py_XDECREF(optimizer->weak);
   g_stepping = nullptr;
   g_steps_of_others = 0;
-  g_most_between = kMostStepsOfOthers;
   g_user_steps = false;
   g_steps = 0;
 }

@@ -7,7 +7,6 @@
 
 #include "analysis/holders/chains.h"
 #include "model/last_use.h"
-#include "model/live_set.h"
 
 namespace plimsoll::analysis::holders {
 namespace {
@@ -27,20 +26,6 @@ bool is_named(const HolderLink& link) {
 bool is_of_model(const model::Trace& trace, const model::DeviceTrace& device,
                  std::uint32_t lifetime) {
   return model::is_kept_category(trace.strings[trace.category(device, lifetime)]);
-}
-
-// The number of the device's events until this time.
-std::int64_t events_until(const model::DeviceTrace& device, std::int64_t time_ns) {
-  std::size_t low = 0, high = device.events.size();
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (device.events.time_ns[middle] <= time_ns) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return static_cast<std::int64_t>(low);
 }
 
 }  // namespace
@@ -204,23 +189,6 @@ std::vector<Holder> holders_of(const model::Trace& trace, const HolderIndex& ind
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.link < b.link;
   });
   return sorted;
-}
-
-std::uint64_t bytes_walked(const model::Trace& trace, const model::DeviceTrace& device,
-                           std::span<const std::uint32_t> lifetimes) {
-  std::vector<std::int64_t> walks;
-  for (const model::HolderWalk& walk : trace.holders.walks) {
-    walks.push_back(events_until(device, walk.time_ns) - 1);
-  }
-  const model::Liveness liveness = model::default_liveness(device);
-  std::uint64_t bytes = 0;
-  for (const std::uint32_t lifetime : lifetimes) {
-    const bool is_seen = std::ranges::any_of(walks, [&](std::int64_t event) {
-      return model::is_live(device.lifetimes, lifetime, liveness, event);
-    });
-    if (is_seen) bytes += trace.lifetime_bytes(device, lifetime);
-  }
-  return bytes;
 }
 
 }  // namespace plimsoll::analysis::holders

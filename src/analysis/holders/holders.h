@@ -71,8 +71,4 @@ std::vector<Holder> holders_of(const model::Trace& trace, const HolderIndex& ind
                                const model::DeviceTrace& device,
                                std::span<const std::uint32_t> lifetimes);
 
-// The bytes of these rows that were live during a walk. The holder of the others cannot be known.
-std::uint64_t bytes_walked(const model::Trace& trace, const model::DeviceTrace& device,
-                           std::span<const std::uint32_t> lifetimes);
-
 }  // namespace plimsoll::analysis::holders

@@ -104,14 +104,6 @@ TEST(Holders, of_nested_containers_are_the_outermost_that_gets_longer) {
   EXPECT_EQ(holder_of_nested(4, 4, 20, 20), "outer") << "nothing grows";
 }
 
-TEST(Holders, are_only_asked_of_memory_that_was_live_during_a_walk) {
-  Losses losses;  // allocated one microsecond after the other
-  losses.finish();
-  const model::DeviceTrace& device = losses.trace.devices.at(0);
-  losses.trace.holders.walks.at(0).time_ns = device.events.time_ns[20];
-  EXPECT_EQ(bytes_walked(losses.trace, device, losses.lifetimes()), 2100u);
-}
-
 TEST(Holders, that_a_function_has_at_another_line_are_the_same) {
   Case two;
   for (const std::uint32_t line : {40u, 41u}) {

@@ -66,8 +66,9 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   const model::Trace& trace = facts.trace;
   if (!device.trace.lifetimes.holder.present()) return;
   const std::vector<holders::Holder> found = holders::holders_of(trace, device.trace, lifetimes);
-  const std::uint64_t walked = holders::bytes_walked(trace, device.trace, lifetimes);
-  if (found.empty() || !is_at_least(found.front().bytes, 0.5, walked)) return;
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t row : lifetimes) bytes += trace.lifetime_bytes(device.trace, row);
+  if (found.empty() || !is_at_least(found.front().bytes, 0.5, bytes)) return;
   for (const holders::Holder& each : found) {
     finding.holders.push_back(holders::as_reported(trace, each));
     if (finding.holders.size() == kNamed) break;
