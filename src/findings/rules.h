@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/evidence/evidence.h"
+#include "analysis/holders/holders.h"
 #include "analysis/pass.h"
 #include "analysis/whatif/whatif.h"
 #include "findings/allocator/allocator_conf.h"
@@ -54,7 +55,13 @@ struct Facts {
   evidence::TraceFacts of_trace = {trace, lines};
   mutable std::map<const model::DeviceTrace*, DeviceEvidence> of_devices = {};
 
-  // Built when a rule first asks for it.
+  mutable std::optional<analysis::holders::HolderIndex> holder_index = {};
+
+  // Built when a rule first asks for them.
+  const analysis::holders::HolderIndex& holders() const {
+    if (!holder_index) holder_index.emplace(trace);
+    return *holder_index;
+  }
   const DeviceEvidence& evidence(const model::DeviceTrace& device) const {
     return of_devices.try_emplace(&device, trace, lines, of_trace, device).first->second;
   }

@@ -55,6 +55,8 @@ constexpr auto kByText = std::to_array<Known>({
     {"memory.used ["sv, "this is a log of nvidia-smi. Read it with plimsoll analyze FILE"},
     {"# Plimsoll tensor profile"sv,
      "this is a text log of Plimsoll's monitor. Read it with plimsoll analyze FILE"},
+    {":see_memory_usage]"sv,
+     "this is a log with figures of DeepSpeed. Read it with plimsoll analyze FILE"},
     {"\nimport torch"sv, kProgram},
 });
 

@@ -50,6 +50,8 @@ TEST(ForeignFile, only_logs_that_analyze_reads_name_it) {
   EXPECT_THAT(about("# Plimsoll tensor profile, format 1. MB are\n"sv),
               HasSubstr("plimsoll analyze FILE"));
   EXPECT_THAT(about("timestamp, memory.used [MiB]\n"sv), HasSubstr("plimsoll analyze FILE"));
+  EXPECT_THAT(about("[INFO] [utils.py:786:see_memory_usage] MA 1 GB  Max_MA 1 GB\n"sv),
+              HasSubstr("plimsoll analyze FILE"));
   EXPECT_EQ(about("we print memory.used each step\n"), "");
 }
 

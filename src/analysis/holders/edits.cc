@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string_view>
 
 #include "analysis/holders/chains.h"
@@ -142,8 +141,9 @@ std::string edit_text(const model::Trace& trace, const Holder& holder) {
   // What a model and its optimizer hold, they need.
   if (!holder.has_grown && holder.of_model > 0 && holder.of_model * 2 >= holder.bytes) return {};
   if (link.kind == PLIMSOLL_LINK_DEFAULT) {
-    return "Make the default value of " + std::string(trace.strings[link.name]) +
-           " None, and its object in the function: a default lives as long as its function.";
+    return "Give " + std::string(trace.strings[link.name]) +
+           " the default None, and make its value inside the function: a default lives as long as "
+           "its function.";
   }
   if (link.limit != 0 && !type.ends_with("lru_cache_wrapper")) {
     return "Make " + path + " shorter, if it may keep fewer than " +

@@ -141,11 +141,6 @@ std::uint32_t HolderIndex::holder(std::uint32_t last) const {
   return root;
 }
 
-std::vector<Holder> holders_of(const model::Trace& trace, const model::DeviceTrace& device,
-                               std::span<const std::uint32_t> lifetimes) {
-  return holders_of(trace, HolderIndex(trace), device, lifetimes);
-}
-
 std::vector<Holder> holders_of(const model::Trace& trace, const HolderIndex& index,
                                const model::DeviceTrace& device,
                                std::span<const std::uint32_t> lifetimes) {

@@ -64,9 +64,6 @@ class HolderIndex {
 
 // The holders of these rows of the device's lifetimes, most bytes first. Memory that no walk
 // reached has none.
-std::vector<Holder> holders_of(const model::Trace& trace, const model::DeviceTrace& device,
-                               std::span<const std::uint32_t> lifetimes);
-// The same for many sets of one trace.
 std::vector<Holder> holders_of(const model::Trace& trace, const HolderIndex& index,
                                const model::DeviceTrace& device,
                                std::span<const std::uint32_t> lifetimes);

@@ -16,7 +16,7 @@ namespace {
 using Case = tests::HolderCase;
 
 std::vector<Holder> holders_in(const Case& of) {
-  return holders_of(of.trace, of.trace.devices.at(0), of.lifetimes());
+  return holders_of(of.trace, HolderIndex(of.trace), of.trace.devices.at(0), of.lifetimes());
 }
 
 // __main__.trainer.losses, a list of losses with their graphs; and one tensor of model.weight.
@@ -274,8 +274,8 @@ TEST(Edits, of_containers_and_variables) {
                       PLIMSOLL_LINK_ITEM, {}, "Tensor");
       },
       "add, default of kept[*]",
-      "Make the default value of kept None, and its object in the function: a default lives as "
-      "long as its function.");
+      "Give kept the default None, and make its value inside the function: a default lives as long "
+      "as its function.");
   expect_edit([](Case& c) { return c.root(PLIMSOLL_LINK_NATIVE, {}); }, "native code", "");
 }
 

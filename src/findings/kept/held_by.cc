@@ -65,7 +65,8 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
                  report::Finding& finding) {
   const model::Trace& trace = facts.trace;
   if (!device.trace.lifetimes.holder.present()) return;
-  const std::vector<holders::Holder> found = holders::holders_of(trace, device.trace, lifetimes);
+  const std::vector<holders::Holder> found =
+      holders::holders_of(trace, facts.holders(), device.trace, lifetimes);
   std::uint64_t bytes = 0;
   for (const std::uint32_t row : lifetimes) bytes += trace.lifetime_bytes(device.trace, row);
   if (found.empty() || !is_at_least(found.front().bytes, 0.5, bytes)) return;
@@ -85,7 +86,10 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
     step.saving_bytes = saving_of(found, finding.steps.front().saving_bytes);
     step.is_upper_bound = step.saving_bytes > 0;
   }
-  if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
+  // The rule knows what makes a cycle; the holder does not.
+  if (trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE) {
+    finding.steps.push_back(std::move(step));
+  } else if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
     finding.steps.front() = std::move(step);
   } else {
     finding.steps.insert(finding.steps.begin(), std::move(step));
