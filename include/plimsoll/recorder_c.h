@@ -159,6 +159,12 @@ enum plimsoll_setting_type {
   PLIMSOLL_SETTING_TEXT = 3     /* a name id; 0: empty */
 };
 
+/* What a module has set. A sum of these. */
+enum plimsoll_module_state {
+  PLIMSOLL_MODULE_IN_EVAL_MODE = 1,
+  PLIMSOLL_MODULE_CHECKPOINTS = 2 /* its attribute gradient_checkpointing is True */
+};
+
 /* Problems during a recording. Numbers are never reused. */
 enum plimsoll_notice {
   PLIMSOLL_NOTICE_SIZES_CORRECTED = 1,  /* block sizes corrected by the allocator's statistics */
@@ -262,10 +268,11 @@ typedef struct plimsoll_recorder_api {
    * device, the count so far, and the reason (name id, 0: none). */
   void (*setting)(uint32_t name, uint8_t type, uint64_t value);
   void (*notice)(uint8_t notice, uint8_t device, uint64_t count, uint32_t text);
-  /* Not hot. Where a function of a frame begins; and a module: its path (the layer), its class and
-   * the bytes of the parameters that it has directly. The last module with a path applies. */
+  /* Not hot. Where a function of a frame begins; and a module: its path (the layer), its class,
+   * the bytes of the parameters that it has directly, and its plimsoll_module_state. The last
+   * module with a path applies. */
   void (*function)(uint32_t file, uint32_t name, uint32_t first_line);
-  void (*module)(uint32_t path, uint32_t type, uint64_t parameter_bytes);
+  void (*module)(uint32_t path, uint32_t type, uint64_t parameter_bytes, uint8_t state);
 
   /* Last uses (docs/last-use.md). A use is measured in allocations: a counter of all allocations of
    * the process is the clock.

@@ -114,8 +114,10 @@ void TraceCopy::settings() {
 
 void TraceCopy::program() {
   to_.program() = from_.program;
-  for (const model::Module& module : from_.modules) {
-    to_.add_module({text(module.path), text(module.type), module.parameter_bytes});
+  for (model::Module module : from_.modules) {
+    module.path = text(module.path);
+    module.type = text(module.type);
+    to_.add_module(module);
   }
   for (model::SourceLine line : from_.source.lines()) {
     line.file = text(line.file);

@@ -15,6 +15,7 @@
 #include "analysis/pass.h"
 #include "analysis/whatif/whatif.h"
 #include "findings/allocator/allocator_conf.h"
+#include "model/inner_lines.h"
 #include "model/last_use.h"
 #include "model/trace.h"
 #include "report/finding.h"
@@ -56,8 +57,13 @@ struct Facts {
   mutable std::map<const model::DeviceTrace*, DeviceEvidence> of_devices = {};
 
   mutable std::optional<analysis::holders::HolderIndex> holder_index = {};
+  mutable std::optional<model::InnerLines> lines_inside = {};
 
   // Built when a rule first asks for them.
+  const model::InnerLines& inner_lines() const {
+    if (!lines_inside) lines_inside.emplace(trace, lines);
+    return *lines_inside;
+  }
   const analysis::holders::HolderIndex& holders() const {
     if (!holder_index) holder_index.emplace(trace);
     return *holder_index;

@@ -96,6 +96,8 @@ struct Module {
   StringId path;
   StringId type;                      // its class
   std::uint64_t parameter_bytes = 0;  // of the parameters that it has directly
+  bool is_in_eval_mode = false;
+  bool checkpoints = false;  // its attribute gradient_checkpointing is True
 };
 
 // The limits when memory ran out, if the recording has them.

@@ -328,8 +328,8 @@ void function(uint32_t file, uint32_t name, uint32_t first_line) {
   Recorder::made().definitions.function({file, name, first_line});
 }
 
-void module(uint32_t path, uint32_t type, uint64_t parameter_bytes) {
-  Recorder::made().definitions.module({path, type, parameter_bytes});
+void module(uint32_t path, uint32_t type, uint64_t parameter_bytes, uint8_t state) {
+  Recorder::made().definitions.module({path, type, parameter_bytes, state});
 }
 
 void observe_uses(plimsoll_context* context, int is_on) {

@@ -21,6 +21,7 @@ from unittest import mock
 
 import torch
 from tests.causes import registry
+from tests.causes.activations import fine_tuning
 from tests.causes.architectures import ARCHITECTURES, WIDE
 from tests.causes.copies import programs as copies
 from tests.causes.edits import EDITS
@@ -99,6 +100,11 @@ def without_copies(finding: dict) -> Iterator[None]:
 def short_queue(finding: dict) -> contextlib.AbstractContextManager:
     # Keeps the current and the next batch: the program loads one before it uses one.
     return mock.patch.object(results, "deque", lambda items: deque(itertools.islice(items, 1)))
+
+
+def fused_attention(finding: dict) -> contextlib.AbstractContextManager:
+    fused = functools.partial(nn.functional.scaled_dot_product_attention, scale=1.0)
+    return mock.patch.object(fine_tuning.Block, "mixed", staticmethod(fused))
 
 
 def without_cache(finding: dict) -> contextlib.AbstractContextManager:
@@ -199,6 +205,7 @@ ADVICE: dict[str, tuple[str, Fix]] = {
     "moe/foreach_scratch": ("optimizer_scratch", without_foreach),
     "mlp/copies_that_follow": ("model_copies", without_copies),
     "vit/copies_that_follow": ("model_copies", without_copies),
+    "fine_tuning/scores_of_every_block": ("activations_dominate", fused_attention),
     "cnn/prefetched_batches": ("batches_kept", short_queue),
     "vit/prefetched_batches": ("batches_kept", short_queue),
     "transformer/lru_cache": ("memory_growth", without_cache),
@@ -250,7 +257,7 @@ def peak_of(trace: plimsoll.Trace) -> int:
 
 
 # By program: the index of the step that its fix applies, if that is not the first.
-STEP = {"evidence/ensemble_without_state": 1}
+STEP = {"evidence/ensemble_without_state": 1, "fine_tuning/scores_of_every_block": 1}
 
 
 def apply(program: str, folder: Path) -> tuple[int, int]:

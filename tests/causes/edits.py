@@ -19,6 +19,11 @@ EDITS = {
         "            labels.append(label)",
         "            labels.append(label)\n            del probabilities[:-1], labels[:-1]",
     ),
+    "fine_tuning/blocks_in_eval_mode": (
+        "activations_dominate",
+        "    model.eval()",
+        "    model.train()",
+    ),
     "forecast/residuals_of_an_epoch": (
         "batches_kept",
         "self.kept[number] =",
@@ -134,12 +139,9 @@ EDITS = {
         "outputs.append(model(torch.randn(64, 256)))\n        outputs.clear()",
     ),
     "reported/attributes_of_earlier_calls": (
-        "batches_kept",
-        "            hook.remove()",
-        "            hook.remove()\n"
-        "        for module in model:\n"
-        "            module.__dict__.pop('input', 0)\n"
-        "            module.__dict__.pop('output', 0)",
+        "never_used_again",
+        "module.input, module.output = ",
+        "",
     ),
     "kept/pool_of_generated": (
         "graph_without_backward",

@@ -92,6 +92,16 @@ std::uint64_t parameter_bytes_of(PyObject* module) {
   return bytes;
 }
 
+// Of plimsoll_module_state. Attributes of the object only: what its class sets is no choice.
+std::uint8_t state_of(PyObject* module) {
+  static PyObject* training = interned("training");
+  static PyObject* checkpoints = interned("gradient_checkpointing");
+  const bool is_in_eval_mode = own_attribute(module, training).get() == Py_False;
+  return static_cast<std::uint8_t>(
+      (is_in_eval_mode ? PLIMSOLL_MODULE_IN_EVAL_MODE : 0) |
+      (own_attribute(module, checkpoints).get() == Py_True ? PLIMSOLL_MODULE_CHECKPOINTS : 0));
+}
+
 bool has_tensors(PyObject* module, int nesting) {
   if (nesting > 64) return false;
   bool found = false;
@@ -346,8 +356,10 @@ void Modules::name_all(ThreadState& thread) {
 void Modules::report(Module& module) {
   if (wrapped_attribute(module.object) != nullptr) return;
   const std::uint64_t bytes = parameter_bytes_of(module.object);
-  if (std::exchange(module.parameter_bytes, bytes) == bytes) return;
-  recorder().module(module.layer, name_id(class_name(module.object)), bytes);
+  const std::uint8_t state = state_of(module.object);
+  const bool is_known = std::exchange(module.parameter_bytes, bytes) == bytes;
+  if (std::exchange(module.state, state) == state && is_known) return;
+  recorder().module(module.layer, name_id(class_name(module.object)), bytes, state);
 }
 
 std::string Modules::path_in(const Module& parent, const Module& child) {

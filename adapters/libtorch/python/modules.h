@@ -29,6 +29,7 @@ struct Module {
   std::string path;                              // "UNet.down.0.conv"
   std::uint32_t root_number = 0;                 // of its class, if it is a root; from 1
   std::uint64_t parameter_bytes = kNotReported;  // of those that it has directly
+  std::uint8_t state = 0;                        // as reported: plimsoll_module_state
   bool has_wrappers = false;  // its parameters may be shards, and complete at other times
   TaggedStorages tagged;
 };

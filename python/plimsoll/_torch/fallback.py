@@ -311,7 +311,13 @@ class PythonAttachment(TorchDispatchMode):
                 died = partial(self._names.pop, id(each))
                 name = f"{root}.{path}" if path else root
                 self._names[id(each)] = weakref.ref(each, died), name
-                _record.module(name, type(each).__name__, parameter_bytes(each))
+                _record.module(
+                    name,
+                    type(each).__name__,
+                    parameter_bytes(each),
+                    vars(each).get("training") is False,
+                    vars(each).get("gradient_checkpointing") is True,
+                )
         for path, parameter in parameters_of(module):
             self._report(parameter, _PARAMETER, f"{root}.{path}")
             self._report_gradient(parameter, f"{root}.{path}")

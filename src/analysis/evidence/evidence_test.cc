@@ -179,10 +179,10 @@ TEST(StackFacts, name_the_package_that_comes_first) {
                    {"/x/site-packages/transformers/trainer.py", 2, "train"}});
   maker.alloc(1, 512, stack);
   const Table table(maker);
-  const CheckpointCall* const call = table.evidence.stacks().checkpoint_call(stack);
+  const PackageAdvice* const call = table.evidence.stacks().advice(stack, Remedy::kCheckpoint);
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(call->advice, "Set gradient_checkpointing=True in TrainingArguments");
-  EXPECT_EQ(table.evidence.stacks().checkpoint_call(model::kNoStack), nullptr);
+  EXPECT_EQ(table.evidence.stacks().advice(model::kNoStack, Remedy::kCheckpoint), nullptr);
 }
 
 TEST(Operators, have_several_classes) {

@@ -35,19 +35,21 @@ constexpr auto kExceptions = std::to_array<Exception>({
 });
 
 struct Package {
+  Remedy remedy;
   std::string_view folder;
-  CheckpointCall call;
+  PackageAdvice advice;
 };
 constexpr auto kPackages = std::to_array<Package>({
-#define PACKAGE(folder, package, advice) {folder, {package, advice}},
+#define PACKAGE(remedy, folder, package, advice) {Remedy::remedy, folder, {package, advice}},
 #include "analysis/evidence/patterns.def"
 });
 constexpr auto kNoPackage = static_cast<std::uint8_t>(kPackages.size());
+constexpr std::array<std::uint8_t, kRemedies> kNoPackages = {kNoPackage, kNoPackage, kNoPackage};
 
 // What each distinct frame says, wherever it is in a stack.
 struct FrameFacts {
   std::uint64_t patterns = 0;  // bits: rows of kPatterns
-  std::uint8_t package = kNoPackage;
+  std::array<std::uint8_t, kRemedies> packages = kNoPackages;
 };
 static_assert(kPatterns.size() <= 64);
 
@@ -70,9 +72,11 @@ std::vector<FrameFacts> facts_of_frames(const model::Trace& trace) {
     }
     const model::FrameOrigin origin = model::origin_of(name);
     if (origin != model::FrameOrigin::kLibrary && origin != model::FrameOrigin::kTorch) continue;
-    const auto package = std::ranges::find_if(
-        kPackages, [&](const Package& each) { return file.find(each.folder) != file.npos; });
-    facts[id].package = static_cast<std::uint8_t>(package - kPackages.begin());
+    for (std::size_t i = kPackages.size(); i-- > 0;) {
+      if (file.find(kPackages[i].folder) == file.npos) continue;
+      facts[id].packages[static_cast<std::size_t>(kPackages[i].remedy)] =
+          static_cast<std::uint8_t>(i);
+    }
   }
   return facts;
 }
@@ -80,7 +84,7 @@ std::vector<FrameFacts> facts_of_frames(const model::Trace& trace) {
 }  // namespace
 
 StackFacts::StackFacts(const model::Trace& trace, const model::UserLines& lines)
-    : flags_(trace.stacks.stack_count()), package_(flags_.size(), kNoPackage) {
+    : flags_(trace.stacks.stack_count()), packages_(flags_.size(), kNoPackages) {
   const std::vector<FrameFacts> frames = facts_of_frames(trace);
   std::array<std::uint64_t, 3> masks{};  // the patterns of each Where
   for (std::size_t i = 0; i < kPatterns.size(); ++i) {
@@ -98,7 +102,9 @@ StackFacts::StackFacts(const model::Trace& trace, const model::UserLines& lines)
       if (is_line) is_inside = false;
       found |= facts.patterns & (anywhere | (is_inside ? inside : 0) | (is_caller ? caller : 0));
       is_caller = is_line;
-      package_[id] = std::min(package_[id], facts.package);
+      for (std::size_t i = 0; i < kRemedies; ++i) {
+        packages_[id][i] = std::min(packages_[id][i], facts.packages[i]);
+      }
     }
     for (std::size_t i = 0; i < kPatterns.size(); ++i) {
       const bool is_found = (found >> i & 1u) != 0;
@@ -112,9 +118,9 @@ bool StackFacts::has_any(StackFlag flag) const {
       flags_, [&](std::uint32_t flags) { return (flags & static_cast<std::uint32_t>(flag)) != 0; });
 }
 
-const CheckpointCall* StackFacts::checkpoint_call(model::StackId stack) const {
-  const std::uint8_t package = package_[stack.index()];
-  return package == kNoPackage ? nullptr : &kPackages[package].call;
+const PackageAdvice* StackFacts::advice(model::StackId stack, Remedy remedy) const {
+  const std::uint8_t package = packages_[stack.index()][static_cast<std::size_t>(remedy)];
+  return package == kNoPackage ? nullptr : &kPackages[package].advice;
 }
 
 }  // namespace plimsoll::analysis::evidence

@@ -40,8 +40,12 @@ enum class StackFlag : std::uint32_t {
   kSquareRoots = 1u << 22
 };
 
-// How a package checkpoints its layers.
-struct CheckpointCall {
+// What a package has an option or a call for: to checkpoint its layers, to compute attention or a
+// loss without storing scores or logits.
+enum class Remedy : std::uint8_t { kCheckpoint, kAttention, kFusedLoss };
+inline constexpr std::size_t kRemedies = 3;
+
+struct PackageAdvice {
   std::string_view package;  // "transformers"
   std::string_view advice;   // "Call model.gradient_checkpointing_enable() before training"
 };
@@ -56,11 +60,14 @@ class StackFacts {
   // Whether any stack has it.
   bool has_any(StackFlag flag) const;
   // Of the package whose code runs in the stack; null if none is known.
-  const CheckpointCall* checkpoint_call(model::StackId stack) const;
+  const PackageAdvice* advice(model::StackId stack, Remedy remedy) const;
 
  private:
-  std::vector<std::uint32_t> flags_;   // by stack
-  std::vector<std::uint8_t> package_;  // by stack: a row of the packages, or their number
+  // By remedy: a row of the packages, or their number.
+  using Packages = std::array<std::uint8_t, kRemedies>;
+
+  std::vector<std::uint32_t> flags_;  // by stack
+  std::vector<Packages> packages_;    // by stack
 };
 
 }  // namespace plimsoll::analysis::evidence

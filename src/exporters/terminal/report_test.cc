@@ -269,6 +269,18 @@ TEST(TextReport, omitted_rows_are_summed) {
               HasSubstr("   40 B  40.0%      6           [other: 8 groups]\n"));
 }
 
+TEST(TextReport, below_a_line_of_the_program_are_the_largest_lines_of_packages) {
+  report::Report report = healthy();
+  report.tables.points.push_back({0, "peak", 1843, {}, 100, 5, 0});
+  report::GroupRow row = {0, "a.py:1 (<module>)", 100, 5, 60, 1.0, {}};
+  row.inside = {{"lib/loss.py:7 (loss)", 60, 3}, {"lib/net.py:8 (f)", 38, 1}, {"lib/x.py:9", 2, 1}};
+  report.tables.by_line.push_back(row);
+  const std::string text = to_text(report, {});
+  EXPECT_THAT(text, HasSubstr("   60 B   60.0%      3             lib/loss.py:7 (loss)\n"));
+  EXPECT_THAT(text, HasSubstr("lib/net.py:8 (f)"));
+  EXPECT_THAT(text, Not(HasSubstr("lib/x.py")));
+}
+
 TEST(TextReport, the_table_by_use_states_what_may_be_read_after_the_recording) {
   report::Report report = healthy();
   report.tables.points.push_back({0, "peak", 1843, {}, 100, 2, 0});

@@ -66,6 +66,21 @@ void add_source(text::TextTable& table, const std::string& line, const TableOpti
   }
 }
 
+// Adds the lines of packages through which a line of the program allocates much of the memory: the
+// program's own line may be the call that trains.
+void add_inside(text::TextTable& table, const report::GroupRow& row,
+                const report::PointInTime& point) {
+  constexpr std::size_t kMost = 5;
+  constexpr std::uint64_t kLeastPart = 32;  // of the whole
+  for (std::size_t at = 0; at < std::min(row.inside.size(), kMost); ++at) {
+    const report::InnerLineRow& part = row.inside[at];
+    if (part.bytes < point.live_bytes / kLeastPart) return;
+    table.add_row({bytes_text(part.bytes), share_text(part.bytes, point),
+                   base::format_count(part.count), "", "  " + text::printable(part.line)},
+                  text::Style::kDim);
+  }
+}
+
 // The rows of a table that are shown, and the sum of the others.
 struct ShownRows {
   std::vector<const report::GroupRow*> rows;
@@ -108,7 +123,10 @@ text::TextTable group_rows(const ShownRows& shown, const report::PointInTime& po
     table.add_row({bytes_text(row.bytes), share_text(row.bytes, point),
                    base::format_count(row.count), bytes_text(row.largest_bytes),
                    text::printable(row.key)});
-    if (what.kind == TableKind::kLine) add_source(table, row.key, options);
+    if (what.kind == TableKind::kLine) {
+      add_source(table, row.key, options);
+      add_inside(table, row, point);
+    }
     if (has_frames) add_frames(table, row.stack, frames[at]);
     rest_bytes -= std::min(rest_bytes, row.bytes);
     rest_count -= std::min(rest_count, row.count);

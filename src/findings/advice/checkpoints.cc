@@ -129,14 +129,14 @@ std::string sizes_text(const std::vector<std::uint64_t>& bytes) {
               : "; the largest " + bytes_text(most));
 }
 
-const evidence::CheckpointCall* checkpoint_call(const Parts& parts) {
-  std::map<const evidence::CheckpointCall*, std::uint64_t> calls;
+std::string_view advice_of_package(const Parts& parts, evidence::Remedy remedy) {
+  std::map<std::string_view, std::uint64_t> advice;
   for (const Allocation& each : parts) {
-    calls[each.known->evidence.stacks().checkpoint_call(each.stack)] += each.size_bytes;
+    const auto* const known = each.known->evidence.stacks().advice(each.stack, remedy);
+    if (known != nullptr) advice[known->advice] += each.size_bytes;
   }
-  calls.erase(nullptr);
-  const auto [call, bytes] = largest(calls);
-  return is_at_least(bytes, kShareOfMaker, bytes_of(parts)) ? call : nullptr;
+  const auto [text, bytes] = largest(advice);
+  return is_at_least(bytes, kShareOfMaker, bytes_of(parts)) ? text : std::string_view();
 }
 
 bool ends_in_forward(const Peak& peak) {
@@ -151,10 +151,14 @@ Steps steps_for_checkpoints(Peak& peak, Explanation& explanation) {
                                              : layers_to_checkpoint(peak, explanation, finding);
   Steps steps;
   if (checkpoint && worthwhile(peak, checkpoint->saving_bytes) > 0) {
-    const auto* const call = checkpoint_call(checkpoint->parts);
+    const std::string_view call =
+        advice_of_package(checkpoint->parts, evidence::Remedy::kCheckpoint);
     steps.push_back(step_up_to(
-        (call != nullptr ? std::string(call->advice)
-                         : "Run " + checkpoint->what + std::string(kThrough)) +
+        (checkpoint->is_turned_off
+             ? "Call train() on " + checkpoint->what +
+                   ": their gradient_checkpointing is True, but does nothing in eval mode"
+         : call.empty() ? "Run " + checkpoint->what + std::string(kThrough)
+                        : std::string(call)) +
             ". Backward then recomputes the activations inside these layers, one layer at a time, "
             "instead of keeping them. This costs one more forward of these layers.",
         checkpoint->saving_bytes));

@@ -42,6 +42,7 @@ struct Checkpoint {
   std::string what;  // "Net.blocks.0…11"
   Parts parts;       // rows of Peak::live() that it makes, if they are known
   std::uint64_t saving_bytes = 0;
+  bool is_turned_off = false;  // the layers have a checkpoint that does nothing in eval mode
 };
 
 // Layers side by side, of which the recording knows what each keeps.
@@ -55,8 +56,8 @@ std::optional<Checkpoint> forward_to_checkpoint(const Peak& peak, const Explanat
 // "44.0 MiB of it: 12 × 3.7 MiB", or "44.0 MiB of it; the largest 30.0 MiB".
 std::string sizes_text(const std::vector<std::uint64_t>& bytes);
 
-// Of the package whose code makes half of the parts or more; null if there is none.
-const evidence::CheckpointCall* checkpoint_call(const Parts& parts);
+// What the package whose code makes half of the parts or more offers; empty if there is none.
+std::string_view advice_of_package(const Parts& parts, evidence::Remedy remedy);
 
 // Whether the peak is in a forward that failed for lack of memory before its backward began.
 bool ends_in_forward(const Peak& peak);

@@ -21,7 +21,8 @@ using report::LayerRow;
 // A larger layer is represented by the layers inside it: a checkpoint around most of the model
 // recomputes everything and saves nothing.
 constexpr double kLargestBlock = 0.25;
-// If the children hold at least this share of a layer, they replace it.
+// If the children hold at least this share of a layer, they replace it; those of twice the largest
+// block always do.
 constexpr double kShareOfChildren = 0.8;
 // The smallest block, or the smallest number of equal blocks together, that is worth a checkpoint.
 constexpr double kLeastShareOfBlock = 0.05;
@@ -64,7 +65,9 @@ LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Me
     const std::uint64_t bytes = row->inclusive.*measure;
     const std::uint64_t one = bytes / row->layers.size();  // they are equal
     const bool is_large = static_cast<double>(one) > kLargestBlock * static_cast<double>(whole);
-    if (is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes)) {
+    const bool is_most = static_cast<double>(one) > 2 * kLargestBlock * static_cast<double>(whole);
+    if (is_most ? !inside.empty()
+                : is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes)) {
       open.insert(open.end(), inside.begin(), inside.end());
     } else if (is_at_least(bytes, kLeastShareOfBlock, whole)) {
       chosen.push_back(row);
@@ -161,7 +164,8 @@ std::optional<Checkpoint> layers_to_checkpoint(Peak& peak, const Explanation& ex
   }
   const auto listed =
       std::ranges::count_if(rows, [](const LayerRow* row) { return is_in_list(row->layer); });
-  const bool is_of_package = checkpoint_call(explanation.parts) != nullptr && listed >= 2;
+  const bool is_of_package =
+      listed >= 2 && !advice_of_package(explanation.parts, evidence::Remedy::kCheckpoint).empty();
   std::erase_if(rows, [&](const LayerRow* row) {
     return (is_of_package && !is_in_list(row->layer)) ||
            is_single_operator(peak, blocks.at(row->layer), row->layer);
@@ -169,6 +173,12 @@ std::optional<Checkpoint> layers_to_checkpoint(Peak& peak, const Explanation& ex
   if (rows.size() < 2) return std::nullopt;
   Checkpoint checkpoint;
   checkpoint.what = names_of(rows);
+  checkpoint.is_turned_off = std::ranges::all_of(rows, [&](const LayerRow* row) {
+    return std::ranges::any_of(peak.trace().modules, [&](const model::Module& module) {
+      return module.checkpoints && module.is_in_eval_mode &&
+             peak.trace().strings[module.path] == row->layer;
+    });
+  });
   if (is_of_package) checkpoint.parts = explanation.parts;
   std::vector<std::uint64_t> bytes;
   for (const LayerRow* row : rows) bytes.push_back(row->inclusive.*measure);

@@ -55,6 +55,21 @@ TEST(LayersToCheckpoint, equal_layers_alone_are_counted_with_their_size) {
   EXPECT_EQ(found[0].saving_bytes(), 92 * kMib);
 }
 
+TEST(LayersToCheckpoint, a_checkpoint_that_eval_mode_turns_off_is_named) {
+  const auto step_if = [](int blocks) {  // that eval mode concerns
+    Case c = deep_model(4);
+    c.report.tables.layers[2].inclusive.saved_bytes = kMib;
+    for (int i = 0; i < blocks; ++i) {
+      const model::StringId path = c.maker.string("Net.blocks." + std::to_string(i));
+      c.maker.builder().add_module({path, path, 0, true, true});
+    }
+    return c.run(explain_activations)[0].next_step();
+  };
+  EXPECT_THAT(step_if(23), HasSubstr("Run Net.blocks.0…23 through"));
+  EXPECT_THAT(step_if(24),
+              HasSubstr("Call train() on Net.blocks.0…23: their gradient_checkpointing is True"));
+}
+
 TEST(LayersToCheckpoint, of_many_ranges_the_first_are_named) {
   Case c = deep_model(4);
   for (std::size_t i = 2; i < 24; i += 3) {

@@ -1,4 +1,5 @@
 #include "findings/advice/advice.h"
+#include "findings/advice/checkpoints.h"
 
 #include <algorithm>
 #include <array>
@@ -224,7 +225,8 @@ void order_by_saving(Steps& steps) {
 Steps substitutes(const Peak& peak) {
   const Substituted found = substituted(peak);
   Steps steps;
-  const auto add = [&](const Places& places, const char* text) {
+  const auto add = [&](const Places& places, std::optional<evidence::Remedy> remedy,
+                       std::string_view text) {
     const auto is_there = [&](const Allocation& each) {
       return each.has_line() && (places.contains(place_of(each)) || places.contains(line_of(each)));
     };
@@ -232,12 +234,16 @@ Steps substitutes(const Peak& peak) {
     if (parts.empty()) return;
     const std::uint64_t saving = worthwhile(peak, peak.saving_without(is_there));
     if (saving == 0) return;
-    steps.push_back(step_up_to(
-        "Avoid the full-size tensors of " + line_of_most(parts).first + ": " + text, saving));
+    const std::string_view call = remedy ? advice_of_package(parts, *remedy) : std::string_view();
+    const std::string what = " the full-size tensors of " + place_of_most(peak, parts);
+    steps.push_back(step_up_to(call.empty() ? "Avoid" + what + ": " + std::string(text)
+                                            : std::string(call) + " to avoid" + what + ".",
+                               saving));
   };
-  add(found.scores, "use torch.nn.functional.scaled_dot_product_attention if this is attention.");
-  add(found.pairs, "use torch.cdist if these are the differences of all pairs.");
-  add(found.one_hot, "use an index (torch.gather) in place of a one-hot tensor.");
+  add(found.scores, evidence::Remedy::kAttention,
+      "use torch.nn.functional.scaled_dot_product_attention if this is attention.");
+  add(found.pairs, {}, "use torch.cdist if these are the differences of all pairs.");
+  add(found.one_hot, {}, "use an index (torch.gather) in place of a one-hot tensor.");
   return steps;
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "findings/advice/advice.h"
+#include "findings/advice/checkpoints.h"
 #include "findings/text.h"
 
 namespace plimsoll::findings {
@@ -79,17 +79,26 @@ Steps steps_for_logits(const Peak& peak, const Parts& parts, report::Finding& fi
   const std::uint64_t bytes = bytes_of(those_of(parts, is_of_logits));
   const std::uint64_t saving = worthwhile(peak, peak.saving_without(is_of_logits));
   if (bytes == 0 || saving == 0) return {};
-  const std::string loss = chain.front().label();
+  const std::string loss = place_of_most(peak, Parts{chain.front()});
   std::string maker(peak.trace().strings[chain.back().site().layer]);
   if (maker.empty()) maker = chain.back().label();
   finding.evidence.push_back(bytes_text(bytes) + " of it are the logits that " + maker +
                              " makes, their copies and gradients, and the loss at " + loss + ".");
   const std::string both = "Compute " + maker + " and the loss at " + loss;
-  return {step_up_to(both + " in chunks of the positions" +
-                         (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
-                         ": the logits of all positions are then never stored together.",
-                     saving),
-          step_up_to(both + " with a fused linear cross entropy.", saving)};
+  const std::string_view call = advice_of_package({chain.back()}, evidence::Remedy::kFusedLoss);
+  Steps steps = {
+      step_up_to(both + " in chunks of the positions" +
+                     (peak.may_train() ? std::string(kEachThroughCheckpoint) : "") +
+                     ": the logits of all positions are then never stored together.",
+                 saving),
+      step_up_to(call.empty() ? both + " with a fused linear cross entropy."
+                              : std::string(call) +
+                                    ": a fused linear cross entropy never stores the logits of "
+                                    "all positions together.",
+                 saving)};
+  // The loss is in the package, which the program cannot change.
+  if (!call.empty()) std::ranges::reverse(steps);
+  return steps;
 }
 
 }  // namespace plimsoll::findings

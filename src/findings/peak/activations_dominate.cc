@@ -14,7 +14,6 @@
 #include "findings/rules.h"
 #include "findings/text.h"
 #include "model/categories.h"
-#include "model/inner_lines.h"
 
 namespace plimsoll::findings {
 namespace {
@@ -38,7 +37,7 @@ void add_kept(const Facts& facts, const DeviceFacts& device, report::Finding& fi
 // ", of which a.py:1 (f) creates 2.0 GiB": the line of a package that allocates most of what a line
 // of the program creates.
 std::string package_text(const Peak& peak, const Parts& parts, const std::string& line) {
-  const model::InnerLines inner(peak.trace(), peak.facts().lines);
+  const model::InnerLines& inner = peak.facts().inner_lines();
   std::map<std::string, std::uint64_t> lines;
   for (const Allocation& each : parts) {
     const model::InnerLine& row = inner.rows()[inner.of(each.stack)];
@@ -165,9 +164,7 @@ void explain_activations(Peak& peak, Explanations& out) {
              each.finding.steps.end();
     });
   };
-  while (!finding.steps.empty() && is_stated(finding.steps.front())) {
-    finding.steps.erase(finding.steps.begin());
-  }
+  std::erase_if(finding.steps, is_stated);
   if (finding.steps.empty()) finding.steps = smaller_batch(explanation);
   out.push_back(std::move(explanation));
 }

@@ -238,6 +238,9 @@ std::string amount_text(const Peak& peak, std::uint64_t bytes);
 std::string callers_text(const Allocation& allocation);
 // The line that allocated the most bytes of the parts, with those bytes.
 std::pair<std::string, std::uint64_t> line_of_most(const Parts& parts);
+// The same; where a package made most of it for the program, both lines:
+// "transformers/models/llama/modeling_llama.py:197 (f), called at a.py:3 (g)".
+std::string place_of_most(const Peak& peak, const Parts& parts);
 // "3 tensors of [512, 512, 64] float32 by aten::sub", for the largest of the parts.
 std::string parts_text(const Parts& parts);
 

@@ -84,6 +84,15 @@ std::pair<std::string, std::uint64_t> line_of_most(const Parts& parts) {
   return largest(lines);
 }
 
+std::string place_of_most(const Peak& peak, const Parts& parts) {
+  const model::InnerLines& inner = peak.facts().inner_lines();
+  std::map<std::uint32_t, std::uint64_t> lines;
+  for (const Allocation& each : parts) lines[inner.of(each.stack)] += each.size_bytes;
+  const model::InnerLine& most = inner.rows()[largest(lines).first];
+  const std::string line = line_of_most(parts).first;
+  return most.is_in_package ? most.name + ", called at " + line : line;
+}
+
 std::string parts_text(const Parts& parts) {
   std::map<std::string, Explanation> kinds;
   for (const Allocation& each : parts) kinds[kind_of(each)].add(each);

@@ -1,6 +1,6 @@
 // Explains what fills the peak. Several explanations compete: each lists the bytes that it
 // explains. The best comes first, and another follows only if it explains substantial bytes that
-// earlier ones do not.
+// earlier ones do not: more than half of its own, or all that its first step saves.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -108,9 +108,9 @@ void append_best(Peak& peak, Findings& findings) {
     for (const Allocation& each : explanation.parts) {
       if (explained.insert(each.lifetime).second) more += each.size_bytes;
     }
-    if (!is_first && (!peak.is_much(more, kLeastShareOfMistake) || more * 2 <= explanation.bytes)) {
-      continue;
-    }
+    const std::uint64_t saving = explanation.finding.saving_bytes();
+    const bool is_other = more * 2 > explanation.bytes || (saving > 0 && saving <= more);
+    if (!is_first && (!is_other || !peak.is_much(more, kLeastShareOfMistake))) continue;
     add_facts(peak, is_first, explanation);
     findings.push_back(std::move(explanation.finding));
   }

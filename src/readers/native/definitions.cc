@@ -155,7 +155,9 @@ void Definitions::report_source() {
   std::map<std::uint32_t, const format::Module*> last;  // by path
   for (const format::Module& module : modules_.span()) last[module.path] = &module;
   for (const auto& [path, module] : last) {
-    builder_.add_module({name(path), name(module->type), module->parameter_bytes});
+    builder_.add_module({name(path), name(module->type), module->parameter_bytes,
+                         (module->state & PLIMSOLL_MODULE_IN_EVAL_MODE) != 0,
+                         (module->state & PLIMSOLL_MODULE_CHECKPOINTS) != 0});
   }
 }
 

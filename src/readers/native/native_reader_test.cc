@@ -273,8 +273,8 @@ TEST(NativeReader, reads_the_programs_source_and_modules) {
   encoder.source_line({1, 12, 77, "x = f(y)"});  // before its names
   encoder.source_line({1, 13, 78, ""});
   encoder.function({1, 2, 10});
-  encoder.module({3, 4, 300});
-  encoder.module({3, 5, 500});
+  encoder.module({3, 4, 300, PLIMSOLL_MODULE_IN_EVAL_MODE});
+  encoder.module({3, 5, 500, PLIMSOLL_MODULE_CHECKPOINTS});
   encoder.define_name(1, "train.py");
   encoder.define_name(2, "step");
   encoder.define_name(3, "Net.fc");
@@ -292,6 +292,8 @@ TEST(NativeReader, reads_the_programs_source_and_modules) {
   EXPECT_EQ(read.text(read.trace.modules[0].path), "Net.fc");
   EXPECT_EQ(read.text(read.trace.modules[0].type), "Linear");
   EXPECT_EQ(read.trace.modules[0].parameter_bytes, 500u);
+  EXPECT_FALSE(read.trace.modules[0].is_in_eval_mode);
+  EXPECT_TRUE(read.trace.modules[0].checkpoints);
 }
 
 TEST(NativeReader, decides_categories_with_hindsight) {
