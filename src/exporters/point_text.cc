@@ -13,6 +13,7 @@ namespace {
 std::string activity_text(const report::PointInTime& point) {
   std::string text;
   if (point.step) text += ", in step " + base::format_count(*point.step);
+  if (!point.region.empty()) text += ", in " + text::printable(point.region);
   if (point.phase.empty() || point.phase == "other") return text;
   text += ", in " + point.phase;
   if (!point.layer.empty()) text += " of " + text::printable(point.layer);

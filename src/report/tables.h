@@ -77,6 +77,7 @@ struct PointInTime {
   std::string phase = {};
   std::string layer = {};
   std::string op = {};
+  std::string region = {};
   std::optional<std::uint64_t> inferred_by_size_bytes = {};
   std::optional<std::uint64_t> unused_at_end_bytes = {};
 
@@ -105,6 +106,9 @@ struct PointInTime {
         Field{"layer", &PointInTime::layer, "Layer of that event if it allocates; may be empty."},
         Field{"operator", &PointInTime::op,
               "Operator of that event if it allocates; may be empty."},
+        Field{"region", &PointInTime::region,
+              "Innermost annotation (record_function, or PyTorch's own, such as "
+              "Optimizer.step#Adam.step) at that event, in files without phases; may be empty."},
         Field{"inferred_by_size_bytes", &PointInTime::inferred_by_size_bytes,
               "Of a snapshot, whose categories are inferred: bytes older than the recording whose "
               "category follows from sizes and counts alone. Null if categories are not inferred."},

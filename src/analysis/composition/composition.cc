@@ -29,12 +29,28 @@ using report::GroupRow;
 using report::PointInTime;
 using Table = std::vector<GroupRow>;
 
+// The annotation of the device that began last among those open at that time; empty if none is.
+std::string_view innermost_annotation(const Trace& trace, model::Device device,
+                                      std::int64_t time_ns) {
+  std::string_view name;
+  for (const model::Annotation& each : trace.annotations) {  // in order of begin
+    const bool has_begun = each.begin_ns == model::kNoTime || each.begin_ns <= time_ns;
+    const bool is_open = each.end_ns == model::kNoTime || each.end_ns > time_ns;
+    if (each.device == device && has_begun && is_open) name = trace.strings[each.name];
+  }
+  return name;
+}
+
 // Adds the program's activity at that event.
 void add_activity(const Trace& trace, const model::DeviceTrace& device, std::uint32_t event,
                   PointInTime& row) {
   const auto ends = model::step_ends(trace, device);
   const std::size_t step = model::step_of(ends, event);
   if (step < ends.size()) row.step = ends[step].step;
+  const std::int64_t time_ns = device.events.time_ns[event];
+  if (!trace.has_phases() && time_ns != model::kNoTime) {
+    row.region = innermost_annotation(trace, device.device, time_ns);
+  }
   if (!trace.has_phases() || device.events.action[event] != model::Action::kAlloc) return;
   const model::Site& site = trace.site(device, event);
   row.phase = name_of(site.phase);

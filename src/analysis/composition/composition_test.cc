@@ -318,6 +318,21 @@ TEST(Composition, categories_layers_pools_and_operators_of_the_file_are_used) {
   EXPECT_THAT(keys(tables.by_operator), ElementsAre("aten::empty = 100", "[unknown] = 7"));
 }
 
+TEST(Composition, without_phases_a_point_has_the_innermost_annotation) {
+  TraceMaker maker;
+  maker.annotation("ProfilerStep#1", 0, 100);
+  maker.annotation("Optimizer.step#Adam.step", 10, 50);
+  maker.annotation("later", 60, 70);
+  maker.at(5).alloc(1, 100).at(20).alloc(2, 100).at(55).alloc(3, 100);
+  const auto trace = maker.finish();
+  const auto region = [&](int at_index) {
+    return run(trace, at(at_event(at_index))).points[0].region;
+  };
+  EXPECT_EQ(region(0), "ProfilerStep#1");
+  EXPECT_EQ(region(1), "Optimizer.step#Adam.step");
+  EXPECT_EQ(region(2), "ProfilerStep#1");
+}
+
 // Computes the live bytes after `event`. In random traces an address is used only once, so it
 // identifies an allocation.
 std::uint64_t replayed_bytes(const model::Trace& trace, std::int64_t event) {
