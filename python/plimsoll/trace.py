@@ -301,8 +301,9 @@ def open(
         path: The file; may be compressed with gzip.
         device: Analyze only this one: ``"cuda:0"``, ``0``, ``"cpu"``. Default: all.
         at: The point in time of the tables: ``"peak"`` (default), ``"start"``, ``"end"``,
-            ``"oom"`` (the last failure; ``"oom:1"`` is the first), an event number, or a time
-            since the first event, such as ``"1.5s"``.
+            ``"oom"`` (the last failure; ``"oom:1"`` is the first), ``"step:9"`` (the peak
+            within that step), an event number, or a time since the first event, such as
+            ``"1.5s"``.
         top: Number of rows to keep in each table.
         progress: Called regularly with (stage, done, total). Raise an exception from it to stop.
 

@@ -21,10 +21,21 @@ namespace plimsoll::analysis {
 // The point in time that the composition tables describe.
 struct TimePoint {
   // kFailureOrPeak: on each device, the failure that ended the program, else the peak.
-  enum class Kind : std::uint8_t { kPeak, kStart, kEnd, kOom, kFailureOrPeak, kEvent, kTime };
+  // kStep: the peak within a step.
+  enum class Kind : std::uint8_t {
+    kPeak,
+    kStart,
+    kEnd,
+    kOom,
+    kFailureOrPeak,
+    kStep,
+    kEvent,
+    kTime
+  };
   Kind kind = Kind::kPeak;
   std::uint64_t event = 0;   // kEvent: number within the device
-  std::uint64_t nth = 0;     // kOom: the device's nth failed request, from 1; 0: the last one
+  std::uint64_t nth = 0;     // kOom: the device's nth failed request, from 1; 0: the last one.
+                             // kStep: the number of the step
   std::int64_t time_ns = 0;  // kTime: as in the file, or since the first event if is_relative
   bool is_relative = false;
   std::int64_t unit_ns = 1;  // kTime: the unit it was given in, for error messages

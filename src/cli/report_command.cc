@@ -230,7 +230,8 @@ Command report_command() {
       {"--at", "", "POINT",
        "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "
        "the first), failure-or-peak (default of --html: the failure that ended the program, else "
-       "the peak), an event number, or a time since the first event such as 1.5s, 300ms, 20us."},
+       "the peak), step:9 (the peak within that step), an event number, or a time since the first "
+       "event such as 1.5s, 300ms, 20us."},
       {"--brief", "", "",
        "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},

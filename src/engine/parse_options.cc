@@ -15,7 +15,8 @@ Error bad_point(std::string_view text) {
                     "at \"" + std::string(text) +
                         "\": not a point in time; use peak, start, end, oom (the last failure), "
                         "oom:1 (the first), failure-or-peak (the failure that ended the program, "
-                        "else the peak), an event number such as 1200, or a time since the first "
+                        "else the peak), step:9 (the peak within that step), an event number such "
+                        "as 1200, or a time since the first "
                         "event such as 1.5s, 300ms or 20us");
 }
 
@@ -47,10 +48,14 @@ Result<TimePoint> parse_point(std::string_view text) {
   }
   const char* const begin = text.data();
   const char* const end = begin + text.size();
-  if (constexpr std::string_view kNth = "oom:"; text.starts_with(kNth)) {
-    auto [at, error] = std::from_chars(begin + kNth.size(), end, point.nth);
-    if (error != std::errc{} || at != end || point.nth == 0) return bad_point(text);
-    point.kind = TimePoint::Kind::kOom;
+  for (const auto& [prefix, kind] :
+       {std::pair<std::string_view, TimePoint::Kind>{"oom:", TimePoint::Kind::kOom},
+        {"step:", TimePoint::Kind::kStep}}) {
+    if (!text.starts_with(prefix)) continue;
+    auto [at, error] = std::from_chars(begin + prefix.size(), end, point.nth);
+    const bool is_first = kind == TimePoint::Kind::kOom && point.nth == 0;
+    if (error != std::errc{} || at != end || is_first) return bad_point(text);
+    point.kind = kind;
     return point;
   }
   if (auto [at, error] = std::from_chars(begin, end, point.event);

@@ -12,7 +12,8 @@ namespace {
 // ", in step 3, forward of UNet.up.1 (aten::cat)"
 std::string activity_text(const report::PointInTime& point) {
   std::string text;
-  if (point.step) text += ", in step " + base::format_count(*point.step);
+  const bool is_named = point.name.starts_with("step:");
+  if (point.step && !is_named) text += ", in step " + base::format_count(*point.step);
   if (!point.region.empty()) text += ", in " + text::printable(point.region);
   if (point.phase.empty() || point.phase == "other") return text;
   text += ", in " + point.phase;
@@ -40,6 +41,7 @@ std::string point_place(const report::DeviceReport& device, const report::PointI
   if (point.name == "peak" && device.events > 0) at = "at its peak";
   if (point.name == "end" || device.events == 0) at = "at the end";
   if (point.name == "start") at = "at the start";
+  if (point.name.starts_with("step:")) at = "at the peak of step " + point.name.substr(5);
   if (point.name.starts_with("oom")) at = "when it ran out of memory" + which_text(device, point);
   if (point.event) {
     at += at.empty() ? "after " : ", ";

@@ -87,7 +87,8 @@ struct PointInTime {
         Field{"device", &PointInTime::device,
               "Device index; -1 for the CPU, -2 for pinned host memory."},
         Field{"name", &PointInTime::name,
-              "How the point was chosen, as in --at: peak, start, end, oom, oom:2 and so on."},
+              "How the point was chosen, as in --at: peak, start, end, oom, oom:2, step:9 and so "
+              "on."},
         Field{"event", &PointInTime::event,
               "The point is right after this event; null: before the first event."},
         Field{"time_ns", &PointInTime::time_ns, "Time of that event; null if unknown."},

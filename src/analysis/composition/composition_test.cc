@@ -146,6 +146,20 @@ TEST(Composition, the_point_in_time_can_be_chosen) {
             2u);
 }
 
+TEST(Composition, a_step_has_its_own_peak) {
+  TraceMaker maker;
+  maker.alloc(1, 50).step(1).alloc(2, 10).free(2, 10).alloc(3, 5).step(2).free(1, 50).step(3);
+  const auto trace = maker.finish();
+  const auto at_step = [](std::uint64_t number) {
+    return at({.kind = TimePoint::Kind::kStep, .nth = number});
+  };
+  const auto point = run(trace, at_step(2)).points.at(0);
+  EXPECT_EQ(point.name, "step:2");
+  EXPECT_EQ(point.event, 1u);
+  EXPECT_EQ(point.live_bytes, 60u);
+  EXPECT_EQ(run(trace, at_step(3)).points.at(0).live_bytes, 55u) << "live when it begins";
+}
+
 TEST(Composition, points_beyond_the_recording_are_errors_that_name_the_range) {
   SmallTrace small;
   const auto trace = small.maker.finish();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/event_signs.h"
 #include "model/live_set.h"
+#include "model/steps.h"
 #include "report/devices.h"
 
 namespace plimsoll::analysis::composition {
@@ -57,6 +59,26 @@ Found failure_or_peak(const DeviceTrace& device, const report::DeviceReport& tot
   const bool has_ended =
       failure && !report::went_on_after(totals, static_cast<std::uint64_t>(failure->event));
   return has_ended ? failure : peak_of(device, totals);
+}
+
+// The peak within a step; of equal totals the first.
+Found peak_of_step(const Trace& trace, const DeviceTrace& device, std::uint64_t step) {
+  const std::vector<model::StepEnd> ends = model::step_ends(trace, device);
+  const auto end = std::ranges::find(ends, step, &model::StepEnd::step);
+  if (end == ends.end()) return std::nullopt;
+  const std::uint32_t first = end == ends.begin() ? 0 : std::prev(end)->event;
+  EventPoint peak{"step:" + std::to_string(step), static_cast<std::int64_t>(first) - 1};
+  std::uint64_t total = 0;  // since the step began, modulo 2^64
+  std::int64_t most = 0;
+  for (std::uint32_t event = first; event < end->event; ++event) {
+    const model::Signs& signs =
+        model::kSigns[static_cast<std::size_t>(device.events.action[event])];
+    total += signs.allocated * device.events.size_bytes[event];
+    if (static_cast<std::int64_t>(total) <= most) continue;
+    most = static_cast<std::int64_t>(total);
+    peak.event = event;
+  }
+  return peak;
 }
 
 // The time span of the requested devices.
@@ -140,6 +162,17 @@ Error no_such_point(const PassContext& context) {
     return make_error(ErrorCode::kInvalidArgument,
                       "no allocation failed in this recording, so there is no out-of-memory event");
   }
+  if (point.kind == TimePoint::Kind::kStep) {
+    std::vector<model::StepEnd> ends;
+    for (const DeviceTrace& device : context.trace.devices) {
+      if (ends.empty()) ends = model::step_ends(context.trace, device);
+    }
+    return make_error(ErrorCode::kInvalidArgument,
+                      "step:" + std::to_string(point.nth) + " is not in this recording: " +
+                          (ends.empty() ? "no steps are marked in it"
+                                        : "its steps are " + std::to_string(ends.front().step) +
+                                              " to " + std::to_string(ends.back().step)));
+  }
   const DeviceTrace* longest = nullptr;
   for (const DeviceTrace& device : context.trace.devices) {
     if (context.options.device && device.device != *context.options.device) continue;
@@ -182,6 +215,8 @@ Found find_on(const PassContext& context, std::size_t d, std::int64_t time_ns) {
       return EventPoint{"end", last_event(device)};
     case TimePoint::Kind::kOom:
       return nth_oom(device, point.nth);
+    case TimePoint::Kind::kStep:
+      return peak_of_step(context.trace, device, point.nth);
     case TimePoint::Kind::kFailureOrPeak:
       return failure_or_peak(device, context.report.devices[d]);
     case TimePoint::Kind::kEvent:
@@ -209,8 +244,9 @@ Result<std::vector<Found>> find_points(const PassContext& context) {
         !context.options.device || context.trace.devices[d].device == *context.options.device;
     found.push_back(is_wanted ? find_on(context, d, time_ns) : std::nullopt);
   }
-  const bool may_be_absent =
-      point.kind == TimePoint::Kind::kOom || point.kind == TimePoint::Kind::kEvent;
+  const bool may_be_absent = point.kind == TimePoint::Kind::kOom ||
+                             point.kind == TimePoint::Kind::kStep ||
+                             point.kind == TimePoint::Kind::kEvent;
   if (may_be_absent && std::ranges::none_of(found, &Found::has_value)) {
     return no_such_point(context);
   }
