@@ -20,15 +20,16 @@ inline constexpr std::array<std::string_view, 16> kMarkNames = {
     "layer_end",     "own_steps",    "collection_begin", "collection_end", "uses",
     "fork"};
 
-inline constexpr std::array<std::string_view, 9> kFigureNames = {"total",
-                                                                 "free",
-                                                                 "driver",
-                                                                 "own",
-                                                                 "context",
-                                                                 "nccl",
-                                                                 "process",
-                                                                 "process_unreported",
-                                                                 "processes_unreported"};
+inline constexpr std::array<std::string_view, 10> kFigureNames = {"total",
+                                                                  "free",
+                                                                  "driver",
+                                                                  "own",
+                                                                  "context",
+                                                                  "nccl",
+                                                                  "process",
+                                                                  "process_unreported",
+                                                                  "processes_unreported",
+                                                                  "highest"};
 
 inline constexpr std::array<std::string_view, 11> kNoticeNames = {"none",
                                                                   "sizes_corrected",

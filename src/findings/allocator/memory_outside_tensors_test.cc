@@ -39,6 +39,34 @@ TEST(MemoryOutsideTensors, of_imports_or_of_tensors_is_not_reported) {
   EXPECT_THAT(found(895, 237), IsEmpty());
 }
 
+// The same, with growth that went on after the third step.
+Findings found_after_step_3(std::uint64_t growth, std::string diagnostic = "") {
+  Case c;
+  c.maker.on(kHost).alloc(1, 20 * kMib);
+  c.report.devices.resize(1);
+  report::DeviceReport& report = c.report.devices[0];
+  report.requested_active.peak_bytes = static_cast<std::int64_t>(20 * kMib);
+  report.process_start_bytes = 200 * kMib;
+  report.process_end_bytes = report.process_highest_bytes = (300 + growth) * kMib;
+  report.process_warm_bytes = 300 * kMib;
+  report.process_growth_bytes = growth * kMib;
+  if (!diagnostic.empty())
+    c.report.source.diagnostics.push_back({std::move(diagnostic), "data_loss", 1, "", ""});
+  return c.run(memory_outside_tensors);
+}
+
+TEST(MemoryOutsideTensors, that_grows_from_step_to_step_is_reported_from_64_mib) {
+  const Findings all = found_after_step_3(64);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].title, "The process grew by 64.0 MiB outside its tensors after step 3");
+  EXPECT_EQ(all[0].severity, report::FindingSeverity::kWarning);
+  EXPECT_THAT(found_after_step_3(63), IsEmpty());
+}
+
+TEST(MemoryOutsideTensors, is_not_judged_if_tensors_are_missing) {
+  EXPECT_THAT(found_after_step_3(64, "python_adapter"), IsEmpty());
+}
+
 TEST(MemoryOutsideTensors, is_not_judged_if_a_gpu_is_in_use) {
   EXPECT_THAT(found(237, 2000, model::Device{}), IsEmpty());
 }
