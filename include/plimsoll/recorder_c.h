@@ -149,7 +149,8 @@ enum plimsoll_figure {
   PLIMSOLL_FIGURE_PROCESS = 6, /* of another process */
   PLIMSOLL_FIGURE_PROCESS_UNREPORTED = 7, /* value: 0; another process, whose bytes are unknown */
   PLIMSOLL_FIGURE_PROCESSES_UNLISTED = 8, /* value: 0; other processes are not listed at all */
-  PLIMSOLL_FIGURE_HIGHEST = 9             /* of the CPU: the most that OWN has ever been */
+  PLIMSOLL_FIGURE_HIGHEST = 9,            /* of the CPU: the most that OWN has ever been */
+  PLIMSOLL_FIGURE_FREE_HEAP = 10 /* of the CPU: freed memory that the C library has not returned */
 };
 
 /* The type of the 64 bits of an allocator setting's value. */

@@ -141,7 +141,12 @@ void add_process(const report::DeviceReport& device, std::vector<Fact>& facts) {
   if (device.process_highest_bytes) {
     text += ", " + bytes_text(*device.process_highest_bytes) + " at most";
   }
-  facts.push_back({"the process", text + ", tensors included"});
+  text += ", tensors included";
+  if (device.process_free_heap_bytes.value_or(0) >= std::uint64_t{1} << 20) {
+    text += "; the C library has not returned " + bytes_text(*device.process_free_heap_bytes) +
+            " of what was freed";
+  }
+  facts.push_back({"the process", std::move(text)});
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ inline constexpr std::array<std::string_view, 16> kMarkNames = {
     "layer_end",     "own_steps",    "collection_begin", "collection_end", "uses",
     "fork"};
 
-inline constexpr std::array<std::string_view, 10> kFigureNames = {"total",
+inline constexpr std::array<std::string_view, 11> kFigureNames = {"total",
                                                                   "free",
                                                                   "driver",
                                                                   "own",
@@ -29,7 +29,8 @@ inline constexpr std::array<std::string_view, 10> kFigureNames = {"total",
                                                                   "process",
                                                                   "process_unreported",
                                                                   "processes_unreported",
-                                                                  "highest"};
+                                                                  "highest",
+                                                                  "free_heap"};
 
 inline constexpr std::array<std::string_view, 11> kNoticeNames = {"none",
                                                                   "sizes_corrected",

@@ -17,6 +17,7 @@ void read_process(const std::function<void(plimsoll_figure, std::uint64_t bytes)
   emit(PLIMSOLL_FIGURE_TOTAL, *host.total_bytes);
   emit(PLIMSOLL_FIGURE_OWN, *host.rss_bytes);
   if (highest) emit(PLIMSOLL_FIGURE_HIGHEST, std::max(*highest, *host.rss_bytes));
+  if (const auto free_heap = probes::read_free_heap()) emit(PLIMSOLL_FIGURE_FREE_HEAP, *free_heap);
   emit(PLIMSOLL_FIGURE_PROCESSES_UNLISTED, 0);
   emit(PLIMSOLL_FIGURE_FREE, *host.total_bytes - *host.used_bytes);
 } catch (...) {

@@ -23,7 +23,9 @@ constexpr double kMostInOneInterval = 0.75;
 struct Point {
   std::uint64_t steps = 0;   // that had ended
   std::int64_t highest = 0;  // bytes that the process has had at most
-  std::int64_t outside = 0;  // of these, above the most that tensors have had at a time
+  // Of these, above the most that tensors have had at a time, and that the C library has not
+  // returned. What it has is in pieces: it may have many times what tensors have at their peak.
+  std::int64_t outside = 0;
 };
 
 // Steps end in order of time.
@@ -56,24 +58,24 @@ std::vector<Point> points_after_warm_up(const model::Trace& trace, const model::
       peak = std::max(peak, live_bytes());
     }
     const auto highest = static_cast<std::int64_t>(*reading.figures.highest_bytes);
-    points.push_back({steps, highest, highest - peak});
+    const auto free_heap = static_cast<std::int64_t>(reading.figures.free_heap_bytes.value_or(0));
+    points.push_back({steps, highest, highest - peak - free_heap});
   }
   return points;
 }
 
-// The growth from the first point to the last, if it goes on.
-std::optional<std::int64_t> steady_growth(const std::vector<Point>& points) {
-  const std::int64_t growth = points.back().outside - points.front().outside;
+// Whether the growth from the first point to the last goes on.
+bool goes_on(const std::vector<Point>& points, std::int64_t growth) {
   const auto share = static_cast<double>(growth);
   const std::uint64_t half = (points.front().steps + points.back().steps + 1) / 2;
   std::int64_t until_half = points.front().outside;
   for (std::size_t i = 1; i < points.size(); ++i) {
     if (points[i].steps <= half) until_half = points[i].outside;
     const std::int64_t grown = points[i].outside - points[i - 1].outside;
-    if (static_cast<double>(grown) > kMostInOneInterval * share) return std::nullopt;
+    if (static_cast<double>(grown) > kMostInOneInterval * share) return false;
   }
   const auto later = static_cast<double>(points.back().outside - until_half);
-  return growth > 0 && later >= kLeastInLaterHalf * share ? std::optional(growth) : std::nullopt;
+  return later >= kLeastInLaterHalf * share;
 }
 
 }  // namespace
@@ -85,21 +87,25 @@ void add_process(const model::Trace& trace, const model::DeviceTrace& cpu,
     if (reading.device != cpu.device || !figures.own_bytes) continue;
     (out.process_start_bytes ? out.process_end_bytes : out.process_start_bytes) = figures.own_bytes;
     if (figures.highest_bytes) out.process_highest_bytes = figures.highest_bytes;
+    if (figures.free_heap_bytes) out.process_free_heap_bytes = figures.free_heap_bytes;
   }
   const std::vector<Point> points = points_after_warm_up(trace, cpu, out);
   if (points.empty()) return;
   out.process_warm_bytes = static_cast<std::uint64_t>(points.front().highest);
-  if (const auto growth = steady_growth(points)) {
-    out.process_growth_bytes = static_cast<std::uint64_t>(*growth);
-  }
+  const std::int64_t growth = points.back().outside - points.front().outside;
+  if (growth <= 0) return;
+  out.process_growth_bytes = static_cast<std::uint64_t>(growth);
+  out.is_process_growing = goes_on(points, growth);
 }
 
 void clear_process(report::DeviceReport& out) {
   out.process_start_bytes.reset();
   out.process_end_bytes.reset();
   out.process_highest_bytes.reset();
+  out.process_free_heap_bytes.reset();
   out.process_warm_bytes.reset();
   out.process_growth_bytes.reset();
+  out.is_process_growing = false;
 }
 
 }  // namespace plimsoll::analysis::device

@@ -6,6 +6,7 @@
 
 #include "findings/rules.h"
 #include "findings/text.h"
+#include "report/devices.h"
 
 namespace plimsoll::findings {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 // From the start of the recording: importing modules and first uses of libraries need up to about
 // 400 MiB.
 constexpr std::uint64_t kLeastOutsideBytes = std::uint64_t{512} << 20;
-// From the third step on, and only if it goes on.
-constexpr std::uint64_t kLeastSteadyBytes = std::uint64_t{64} << 20;
 // Freed tensors may leave as much memory with the C library, which does not return it.
 constexpr std::uint64_t kTimesTheTensors = 2;
 
@@ -49,11 +48,8 @@ void memory_outside_tensors(const Facts& facts, const DeviceFacts& device, Findi
   if (has_gpu || misses_tensors(facts)) return;
   const report::DeviceReport& process = device.report;
   const std::uint64_t tensors = not_negative(process.live_totals().peak_bytes);
-  const auto is_reported = [&](std::uint64_t outside, std::uint64_t least) {
-    return outside >= least && outside / kTimesTheTensors >= tensors;
-  };
-  const std::uint64_t steady = process.process_growth_bytes.value_or(0);
-  if (is_reported(steady, kLeastSteadyBytes)) {
+  const std::uint64_t steady = report::growth_outside_tensors(process);
+  if (steady > 0 && process.is_process_growing) {
     out.push_back(finding_of(
         "The process grew by " + bytes_text(steady) + " outside its tensors after step 3",
         "The most that it has had resident was " + bytes_text(*process.process_warm_bytes) +
@@ -66,12 +62,20 @@ void memory_outside_tensors(const Facts& facts, const DeviceFacts& device, Findi
   const std::uint64_t start = process.process_start_bytes.value_or(UINT64_MAX);
   const std::uint64_t end = process.process_end_bytes.value_or(0);
   const std::uint64_t grown = minus_or_zero(end, start);
-  if (!is_reported(minus_or_zero(grown, tensors), kLeastOutsideBytes)) return;
+  const std::uint64_t outside = minus_or_zero(grown, tensors);
+  if (outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) return;
   out.push_back(finding_of("The process grew by " + bytes_text(grown) +
                                "; its tensors explain at most " + bytes_text(tensors) + " of it",
                            "Its resident memory was " + bytes_text(start) +
                                " when the recording began and " + bytes_text(end) +
                                " when it ended."));
+  const std::uint64_t free_heap = process.process_free_heap_bytes.value_or(0);
+  if (free_heap < outside / 2) return;
+  out.back().evidence.push_back("The C library has not returned " + bytes_text(free_heap) +
+                                " of what was freed.");
+  out.back().steps.push_back(
+      {"Set MALLOC_MMAP_THRESHOLD_=65536 in the environment: the C library then returns large "
+       "blocks when they are freed."});
 }
 
 }  // namespace plimsoll::findings

@@ -14,7 +14,8 @@ using testing::SizeIs;
 constexpr model::Device kHost{model::DeviceType::kCpu, -1};
 
 // A process whose tensors have 39 MiB at their peak; both figures in MiB.
-Findings found(std::uint64_t start, std::uint64_t end, model::Device device = kHost) {
+Findings found(std::uint64_t start, std::uint64_t end, model::Device device = kHost,
+               std::uint64_t free_heap = 0) {
   Case c;
   c.maker.on(device).alloc(1, 39 * kMib);
   c.report.devices.resize(1);
@@ -22,6 +23,7 @@ Findings found(std::uint64_t start, std::uint64_t end, model::Device device = kH
   report.requested_active.peak_bytes = static_cast<std::int64_t>(39 * kMib);
   report.process_start_bytes = start * kMib;
   report.process_end_bytes = end * kMib;
+  report.process_free_heap_bytes = free_heap * kMib;
   return c.run(memory_outside_tensors);
 }
 
@@ -32,6 +34,14 @@ TEST(MemoryOutsideTensors, that_explains_most_of_the_process_growth_is_reported)
             "The process grew by 658.0 MiB; its tensors explain at most 39.0 MiB of it");
   EXPECT_THAT(all[0].next_step(), HasSubstr("memray or heaptrack"));
   EXPECT_EQ(all[0].severity, report::FindingSeverity::kInfo);
+}
+
+TEST(MemoryOutsideTensors, that_the_c_library_keeps_is_named) {
+  EXPECT_EQ(found(237, 895)[0].steps.size(), 2u);
+  const Findings all = found(237, 895, kHost, 400);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_THAT(all[0].evidence.back(), HasSubstr("has not returned 400.0 MiB"));
+  EXPECT_THAT(all[0].steps.back().text, HasSubstr("MALLOC_MMAP_THRESHOLD_"));
 }
 
 TEST(MemoryOutsideTensors, of_imports_or_of_tensors_is_not_reported) {
@@ -50,6 +60,7 @@ Findings found_after_step_3(std::uint64_t growth, std::string diagnostic = "") {
   report.process_end_bytes = report.process_highest_bytes = (300 + growth) * kMib;
   report.process_warm_bytes = 300 * kMib;
   report.process_growth_bytes = growth * kMib;
+  report.is_process_growing = true;
   if (!diagnostic.empty())
     c.report.source.diagnostics.push_back({std::move(diagnostic), "data_loss", 1, "", ""});
   return c.run(memory_outside_tensors);
