@@ -1,10 +1,9 @@
-// The steps of an optimizer in a C++ program: their phase, the names of parameters, gradients and
-// state, and where steps of the training loop end. An error here must not stop the training.
+// The steps of optimizers in C++ programs. Those of torch's own optimizers are found without a
+// change of the program (program_optimizers.cc); for others, create an OptimizerStep.
 #pragma once
 
 #include <torch/optim/optimizer.h>
 
-#include <exception>
 #include <optional>
 #include <string>
 
@@ -12,23 +11,23 @@
 
 namespace plimsoll::libtorch {
 
-// While it exists, this thread is in the optimizer's step. Of nested ones, only the outermost
-// counts. Its end tags the state, and ends a step of the training loop: that of the optimizer that
-// marks the steps, unless the program marks its own.
+// While it exists, this thread is in a step of the optimizer. It tags the parameters, gradients and
+// state by name, and ends a step of the training loop, unless the program marks its own or another
+// optimizer does so. Of nested ones, only the outermost counts. Does nothing while nothing is
+// recorded, and never throws.
 class OptimizerStep {
  public:
-  explicit OptimizerStep(torch::optim::Optimizer& optimizer);
+  explicit OptimizerStep(torch::optim::Optimizer& optimizer) noexcept;
   OptimizerStep(const OptimizerStep&) = delete;
   OptimizerStep& operator=(const OptimizerStep&) = delete;
   ~OptimizerStep();
 
-  // Why something is not recorded, since the last call; empty if all is.
+  // What could not be recorded in a step since the last call; empty if there is nothing.
   static std::string take_error();
 
  private:
   torch::optim::Optimizer& optimizer_;
-  bool is_outermost_ = false;
-  std::optional<OptimizerPhase> phase_;
+  std::optional<OptimizerPhase> phase_;  // of the outermost one
 };
 
 }  // namespace plimsoll::libtorch
