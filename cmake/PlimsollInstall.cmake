@@ -50,10 +50,10 @@ endfunction()
 
 get_property(backtrace_object GLOBAL PROPERTY PLIMSOLL_BACKTRACE_OBJECT)
 plimsoll_library(
-  record EXPORT record MODULES base format record native_stacks page OBJECTS ${backtrace_object} LIBS Threads::Threads LDLIBS -pthread
+  record EXPORT record MODULES base format probes record native_stacks page OBJECTS ${backtrace_object} LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
 )
 plimsoll_library(
-  monitor EXPORT record MODULES probes alerts text_log tensorboard live nvtx monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
+  monitor EXPORT record MODULES alerts text_log tensorboard live nvtx monitor USES record LIBS Threads::Threads ${CMAKE_DL_LIBS} LDLIBS -pthread -l${CMAKE_DL_LIBS}
 )
 set(exports record)
 if(PLIMSOLL_ENGINE)

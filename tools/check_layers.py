@@ -23,7 +23,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "format": {"base"},
     "record": {
-        "base", "format", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
+        "base", "format", "probes", "plimsoll/recorder.h", "plimsoll/recorder_c.h",
         "plimsoll/last_failure_c.h", "plimsoll/last_use_c.h", "plimsoll/peak_c.h",
         "plimsoll/quiet_writing_c.h",
     },

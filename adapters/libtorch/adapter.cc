@@ -7,5 +7,6 @@
 #endif
 
 #include "adapter_sources.cc"
+#include "program_optimizers.cc"
 #include "program_stacks.cc"
 #include "program_start.cc"

@@ -5,7 +5,7 @@
 //   ...
 //   tracer.input(images);
 //   loss.backward();
-//   tracer.step(optimizer);            // instead of optimizer.step()
+//   optimizer.step();                  // tracer.step(optimizer) if it is not one of torch's
 //
 // trace() also names the layer of each operator that uses a parameter of the module; PLIMSOLL_LAYER
 // in a forward function names everything inside it. error() reports what cannot be recorded;
@@ -15,17 +15,12 @@
 #pragma once
 
 #include <torch/nn/module.h>
-#include <torch/optim/adagrad.h>
-#include <torch/optim/adam.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
+#include <torch/optim/optimizer.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,6 +29,7 @@
 #include <vector>
 
 #include "operators.h"
+#include "optimizer_steps.h"
 #include "parameter_layers.h"
 #include "parameters.h"
 #include "plimsoll/recorder.h"
@@ -106,16 +102,14 @@ class MemoryTracer {
     });
   }
 
-  // Runs the optimizer's step in the optimizer phase, tags its gradients and state, and ends a step
-  // of the training loop. Arguments and result are those of optimizer.step().
+  // Runs the optimizer's step in the optimizer phase, tags its parameters, gradients and state, and
+  // ends a step of the training loop. Arguments and result are those of optimizer.step(), which
+  // does the same for torch's own optimizers, but does not update error().
   template <typename... Closure>
   at::Tensor step(torch::optim::Optimizer& optimizer, Closure&&... closure) {
     const StepEnd end{*this};
-    const OptimizerPhase phase;
-    attempt([&] { tag_gradients(optimizer); });
-    at::Tensor loss = optimizer.step(std::forward<Closure>(closure)...);
-    attempt([&] { tag_state(optimizer); });
-    return loss;
+    const libtorch::OptimizerStep recorded(optimizer);
+    return optimizer.step(std::forward<Closure>(closure)...);
   }
 
   void flush() {
@@ -197,15 +191,17 @@ class MemoryTracer {
     return TracerResults::read_memory(trace_, device_);
   }
 
-  // Marks the step after the optimizer's phase has been left.
+  // After the optimizer's step.
   struct StepEnd {
     explicit StepEnd(MemoryTracer& of) : tracer(of) {}
     StepEnd(const StepEnd&) = delete;
     StepEnd& operator=(const StepEnd&) = delete;
     ~StepEnd() {
-      tracer.attempt([this] { tracer.note_cuda(plimsoll_libtorch_renew()); });
-      plimsoll::step();
-      plimsoll_libtorch_end_step();
+      tracer.attempt([this] {
+        tracer.note_cuda(plimsoll_libtorch_renew());
+        std::string error = libtorch::OptimizerStep::take_error();
+        if (tracer.error_.empty()) tracer.error_ = std::move(error);
+      });
     }
     MemoryTracer& tracer;
   };
@@ -226,37 +222,6 @@ class MemoryTracer {
 
   static void tag(const at::Tensor& tensor, plimsoll_role role, std::uint32_t name) {
     if (tensor.defined()) libtorch::tag_tensor(libtorch::thread_state(), tensor, role, name);
-  }
-
-  static void tag_gradients(torch::optim::Optimizer& optimizer) {
-    for (const auto& group : optimizer.param_groups()) {
-      for (const at::Tensor& parameter : group.params()) {
-        libtorch::parameters().tag_gradient(libtorch::thread_state(), parameter);
-      }
-    }
-  }
-
-  // The state of torch's own optimizers except L-BFGS; state of other optimizers is known only by
-  // its phase.
-  static void tag_state(torch::optim::Optimizer& optimizer) {
-    using namespace torch::optim;
-    for (const auto& [parameter, state] : optimizer.state()) {
-      if (const auto* adam = dynamic_cast<const AdamParamState*>(state.get())) {
-        tag_all({adam->exp_avg(), adam->exp_avg_sq(), adam->max_exp_avg_sq()});
-      } else if (const auto* adamw = dynamic_cast<const AdamWParamState*>(state.get())) {
-        tag_all({adamw->exp_avg(), adamw->exp_avg_sq(), adamw->max_exp_avg_sq()});
-      } else if (const auto* sgd = dynamic_cast<const SGDParamState*>(state.get())) {
-        tag_all({sgd->momentum_buffer()});
-      } else if (const auto* rms = dynamic_cast<const RMSpropParamState*>(state.get())) {
-        tag_all({rms->square_avg(), rms->momentum_buffer(), rms->grad_avg()});
-      } else if (const auto* adagrad = dynamic_cast<const AdagradParamState*>(state.get())) {
-        tag_all({adagrad->sum()});
-      }
-    }
-  }
-
-  static void tag_all(std::initializer_list<at::Tensor> tensors) {
-    for (const at::Tensor& tensor : tensors) tag(tensor, PLIMSOLL_ROLE_OPTIMIZER_STATE, 0);
   }
 
   // An error in the tracer must not stop the training.

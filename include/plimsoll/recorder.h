@@ -331,11 +331,31 @@ class PhaseScope {
 using OptimizerPhase = PhaseScope<PLIMSOLL_PHASE_OPTIMIZER>;
 using DataPhase = PhaseScope<PLIMSOLL_PHASE_DATA>;
 
-// Ends a step of the training loop. Without a number, steps are counted from 0. Any thread may call
-// this.
+namespace detail {
+
+// Steps that optimizers have ended, until the program marks its own.
+inline std::atomic<std::uint64_t> optimizer_steps{0};
+inline std::atomic<bool> has_own_steps{false};
+
+inline void optimizer_step() noexcept {
+  const plimsoll_recorder_api* api = running_recorder();
+  if (api == nullptr || has_own_steps.load(std::memory_order_relaxed)) return;
+  api->mark(api->context(), PLIMSOLL_MARK_STEP,
+            optimizer_steps.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+}  // namespace detail
+
+// Ends a step of the training loop, in place of the steps that optimizers end. Without a number,
+// steps are counted from 0. Any thread may call this.
 inline void step(std::uint64_t number) noexcept {
   const plimsoll_recorder_api* api = detail::running_recorder();
-  if (api != nullptr) api->mark(api->context(), PLIMSOLL_MARK_STEP, number);
+  const bool is_first = !detail::has_own_steps.exchange(true, std::memory_order_relaxed);
+  if (api == nullptr) return;
+  if (is_first && detail::optimizer_steps.load(std::memory_order_relaxed) > 0) {
+    api->mark(api->context(), PLIMSOLL_MARK_OWN_STEPS, 0);
+  }
+  api->mark(api->context(), PLIMSOLL_MARK_STEP, number);
 }
 inline void step() noexcept {
   static std::atomic<std::uint64_t> count{0};

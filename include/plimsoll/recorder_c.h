@@ -148,7 +148,9 @@ enum plimsoll_figure {
   PLIMSOLL_FIGURE_NCCL = 5,    /* value: 0; this process uses NCCL */
   PLIMSOLL_FIGURE_PROCESS = 6, /* of another process */
   PLIMSOLL_FIGURE_PROCESS_UNREPORTED = 7, /* value: 0; another process, whose bytes are unknown */
-  PLIMSOLL_FIGURE_PROCESSES_UNLISTED = 8  /* value: 0; other processes are not listed at all */
+  PLIMSOLL_FIGURE_PROCESSES_UNLISTED = 8, /* value: 0; other processes are not listed at all */
+  PLIMSOLL_FIGURE_HIGHEST = 9,            /* of the CPU: the most that OWN has ever been */
+  PLIMSOLL_FIGURE_FREE_HEAP = 10 /* of the CPU: freed memory that the C library has not returned */
 };
 
 /* The type of the 64 bits of an allocator setting's value. */
@@ -375,6 +377,9 @@ PLIMSOLL_EXPORT int plimsoll_record_from_environment(void);
  * of this process. */
 PLIMSOLL_EXPORT void plimsoll_recording_flush(plimsoll_recording* recording);
 PLIMSOLL_EXPORT void plimsoll_flush(void);
+/* Reads the memory of the process now, and not when the recording ends: for callers whose work
+ * before that needs memory of its own. */
+PLIMSOLL_EXPORT void plimsoll_recording_read_process(plimsoll_recording* recording);
 /* Returns how often an adapter has reported what holds the memory. If `is_wanted` is nonzero, asks
  * the adapter for it at the end of the next step. */
 PLIMSOLL_EXPORT uint64_t plimsoll_holder_walks(int is_wanted);

@@ -44,6 +44,9 @@ class Recording:
     def flush(self) -> None:
         """Wait until all events so far are in the file."""
 
+    def read_process(self) -> None:
+        """Read the memory of the process now, and not at the end."""
+
     def attach(self, format: str, data: bytes) -> int:
         """Attach the data of another tool to the file; return 0 or an errno."""
 
@@ -718,9 +721,6 @@ def start_showing() -> None:
     """Publish live memory for plimsoll top, if possible. Calls are counted."""
 
 def stop_showing() -> None: ...
-
-def record_process_memory() -> None:
-    """Record the resident memory of this process."""
 
 def start_device_watch() -> None:
     """

@@ -188,7 +188,6 @@ class Recording(RecordingInNotebook):
         self._pid = os.getpid()
         attachment.attach(self, kind, self._mode, self._stacks, self._uses)
         self._note_path(self._recording)
-        self._note_process()
         recordings.add(self)
         live.begin(self)
         if self._nvtx:
@@ -204,11 +203,6 @@ class Recording(RecordingInNotebook):
         live.end(self)
         attachment.detach(self)
         recordings.remove(self)
-
-    def _note_process(self) -> None:
-        """Record the memory of this process, to compare it with that of the tensors."""
-        if attachment.attached() is not None:
-            _record.record_process_memory()
 
     def _note_path(self, recording: _record.Recording) -> None:
         path = os.fsdecode(recording.path())
@@ -250,13 +244,13 @@ class Recording(RecordingInNotebook):
         self._let_go()
 
     def _measure(self, recording: _record.Recording) -> None:
+        recording.read_process()  # before the search for holders, which needs some megabytes
         attached = attachment.attached()
         if attached is not None:
             attached.survey(self._last_survey)  # records what no hook has reported
             if self._mode == "full" and self._finds_holders:
                 attached.find_holders(WALK_MS, self._ended_by)
         cuda_hooks.attach_history(recording)
-        self._note_process()
         self.peak_bytes = recording.peak_bytes(False)
         self.peaks = recording.peaks()
 

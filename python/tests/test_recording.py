@@ -63,13 +63,41 @@ def train(steps=3):
     return model, optimizer
 
 
-def test_a_recording_has_the_memory_of_the_process_at_its_start_and_end(tmp_path):
+def test_a_recording_reads_the_memory_of_the_process(tmp_path):
     with plimsoll.record(tmp_path / "run.plim"):
-        train()
+        train(steps=4)
+    trace = plimsoll.open(tmp_path / "run.plim")
+    (device,) = [each for each in trace.report["devices"] if each["device_type"] == "cpu"]
+    start, end, highest, warm = (
+        device[f"process_{name}_bytes"] for name in ("start", "end", "highest", "warm")
+    )
+    assert 10 << 20 < start <= highest
+    assert 10 << 20 < end <= highest
+    assert warm <= highest
     arrow = pytest.importorskip("pyarrow")
-    readings = arrow.table(plimsoll.open(tmp_path / "run.plim").readings).to_pylist()
-    assert [each["device"] for each in readings] == ["cpu", "cpu"]
-    assert min(each["process_bytes"] for each in readings) > 10 << 20
+    readings = arrow.table(trace.readings).to_pylist()
+    assert [each["device"] for each in readings] == ["cpu"] * 3  # after step 3, too
+    assert [each["process_bytes"] for each in readings][::2] == [start, end]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_memory_outside_tensors_that_grows_is_reported_from_64_mib(is_kept, tmp_path):
+    program = f"""
+import plimsoll, torch
+with plimsoll.record({str(tmp_path / "run.plim")!r}):
+    model, kept = torch.nn.Linear(8, 8), []
+    optimizer = torch.optim.Adam(model.parameters())
+    for step in range(20):
+        model(torch.ones(8)).sum().backward()
+        optimizer.step()
+        block = b"x" * (6 << 20)
+        if {is_kept}:
+            kept.append(block)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    findings = plimsoll.open(tmp_path / "run.plim").findings
+    found = [each["severity"] for each in findings if each["id"] == "memory_outside_tensors"]
+    assert found == (["warning"] if is_kept else [])
 
 
 def test_a_recording_is_a_trace_with_the_bytes_computed_by_hand(tmp_path):

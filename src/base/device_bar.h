@@ -31,8 +31,12 @@ struct DeviceFigures {
   // report it, or this process cannot be identified.
   std::optional<std::uint64_t> own_bytes = {};
   std::optional<std::uint64_t> context_bytes =
-      {};                 // part of own_bytes: allocated by CUDA itself at its start
-  bool has_nccl = false;  // the context is known to include communicators
+      {};  // part of own_bytes: allocated by CUDA itself at its start
+  // Of the CPU: the most that own_bytes has ever been.
+  std::optional<std::uint64_t> highest_bytes = {};
+  // Of the CPU: freed memory that the C library has not returned; part of own_bytes.
+  std::optional<std::uint64_t> free_heap_bytes = {};
+  bool has_nccl = false;                      // the context is known to include communicators
   std::vector<DeviceProcess> processes = {};  // all other processes
   bool reports_processes = true;              // false: there may be others that are not listed
 };

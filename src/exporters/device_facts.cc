@@ -130,10 +130,23 @@ void add_bar(const report::DeviceReport& device, std::vector<Fact>& facts) {
 
 // The memory of the process next to that of its tensors, on the CPU.
 void add_process(const report::DeviceReport& device, std::vector<Fact>& facts) {
-  if (!device.process_start_bytes || !device.process_end_bytes) return;
-  facts.push_back(
-      {"the process", bytes_text(*device.process_start_bytes) + " resident at the start, " +
-                          bytes_text(*device.process_end_bytes) + " at the end, tensors included"});
+  if (!device.process_start_bytes) return;
+  std::string text = bytes_text(*device.process_start_bytes) + " resident at the start";
+  if (device.process_end_bytes) {
+    const std::uint64_t start = *device.process_start_bytes;
+    const std::uint64_t end = *device.process_end_bytes;
+    text += ", " + bytes_text(end) + " at the end (" + (end < start ? "\u2212" : "+") +
+            bytes_text(std::max(start, end) - std::min(start, end)) + ")";
+  }
+  if (device.process_highest_bytes) {
+    text += ", " + bytes_text(*device.process_highest_bytes) + " at most";
+  }
+  text += ", tensors included";
+  if (device.process_free_heap_bytes.value_or(0) >= std::uint64_t{1} << 20) {
+    text += "; the C library has not returned " + bytes_text(*device.process_free_heap_bytes) +
+            " of what was freed";
+  }
+  facts.push_back({"the process", std::move(text)});
 }
 
 }  // namespace

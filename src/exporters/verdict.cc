@@ -59,6 +59,19 @@ std::string near_text(const report::Report& report, const report::DeviceReport& 
   return text.empty() ? text : text + ".";
 }
 
+// " But the process grew by 150.0 MiB after step 3, which …"; empty if tensors explain its growth.
+std::string process_text(const report::Report& report) {
+  for (const report::DeviceReport& device : report.devices) {
+    const std::uint64_t growth =
+        device.device_type == "cpu" ? report::growth_outside_tensors(device) : 0;
+    if (growth > 0) {
+      return " But the process grew by " + base::bytes_text(growth) +
+             " after step 3, which they do not explain.";
+    }
+  }
+  return {};
+}
+
 // The CPU has no segments, so its fragmentation is omitted.
 bool is_of_no_interest(const report::PassRun& pass, const report::Report& report) {
   const bool is_cpu_only =
@@ -127,12 +140,14 @@ NoFindings no_findings(const report::Report& report, std::string_view asked_for)
   if (device == nullptr) return {"This file has no memory events and no memory.", {}};
   const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == report::PassState::kRan;
+  const std::string process = process_text(report);
   const std::string title =
       !is_judged          ? "No findings were requested."
       : !is_whole(report) ? "Nothing wrong found in the part that was recorded (see About "
                             "the input)."
       : is_healthy(report, asked_for) ? "Nothing is wasted: every byte at the peak is used again."
-                                      : "Nothing wrong found.";
+      : process.empty()               ? "Nothing wrong found."
+                                      : "Nothing wrong found in its tensors.";
   if (device->disagreement_bytes() > 0) {
     return {title, "But events and segments disagree, so the peak is unknown."};
   }
@@ -144,7 +159,7 @@ NoFindings no_findings(const report::Report& report, std::string_view asked_for)
                                 device->live_totals().peak_time_ns);
   }
   const std::string holders = holders_text(report, *device);
-  text += holders.empty() ? "." : ": " + holders + ".";
+  text += (holders.empty() ? "." : ": " + holders + ".") + process;
   return {title, report.findings.empty() ? text + near_text(report, *device) : text};
 }
 

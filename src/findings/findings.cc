@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "findings/in_cpp.h"
 #include "findings/rules.h"
 #include "findings/text.h"
 #include "model/categories.h"
@@ -34,6 +35,11 @@ constexpr std::array kRules{
 #include "report/findings.def"
 };
 
+// Native recordings of Python programs have its version.
+bool is_of_cpp_program(const analysis::PassContext& context) {
+  return context.report.source.format == "plimsoll" && context.trace.program.python.empty();
+}
+
 class FindingsPass final : public analysis::Pass {
  public:
   const char* name() const override { return "findings"; }
@@ -56,6 +62,7 @@ class FindingsPass final : public analysis::Pass {
         if (rule.of_device) rule.of_device(facts, device, found);
       }
     }
+    if (is_of_cpp_program(context)) std::ranges::for_each(found, put_into_cpp);
     std::ranges::stable_sort(found, std::ranges::greater{}, &report::Finding::severity);
     context.report.findings = std::move(found);
     context.report.near_misses = near_misses(facts);

@@ -20,15 +20,17 @@ inline constexpr std::array<std::string_view, 16> kMarkNames = {
     "layer_end",     "own_steps",    "collection_begin", "collection_end", "uses",
     "fork"};
 
-inline constexpr std::array<std::string_view, 9> kFigureNames = {"total",
-                                                                 "free",
-                                                                 "driver",
-                                                                 "own",
-                                                                 "context",
-                                                                 "nccl",
-                                                                 "process",
-                                                                 "process_unreported",
-                                                                 "processes_unreported"};
+inline constexpr std::array<std::string_view, 11> kFigureNames = {"total",
+                                                                  "free",
+                                                                  "driver",
+                                                                  "own",
+                                                                  "context",
+                                                                  "nccl",
+                                                                  "process",
+                                                                  "process_unreported",
+                                                                  "processes_unreported",
+                                                                  "highest",
+                                                                  "free_heap"};
 
 inline constexpr std::array<std::string_view, 11> kNoticeNames = {"none",
                                                                   "sizes_corrected",

@@ -104,7 +104,7 @@ void bound_readings(Trace& trace, Bounds& bounds) {
     for (std::optional<std::uint64_t>* const bytes :
          {&figures.total_bytes, &figures.free_bytes, &figures.driver_bytes,
           &figures.allocated_bytes, &figures.reserved_bytes, &figures.own_bytes,
-          &figures.context_bytes}) {
+          &figures.highest_bytes, &figures.free_heap_bytes, &figures.context_bytes}) {
       bounds.size(*bytes, place);
     }
     for (base::DeviceProcess& process : figures.processes) bounds.size(process.used_bytes, place);

@@ -1,5 +1,6 @@
 #include "probes/host_memory.h"
 
+#include <dlfcn.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -90,5 +91,16 @@ HostMemory HostProbe::read() {
 }
 
 HostMemory read_host_memory() { return base::PerThread<HostProbe, HostProbe>::get().read(); }
+
+std::optional<std::uint64_t> read_free_heap() {
+  // As in malloc.h, which a program built for an older glibc does not have.
+  struct HeapFigures {
+    std::size_t before[8];
+    std::size_t free_bytes;
+    std::size_t trimmable_bytes;
+  };
+  static const auto kRead = reinterpret_cast<HeapFigures (*)()>(::dlsym(RTLD_DEFAULT, "mallinfo2"));
+  return kRead != nullptr ? std::optional<std::uint64_t>(kRead().free_bytes) : std::nullopt;
+}
 
 }  // namespace plimsoll::probes

@@ -49,4 +49,8 @@ class HostProbe {
 // 15 us, mostly in the kernel.
 HostMemory read_host_memory();
 
+// Freed memory that the C library has not returned; nullopt if it is older than glibc 2.33, or not
+// glibc. Walks its free blocks: up to a millisecond, in which other threads may wait for it.
+std::optional<std::uint64_t> read_free_heap();
+
 }  // namespace plimsoll::probes

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <memory>
+#include <vector>
+
 #include "probes/process_memory.h"
 #include "tests/support/fake_machine.h"
 
@@ -73,6 +76,17 @@ TEST(HostProbe, without_proc_nothing_is_known) {
   EXPECT_EQ(reported.rss_bytes, std::nullopt);
   EXPECT_EQ(reported.used_bytes, std::nullopt);
   EXPECT_EQ(reported.total_bytes, std::nullopt);
+}
+
+TEST(HostMemory, what_the_program_frees_is_free_in_the_heap) {
+  const auto before = read_free_heap();
+  if (before.value_or(0) == 0) GTEST_SKIP() << "the C library does not report it";
+  constexpr std::size_t kBytes = 16u << 10;  // below the size from which blocks are mapped
+  std::vector<std::unique_ptr<char[]>> blocks(512);
+  for (auto& block : blocks) block.reset(new char[kBytes]);
+  const std::unique_ptr<char[]> last(new char[kBytes]);  // the heap is not shortened
+  blocks.clear();
+  EXPECT_GE(*read_free_heap(), *before + 256 * kBytes);
 }
 
 TEST(HostMemory, of_this_process_agrees_with_its_status) {

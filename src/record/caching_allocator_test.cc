@@ -89,7 +89,8 @@ TEST(CachingAllocator, the_drivers_figures_for_its_device_are_in_the_file) {
   const std::uint32_t serve = tests::name("serve");
   api().device_figure(here(), cuda(), PLIMSOLL_FIGURE_TOTAL, UINT64_MAX, 0, 0);
   api().device_figure(here(), cuda(), PLIMSOLL_FIGURE_PROCESS, 55, 77, serve);
-  const TraceReplay replay = recording.replay();
+  TraceReplay replay = recording.replay();
+  std::erase_if(replay.figures, [](const auto& figure) { return figure.device != cuda(); });
   ASSERT_THAT(replay.figures, SizeIs(2));
   EXPECT_EQ(replay.figures[0].value, UINT64_MAX);
   EXPECT_EQ(replay.figures[1].device, cuda());

@@ -321,11 +321,13 @@ void Recorder::attach(const std::shared_ptr<Recording>& recording) {
   recordings_.push_back(recording);
   receivers_.reserve(recordings_.size());
   definitions.copy_roles(ledger_.roles());
+  definitions.device({PLIMSOLL_DEVICE_CPU, 0});
   const std::int64_t time_ns = now_ns();
   recording->attach(definitions, ledger_, time_ns);
   if (use_span_.load(std::memory_order_relaxed) != 0)
     recording->on_mark({time_ns, 0, PLIMSOLL_MARK_USES, 1});
   receivers_.push_back(recording.get());
+  reading_steps.begin();
   RangeListeners::get().set_marking_recordings(count_marking());
 }
 
@@ -450,6 +452,14 @@ void Recorder::flush(Recording& recording) noexcept {
     recording.seal(Recording::Due::kAll, now_ns());
   }
   recording.write_out(state_, Recording::Due::kAll);
+}
+
+void Recorder::read_process_now(Recording& recording) noexcept {
+  const std::lock_guard lock(state_);
+  if (!is_running(recording)) return;
+  drain();
+  recording.report_process(now_ns());
+  recording.end_process_readings();
 }
 
 void Recorder::flush_all() noexcept try {

@@ -28,6 +28,7 @@
 #include "record/hot/uses.h"
 #include "record/ledger/ledger.h"
 #include "record/output/definitions.h"
+#include "record/process_reading.h"
 #include "record/recording.h"
 #include "record/unrecorded_children.h"
 
@@ -67,6 +68,7 @@ class Recorder {
   std::shared_ptr<Recording> start(const plimsoll_recording_options& options,
                                    const char** error) noexcept;
   void flush(Recording& recording) noexcept;
+  void read_process_now(Recording& recording) noexcept;
   void flush_all() noexcept;
   // Returns 0 or an errno.
   int add_attachment(Recording& recording, std::string_view format,
@@ -127,6 +129,7 @@ class Recorder {
   std::unique_lock<std::mutex> pause_drain() { return std::unique_lock(state_); }
 
   Hot hot;
+  ReadingSteps reading_steps;
   ThreadRegistry threads;
   Definitions definitions;
   // Defines the reserved stacks that wait for their lines (native_stacks/); null: there are none.

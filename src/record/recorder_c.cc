@@ -204,12 +204,32 @@ void report_listener(const plimsoll_range_listener& listener, uint8_t mark, uint
   }
 }
 
+void device_figure(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
+                   uint32_t pid, uint32_t name) {
+  Event* event = begin_event(context, Kind::kDeviceFigure, Ring::Need::kOther);
+  if (event == nullptr) return;
+  event->address = value;
+  event->size = make_size(figure, device);
+  event->layer = name;
+  event->op_instance = pid;
+  end_event(context);
+}
+
+void after_step(plimsoll_context* context) {
+  if (!Recorder::made().reading_steps.is_due_after_step()) return;
+  read_process([&](plimsoll_figure figure, std::uint64_t bytes) {
+    device_figure(context, Definitions::kCpu, static_cast<std::uint8_t>(figure), bytes, 0, 0);
+  });
+}
+
 void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
   Event* event = begin_event(context, Kind::kMark, Ring::Need::kOther);
   if (event != nullptr) {
     event->address = value;
     event->size = make_size(mark, 0);
     end_event(context);
+    if (mark == PLIMSOLL_MARK_STEP) after_step(context);
+    if (mark == PLIMSOLL_MARK_OWN_STEPS) Recorder::made().reading_steps.begin();
   } else if (is_recording() == 0) {
     return;
   }
@@ -272,17 +292,6 @@ void out_of_memory(plimsoll_context* context, uint8_t device, const plimsoll_blo
   details.device_total_bytes = device_total_bytes;
   end_event(context, details);
   Recorder::made().want_holders(PLIMSOLL_HOLDERS_OF_GROWTH);
-}
-
-void device_figure(plimsoll_context* context, uint8_t device, uint8_t figure, uint64_t value,
-                   uint32_t pid, uint32_t name) {
-  Event* event = begin_event(context, Kind::kDeviceFigure, Ring::Need::kOther);
-  if (event == nullptr) return;
-  event->address = value;
-  event->size = make_size(figure, device);
-  event->layer = name;
-  event->op_instance = pid;
-  end_event(context);
 }
 
 std::span<const format::Frame> frames_of(const plimsoll_frame* frames, size_t count) {
@@ -450,6 +459,10 @@ plimsoll_recording* plimsoll_recording_start(const plimsoll_recording_options* o
 
 const char* plimsoll_recording_path(const plimsoll_recording* recording) {
   return recording != nullptr ? recording->recording->path() : "";
+}
+
+void plimsoll_recording_read_process(plimsoll_recording* recording) {
+  if (recording != nullptr) Recorder::get().read_process_now(*recording->recording);
 }
 
 void plimsoll_recording_flush(plimsoll_recording* recording) {

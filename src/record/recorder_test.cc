@@ -473,9 +473,49 @@ TEST(Recorder, a_stream_receives_what_a_file_would) {
   EXPECT_EQ(replay.live_bytes, 105u);
 }
 
+// How many steps had ended at each reading of the process.
+std::vector<std::size_t> readings_after_steps(std::size_t steps, std::size_t own_from = SIZE_MAX) {
+  const TemporaryPath path("readings.plim");
+  Recorded recording = Recorded::into_file(path.str());
+  for (std::size_t step = 0; step < steps; ++step) {
+    if (step == own_from) api().mark(here(), PLIMSOLL_MARK_OWN_STEPS, 0);
+    api().mark(here(), PLIMSOLL_MARK_STEP, step);
+  }
+  recording.stop();
+  const TraceReplay replay = TraceReplay::of_file(path.str());
+  std::vector<std::size_t> after;
+  for (const format::DeviceFigure& figure : replay.figures) {
+    if (figure.figure != PLIMSOLL_FIGURE_HIGHEST) continue;
+    EXPECT_GT(figure.value, 1u << 20);
+    EXPECT_EQ(figure.device, 0u);
+    after.push_back(
+        static_cast<std::size_t>(std::ranges::count_if(replay.marks, [&](const format::Mark& each) {
+          return each.kind == PLIMSOLL_MARK_STEP && each.time_ns <= figure.time_ns;
+        })));
+  }
+  return after;
+}
+
+TEST(Recorder, reads_the_memory_of_the_process_at_the_start_after_some_steps_and_at_the_end) {
+  EXPECT_THAT(readings_after_steps(0), ElementsAre(0, 0));
+  EXPECT_THAT(readings_after_steps(14), ElementsAre(0, 3, 6, 12, 14));
+  EXPECT_THAT(readings_after_steps(9, 4), ElementsAre(0, 3, 7, 9));
+}
+
+TEST(Recorder, a_process_that_was_read_for_the_end_is_not_read_again) {
+  const TemporaryPath path("readings.plim");
+  Recorded recording = Recorded::into_file(path.str());
+  plimsoll_recording_read_process(recording.get());
+  recording.stop();
+  const TraceReplay replay = TraceReplay::of_file(path.str());
+  EXPECT_EQ(
+      std::ranges::count(replay.figures, PLIMSOLL_FIGURE_HIGHEST, &format::DeviceFigure::figure),
+      2);
+}
+
 TEST(Recorder, a_failing_sink_does_not_affect_others) {
   Stream stream;
-  stream.calls_left = 2;
+  stream.calls_left = 3;
   plimsoll_recording_options options = options_for(PLIMSOLL_SINK_STREAM);
   options.write = Stream::take;
   options.user = &stream;

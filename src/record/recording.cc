@@ -12,6 +12,7 @@
 #include "format/block.h"
 #include "plimsoll/version.h"
 #include "record/hot/ticks.h"
+#include "record/process_reading.h"
 
 namespace plimsoll::record {
 namespace {
@@ -66,6 +67,7 @@ void Recording::restart() {
   if (kept_) kept_.emplace(max_events_);
   kept_at_ = 0;
   is_finished_ = false;
+  reads_process_ = true;
   sent_ = {};
   longest_wait_ns_ = 0;
   shortened_bytes_ = 0;
@@ -129,9 +131,17 @@ void Recording::attach(Definitions& definitions, const Ledger& ledger, std::int6
   define_sites();
   report_segments(ledger, time_ns);
   report_live(ledger, time_ns);
+  report_process(time_ns);
   peak_bytes_ = ledger.live_bytes();
   replaced_before_ = ledger.replaced();
   unmatched_before_ = ledger.unmatched();
+}
+
+void Recording::report_process(std::int64_t time_ns) noexcept {
+  if (!reads_process_) return;
+  read_process([&](plimsoll_figure figure, std::uint64_t bytes) {
+    on_device_figure({time_ns, Definitions::kCpu, static_cast<std::uint8_t>(figure), bytes});
+  });
 }
 
 void Recording::report_segments(const Ledger& ledger, std::int64_t time_ns) {
@@ -298,6 +308,7 @@ void Recording::add_source_lines(std::span<const SourceText> lines) noexcept {
 }
 
 void Recording::finish(std::int64_t time_ns) noexcept {
+  report_process(time_ns);
   is_finished_ = true;
   sealed_ns_ = time_ns;
   if (!has_failed()) encoder_->finish(time_ns);

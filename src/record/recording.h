@@ -81,6 +81,10 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   // MEMORY: see plimsoll_recording_copy().
   void* copy(std::size_t& size_bytes, std::int64_t time_ns) noexcept;
 
+  // Adds a reading of the process; and from now on none.
+  void report_process(std::int64_t time_ns) noexcept;
+  void end_process_readings() noexcept { reads_process_ = false; }
+
   // ---- outside the state lock ----
 
   // Writes the queued blocks to the sink.
@@ -186,6 +190,7 @@ class Recording final : public EventReceiver, private format::BlockOutput {
   std::uint64_t sealed_at_ns_ = 0;      // the same, by the monotonic clock
   std::uint64_t waiting_since_ns_ = 0;  // as in Batch
   bool is_finished_ = false;
+  bool reads_process_ = true;
   std::uint64_t events_ = 0;
   std::uint64_t memory_events_ = 0;  // of those, the ones that a report counts: no marks, no names
   std::uint64_t dropped_ = 0;

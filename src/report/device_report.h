@@ -67,6 +67,11 @@ struct DeviceReport {
   std::vector<DeviceBarReport> bars;
   std::optional<std::uint64_t> process_start_bytes;
   std::optional<std::uint64_t> process_end_bytes;
+  std::optional<std::uint64_t> process_highest_bytes;
+  std::optional<std::uint64_t> process_free_heap_bytes;
+  std::optional<std::uint64_t> process_warm_bytes;
+  std::optional<std::uint64_t> process_growth_bytes;
+  bool is_process_growing = false;
   std::optional<LastUse> last_use;
   Timeline timeline;  // not in the report's JSON: the timeline exporters write it
 
@@ -128,6 +133,18 @@ struct DeviceReport {
               "included; null if not recorded."},
         Field{"process_end_bytes", &DeviceReport::process_end_bytes,
               "The same when the recording ended."},
+        Field{"process_highest_bytes", &DeviceReport::process_highest_bytes,
+              "The most that the process has had resident, also before the recording."},
+        Field{"process_free_heap_bytes", &DeviceReport::process_free_heap_bytes,
+              "Freed memory of the process that the C library had not returned at the end."},
+        Field{"process_warm_bytes", &DeviceReport::process_warm_bytes,
+              "The same when the third step had ended; null without steps."},
+        Field{"process_growth_bytes", &DeviceReport::process_growth_bytes,
+              "Growth of the highest since then, less that of the peak of the tensors and of the "
+              "free "
+              "heap; null if there was none."},
+        Field{"is_process_growing", &DeviceReport::is_process_growing,
+              "Whether it went on from step to step."},
         Field{"last_use", &DeviceReport::last_use,
               "What is live at the peak and no operator uses again; null if uses of memory are not "
               "recorded or the peak is unknown."});

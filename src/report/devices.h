@@ -16,6 +16,17 @@ inline bool has_content(const DeviceReport& device) {
          !device.bars.empty();
 }
 
+// By how much the process has grown after the third step, if tensors do not explain it: freed ones
+// may leave twice their peak with the C library, which does not return it. Else 0.
+inline std::uint64_t growth_outside_tensors(const DeviceReport& cpu) {
+  constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
+  constexpr std::uint64_t kTimesTheTensors = 2;
+  const std::uint64_t growth = cpu.process_growth_bytes.value_or(0);
+  const auto peak =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(0, cpu.live_totals().peak_bytes));
+  return growth >= kLeastBytes && growth / kTimesTheTensors >= peak ? growth : 0;
+}
+
 // Whether the device is host memory: the CPU's, or pinned for transfers.
 inline bool is_host(const DeviceReport& device) {
   return device.device_type == "cpu" || device.device_type == "pinned_host";

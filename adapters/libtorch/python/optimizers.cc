@@ -10,6 +10,7 @@
 #include "python/modules.h"
 #include "python/objects.h"
 #include "python/threads.h"
+#include "stepping_optimizer.h"
 #include "tagged_storages.h"
 #include "uses.h"
 
@@ -36,12 +37,7 @@ std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
   return all.get();
 }
 
-PyObject* g_stepping = nullptr;     // the optimizer that marks the steps; not owned
-std::size_t g_steps_of_others = 0;  // since its last step
-
-// Other optimizers' steps that the marking optimizer may wait for, as a generator waits for its
-// discriminator. After more steps, another part of the training has begun.
-constexpr std::size_t kMostStepsOfOthers = 20;
+SteppingOptimizer g_stepping;
 bool g_user_steps = false;
 std::uint64_t g_steps = 0;
 
@@ -51,7 +47,7 @@ PyObject* optimizer_died(PyObject* self, PyObject* /*weak*/) {
   const auto found = optimizers().find(address);
   if (found != optimizers().end()) {
     PyObject* weak = found->second->weak;
-    if (g_stepping == address) g_stepping = nullptr;
+    g_stepping.forget(address);
     optimizers().erase(found);
     Py_XDECREF(weak);
   }
@@ -198,11 +194,7 @@ bool after_step(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
   if (optimizer == nullptr) return false;
   if (g_attachment.has_walks) tag_state(thread, object, *optimizer);
-  if (g_stepping != object && (g_stepping == nullptr || ++g_steps_of_others > kMostStepsOfOthers)) {
-    g_stepping = object;
-  }
-  if (g_stepping != object) return false;
-  g_steps_of_others = 0;
+  if (!g_stepping.ends_step(object)) return false;
   poll_foreign_storages(thread);
   if (g_attachment.has_walks) parameters().forget_dead();
   ++g_steps;
@@ -240,8 +232,7 @@ void forget_optimizers() {
   std::unordered_map<PyObject*, std::unique_ptr<Optimizer>> all;
   all.swap(optimizers());
   for (auto& [object, optimizer] : all) Py_XDECREF(optimizer->weak);
-  g_stepping = nullptr;
-  g_steps_of_others = 0;
+  g_stepping = {};
   g_user_steps = false;
   g_steps = 0;
 }

@@ -14,7 +14,6 @@
 #include "casters.h"
 #include "errors.h"
 #include "monitor/nvtx_ranges.h"
-#include "monitor/process_reading.h"
 #include "plimsoll/monitor.h"
 #include "plimsoll/process_rank.h"
 
@@ -107,8 +106,6 @@ void bind_watch(nb::module_& module) {
     nb::gil_scoped_release no_gil;
     stop_showing();
   });
-  module.def("record_process_memory", &monitor::record_process_memory,
-             "Record the resident memory of this process.");
   module.def("start_device_watch", &start_device_watch,
              "Query NVIDIA's driver for the users of this process's GPUs. Calls are counted.");
   module.def("stop_device_watch", [] {

@@ -105,6 +105,11 @@ class Recording {
     nb::gil_scoped_release no_gil;
     plimsoll_recording_flush(recording);
   }
+  void read_process() const {
+    plimsoll_recording* recording = running();
+    nb::gil_scoped_release no_gil;
+    plimsoll_recording_read_process(recording);
+  }
   int attach(const std::string& format, nb::bytes data) const {
     plimsoll_recording* recording = running();
     const char* const bytes = data.c_str();
@@ -260,6 +265,8 @@ void bind_recordings(nb::module_& module) {
            nb::arg("marks_layer_calls"), nb::arg("source_text"), nb::arg("meta"))
       .def("path", &Recording::path, "The trace file; empty if in memory.")
       .def("flush", &Recording::flush, "Wait until all events so far are in the file.")
+      .def("read_process", &Recording::read_process,
+           "Read the memory of the process now, and not at the end.")
       .def("attach", &Recording::attach, nb::arg("format"), nb::arg("data"),
            "Attach the data of another tool to the file; return 0 or an errno.")
       .def("stop", &Recording::stop, nb::sig("def stop(self) -> dict[str, int]"),

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "analysis/device/process.h"
 #include "analysis/running_totals.h"
 #include "base/check.h"
 #include "base/device_bar.h"
@@ -110,18 +111,6 @@ std::vector<report::DeviceBarReport> bars_of(const Trace& trace, const DeviceTra
   return bars;
 }
 
-// Adds the memory of the process from the first and the last reading of the CPU.
-void add_process(const Trace& trace, report::DeviceReport& out) {
-  for (const DeviceReading& reading : trace.readings) {
-    if (reading.device.type != model::DeviceType::kCpu || !reading.figures.own_bytes) continue;
-    if (!out.process_start_bytes) {
-      out.process_start_bytes = reading.figures.own_bytes;
-    } else {
-      out.process_end_bytes = reading.figures.own_bytes;
-    }
-  }
-}
-
 class DevicePass final : public Pass {
  public:
   const char* name() const override { return "device"; }
@@ -130,8 +119,7 @@ class DevicePass final : public Pass {
   void clear(report::Report& report) const override {
     for (report::DeviceReport& device : report.devices) {
       device.bars.clear();
-      device.process_start_bytes.reset();
-      device.process_end_bytes.reset();
+      clear_process(device);
     }
   }
   Status run(PassContext& context) const override {
@@ -143,7 +131,7 @@ class DevicePass final : public Pass {
       if (context.options.device && *context.options.device != device.device) continue;
       report::DeviceReport& out = context.report.devices[d];
       if (device.device.type == model::DeviceType::kCpu) {
-        add_process(trace, out);
+        add_process(trace, device, out);
       } else {
         out.bars = bars_of(trace, device, out);
       }

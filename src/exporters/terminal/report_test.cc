@@ -106,6 +106,21 @@ TEST(TextReport, without_a_finding_the_two_figures_closest_to_a_threshold_are_na
                                 "stranded."));
 }
 
+TEST(TextReport, growth_of_the_process_contradicts_no_verdict) {
+  report::Report report = healthy();
+  report.devices[0].device_type = "cpu";
+  report.devices[0].requested_active.peak_bytes = 20 << 20;
+  const std::string healthy_text = no_findings(report, "").text();
+  EXPECT_THAT(healthy_text, testing::StartsWith("Nothing wrong found. "));
+  report.devices[0].process_growth_bytes = 63 << 20;
+  EXPECT_EQ(no_findings(report, "").text(), healthy_text);
+  report.devices[0].process_growth_bytes = 64 << 20;
+  EXPECT_THAT(no_findings(report, "").text(),
+              AllOf(testing::StartsWith("Nothing wrong found in its tensors. "),
+                    HasSubstr(" But the process grew by 64.0 MiB after step 3, which they do not "
+                              "explain.")));
+}
+
 TEST(TextReport, without_a_finding_the_largest_categories_of_the_peak_are_named) {
   constexpr std::uint64_t kUnit = std::uint64_t{1} << 30;
   report::Report report = healthy();

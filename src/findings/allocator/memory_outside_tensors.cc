@@ -6,14 +6,37 @@
 
 #include "findings/rules.h"
 #include "findings/text.h"
+#include "report/devices.h"
 
 namespace plimsoll::findings {
 namespace {
 
-// Importing modules while recording needs up to about 400 MiB.
+// From the start of the recording: importing modules and first uses of libraries need up to about
+// 400 MiB.
 constexpr std::uint64_t kLeastOutsideBytes = std::uint64_t{512} << 20;
 // Freed tensors may leave as much memory with the C library, which does not return it.
 constexpr std::uint64_t kTimesTheTensors = 2;
+
+// A growth of the process, and its part that tensors do not explain.
+report::Finding finding_of(const std::string& title, const std::string& figures) {
+  return {
+      "memory_outside_tensors",
+      report::FindingSeverity::kInfo,
+      title,
+      {figures,
+       "The rest is outside tensors: Python objects, NumPy arrays, imported modules, compiled "
+       "code (torch.compile), caches of oneDNN (for each new input shape), or memory of "
+       "extensions."},
+      {{"Profile native and Python memory with memray or heaptrack."},
+       {"If input shapes keep changing, pad them to a few, or set ONEDNN_PRIMITIVE_CACHE_CAPACITY "
+        "to a small number."}}};
+}
+
+// Whether the adapter records the tensors that Python knows, and not all.
+bool misses_tensors(const Facts& facts) {
+  return std::ranges::any_of(facts.report.source.diagnostics,
+                             [](const auto& each) { return each.name == "python_adapter"; });
+}
 
 }  // namespace
 
@@ -22,25 +45,37 @@ void memory_outside_tensors(const Facts& facts, const DeviceFacts& device, Findi
   const bool has_gpu = std::ranges::any_of(facts.trace.devices, [](const auto& each) {
     return each.device.ordinal >= 0 && each.events.size() > 0;
   });
-  const std::uint64_t start = device.report.process_start_bytes.value_or(UINT64_MAX);
-  const std::uint64_t end = device.report.process_end_bytes.value_or(0);
-  const std::uint64_t tensors = not_negative(device.report.live_totals().peak_bytes);
+  if (has_gpu || misses_tensors(facts)) return;
+  const report::DeviceReport& process = device.report;
+  const std::uint64_t tensors = not_negative(process.live_totals().peak_bytes);
+  const std::uint64_t steady = report::growth_outside_tensors(process);
+  if (steady > 0 && process.is_process_growing) {
+    out.push_back(finding_of(
+        "The process grew by " + bytes_text(steady) + " outside its tensors after step 3",
+        "The most that it has had resident was " + bytes_text(*process.process_warm_bytes) +
+            " when step 3 had ended and " + bytes_text(*process.process_highest_bytes) +
+            " at the end, and it went on growing. Its tensors have " + bytes_text(tensors) +
+            " at their peak."));
+    out.back().severity = report::FindingSeverity::kWarning;
+    return;
+  }
+  const std::uint64_t start = process.process_start_bytes.value_or(UINT64_MAX);
+  const std::uint64_t end = process.process_end_bytes.value_or(0);
   const std::uint64_t grown = minus_or_zero(end, start);
   const std::uint64_t outside = minus_or_zero(grown, tensors);
-  if (has_gpu || outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) return;
-  out.push_back(
-      {"memory_outside_tensors",
-       report::FindingSeverity::kInfo,
-       "The process grew by " + bytes_text(grown) + "; its tensors explain at most " +
-           bytes_text(tensors) + " of it",
-       {"Its resident memory was " + bytes_text(start) + " when the recording began and " +
-            bytes_text(end) + " when it ended.",
-        "The rest is outside tensors: Python objects, NumPy arrays, imported modules, compiled "
-        "code (torch.compile), caches of oneDNN (for each new input shape), or memory of "
-        "extensions."},
-       {{"Profile native and Python memory with memray or heaptrack."},
-        {"If input shapes keep changing, pad them to a few, or set ONEDNN_PRIMITIVE_CACHE_CAPACITY "
-         "to a small number."}}});
+  if (outside < kLeastOutsideBytes || outside / kTimesTheTensors < tensors) return;
+  out.push_back(finding_of("The process grew by " + bytes_text(grown) +
+                               "; its tensors explain at most " + bytes_text(tensors) + " of it",
+                           "Its resident memory was " + bytes_text(start) +
+                               " when the recording began and " + bytes_text(end) +
+                               " when it ended."));
+  const std::uint64_t free_heap = process.process_free_heap_bytes.value_or(0);
+  if (free_heap < outside / 2) return;
+  out.back().evidence.push_back("The C library has not returned " + bytes_text(free_heap) +
+                                " of what was freed.");
+  out.back().steps.push_back(
+      {"Set MALLOC_MMAP_THRESHOLD_=65536 in the environment: the C library then returns large "
+       "blocks when they are freed."});
 }
 
 }  // namespace plimsoll::findings

@@ -1,5 +1,6 @@
 // memory_growth: lines that leave allocations behind at every step.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,8 +30,7 @@ using Rows = std::vector<GrowthRow>;
 Rows rows_of(const Rows& table, std::int32_t device) {
   Rows rows;
   for (const GrowthRow& row : table) {
-    if (row.device == device && row.bytes_per_step >= base::kLeastGrowthPerStep)
-      rows.push_back(row);
+    if (row.device == device && grows_enough(row)) rows.push_back(row);
   }
   // Certain rows are reported on their own.
   if (std::ranges::any_of(rows, &GrowthRow::is_certain)) {
@@ -76,6 +76,12 @@ std::string row_text(const GrowthRow& row) {
          base::format_count(row.steps) +
          (row.is_appended ? ". Each of its tensors is the one before it and what is appended to it."
                           : ", the latter in " + counted(row.last_count, "allocation") + ".");
+}
+
+std::uint64_t live_count(const Rows& rows) {
+  std::uint64_t count = 0;
+  for (const GrowthRow& row : rows) count += row.last_count;
+  return count;
 }
 
 void add_rows(const Rows& rows, report::Finding& finding) {
@@ -223,6 +229,23 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
               finding);
 }
 
+// "Tensors on cpu grow in number by 128 a step, to 128,000 at the end".
+std::string number_text(const DeviceFacts& device, const Rows& rows, const char* average) {
+  double per_step = 0;
+  for (const GrowthRow& row : rows) per_step += count_per_step(row);
+  return "Tensors on " + device.name + " grow in number by " +
+         base::format_count(static_cast<std::uint64_t>(std::max(1.0, std::round(per_step)))) +
+         " a step" + average + ", to " + base::format_count(live_count(rows)) + " at the end";
+}
+
+std::string objects_text(const Rows& rows) {
+  const double bytes = static_cast<double>(live_count(rows)) * base::kTensorObjectBytes;
+  return "Each needs about " + bytes_text(static_cast<std::uint64_t>(base::kTensorObjectBytes)) +
+         " of host memory besides its own, for its object, its storage and its block: " +
+         bytes_text(static_cast<std::uint64_t>(bytes)) +
+         " in all, and as much again if a graph retains them.";
+}
+
 // `rows` are lines or, if each line alone grows too little to report, categories.
 report::Finding make_finding(const Facts& facts, const DeviceFacts& device, const Rows& rows) {
   double per_step = 0;
@@ -234,18 +257,22 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
   const GrowthRow& first = rows.front();
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.live_totals().end_bytes, 0));
+  const bool is_in_bytes = std::ranges::any_of(rows, grows_in_bytes);
   const bool is_fact = !first.is_certain || first.is_of_calls || first.is_of_lbfgs;
   report::Finding finding;
   finding.id = "memory_growth";
   finding.severity = is_fact ? report::FindingSeverity::kInfo
-                     : is_at_least(grown, kCriticalShareOfLive, live)
+                     : is_in_bytes && is_at_least(grown, kCriticalShareOfLive, live)
                          ? report::FindingSeverity::kCritical
                          : report::FindingSeverity::kWarning;
-  finding.title = "Memory on " + device.name + (first.is_certain ? " grows by " : " may grow by ") +
-                  rate_text(per_step) +
-                  (std::ranges::all_of(rows, is_every_step) ? "" : " on average") + ", by " +
-                  bytes_text(grown) + " in this recording";
+  const char* const average = std::ranges::all_of(rows, is_every_step) ? "" : " on average";
+  finding.title =
+      is_in_bytes
+          ? "Memory on " + device.name + (first.is_certain ? " grows by " : " may grow by ") +
+                rate_text(per_step) + average + ", by " + bytes_text(grown) + " in this recording"
+          : number_text(device, rows, average);
   add_rows(rows, finding);
+  if (!is_in_bytes) finding.evidence.push_back(objects_text(rows));
   const report::Tables& tables = facts.report.tables;
   if (!first.line.empty()) {
     add_steepest("category", tables.growth_by_category, device.report.device, finding);

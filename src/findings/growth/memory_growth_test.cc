@@ -54,6 +54,29 @@ TEST(MemoryGrowth, promises_what_its_line_holds_at_the_peak_except_for_one_step)
       << "the last ones may be needed";
 }
 
+// A line leaves tensors of 8 bytes behind in each step.
+Findings of_tiny_tensors(std::uint64_t a_step, std::uint64_t at_the_end) {
+  FactsCase c;
+  const auto line = c.maker.stack({{"train.py", 3, "main"}});
+  c.maker.alloc_reported(1, 8, {.category = "other", .stack = line}).step(1);
+  report::GrowthRow row = row_of("train.py:3 (main)", 8.0 * static_cast<double>(a_step));
+  row.line = row.key;
+  row.survivors = 8 * a_step;
+  row.last_count = at_the_end;
+  c.report.tables.growth = {std::move(row)};
+  return c.run(memory_growth);
+}
+
+TEST(MemoryGrowth, in_number_of_tensors_is_reported_though_their_bytes_are_few) {
+  const auto found = of_tiny_tensors(128, 1280);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].title, "Tensors on cuda:0 grow in number by 128 a step, to 1,280 at the end");
+  EXPECT_EQ(found[0].severity, report::FindingSeverity::kWarning);
+  EXPECT_THAT(found[0].evidence[1], HasSubstr("925.0 KiB in all"));
+  EXPECT_THAT(of_tiny_tensors(1, 128'000), SizeIs(1));
+  EXPECT_THAT(of_tiny_tensors(5, 5'000), SizeIs(0)) << "scalars of a log";
+}
+
 // A line leaves 1 MiB behind in each of ten steps. In the ninth it also makes a tensor of 5 MiB,
 // which it frees in the tenth if `is_replaced`, else after it. The tenth needs 5 MiB more.
 Findings with_larger_tensor(bool is_replaced) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/growth_rule.h"
 #include "findings/text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -121,6 +122,23 @@ RowOfLine row_of_each_line(const Facts& facts, std::span<const report::GrowthRow
     if (found != row_of_label.end()) row_of_line[id] = found->second;
   }
   return row_of_line;
+}
+
+double count_per_step(const report::GrowthRow& row) {
+  const std::uint64_t steps = std::max<std::uint64_t>(1, row.compared_steps) * row.steps_each;
+  return static_cast<double>(row.survivors) / static_cast<double>(steps);
+}
+
+bool grows_in_bytes(const report::GrowthRow& row) {
+  return row.bytes_per_step >= base::kLeastGrowthPerStep;
+}
+
+bool grows_enough(const report::GrowthRow& row) {
+  const double objects = static_cast<double>(row.last_count) * base::kTensorObjectBytes;
+  const double rate = count_per_step(row) * base::kTensorObjectBytes;
+  const bool grows_in_number =
+      rate >= base::kLeastGrowthPerStep || objects >= base::kLeastObjectBytes;
+  return grows_in_bytes(row) || (row.is_certain && grows_in_number);
 }
 
 bool is_every_step(const report::GrowthRow& row) {

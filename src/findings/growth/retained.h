@@ -29,6 +29,13 @@ enum class Retained : std::uint8_t {
 Retained retained_by(const Facts& facts, const DeviceFacts& device,
                      std::span<const report::GrowthRow> rows);
 
+// How many tensors a step leaves behind.
+double count_per_step(const report::GrowthRow& row);
+// Whether the row grows enough to report: in bytes, or in number of tensors. The latter need memory
+// of their own, which no allocation has.
+bool grows_in_bytes(const report::GrowthRow& row);
+bool grows_enough(const report::GrowthRow& row);
+
 // What to do about it. `name`: "train.py:9 (f)", as the object of a sentence; `row`: null if
 // unknown.
 std::string free_advice(const DeviceFacts& device, const std::string& name, Retained retained,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/growth_rule.h"
+#include "findings/growth/retained.h"
 #include "findings/text.h"
 #include "model/categories.h"
 #include "model/live_set.h"
@@ -64,7 +65,7 @@ std::unordered_set<std::string> growing_lines(const Facts& facts, std::int32_t d
   std::unordered_set<std::string> lines;
   for (const report::GrowthRow& row : facts.report.tables.growth) {
     if (row.device != device || !row.is_certain || row.is_model_in_stages) continue;
-    if (row.bytes_per_step >= base::kLeastGrowthPerStep) lines.insert(row.line);
+    if (grows_enough(row)) lines.insert(row.line);
   }
   return lines;
 }

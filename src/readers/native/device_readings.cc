@@ -32,6 +32,12 @@ void DeviceReadings::add(const format::DeviceFigure& figure) {
     case PLIMSOLL_FIGURE_OWN:
       reading->own_bytes = figure.value;
       break;
+    case PLIMSOLL_FIGURE_HIGHEST:
+      reading->highest_bytes = figure.value;
+      break;
+    case PLIMSOLL_FIGURE_FREE_HEAP:
+      reading->free_heap_bytes = figure.value;
+      break;
     case PLIMSOLL_FIGURE_CONTEXT:
       reading->context_bytes = figure.value;
       break;

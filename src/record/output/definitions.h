@@ -46,6 +46,8 @@ struct DefinitionCursor {
 
 class Definitions {
  public:
+  static constexpr std::uint8_t kCpu = 0;  // the id of the device
+
   explicit Definitions(const DefinitionLimits& limits = {}) noexcept;
   Definitions(const Definitions&) = delete;
   Definitions& operator=(const Definitions&) = delete;

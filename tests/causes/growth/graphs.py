@@ -91,6 +91,18 @@ def features_logged_by_closure(steps=24):
         optimizer.step(closure)
 
 
+@standalone("kept")
+def means_with_their_graphs(steps=24):
+    """Only the constants of the graph are tensors: many, of 8 bytes each."""
+    model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(24)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    means = [torch.zeros(()) for _ in model.parameters()]
+    for _ in range(steps):
+        step_of(optimizer, model(torch.rand(8, 32)).square().mean())
+        norms = [parameter.norm() for parameter in model.parameters()]
+        means = [0.9 * mean + 0.1 * norm for mean, norm in zip(means, norms, strict=True)]
+
+
 @standalone("held_out_seq2seq")
 def total_loss_with_graph(steps=24):
     model = Translator()

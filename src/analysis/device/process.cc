@@ -1,0 +1,111 @@
+#include "analysis/device/process.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/running_totals.h"
+
+namespace plimsoll::analysis::device {
+namespace {
+
+using model::DeviceReading;
+
+// By then the optimizer has its state, and libraries what they allocate at first use.
+constexpr std::uint64_t kWarmUpSteps = 3;
+// With growth in every step, the last half of the steps has half of it. A cache that is full, a
+// module that was imported late and a single evaluation grow in one interval and then stop.
+constexpr double kLeastInLaterHalf = 0.25;
+constexpr double kMostInOneInterval = 0.75;
+
+// A reading after the warm-up.
+struct Point {
+  std::uint64_t steps = 0;   // that had ended
+  std::int64_t highest = 0;  // bytes that the process has had at most
+  // Of these, above the most that tensors have had at a time, and that the C library has not
+  // returned. What it has is in pieces: it may have many times what tensors have at their peak.
+  std::int64_t outside = 0;
+};
+
+// Steps end in order of time.
+std::vector<std::int64_t> step_ends(const model::Trace& trace) {
+  std::vector<std::int64_t> ends;
+  for (const model::Mark& mark : trace.marks) {
+    if (mark.kind == model::MarkKind::kStep) ends.push_back(mark.time_ns);
+  }
+  return ends;
+}
+
+std::vector<Point> points_after_warm_up(const model::Trace& trace, const model::DeviceTrace& cpu,
+                                        const report::DeviceReport& totals) {
+  const std::vector<std::int64_t> ends = step_ends(trace);
+  const EventView view = view_of(cpu);
+  Totals live = baseline_totals(totals.timeline);
+  const auto live_bytes = [&] {
+    return static_cast<std::int64_t>(of(live, Series::kRequestedActive));
+  };
+  std::int64_t peak = live_bytes();
+  std::uint32_t next = 0;
+  std::vector<Point> points;
+  for (const DeviceReading& reading : trace.readings) {
+    if (reading.device != cpu.device || !reading.figures.highest_bytes) continue;
+    const auto steps =
+        static_cast<std::uint64_t>(std::ranges::upper_bound(ends, reading.time_ns) - ends.begin());
+    if (steps < kWarmUpSteps) continue;
+    for (; next < reading.events_before; ++next) {
+      view.apply_to(live, next);
+      peak = std::max(peak, live_bytes());
+    }
+    const auto highest = static_cast<std::int64_t>(*reading.figures.highest_bytes);
+    const auto free_heap = static_cast<std::int64_t>(reading.figures.free_heap_bytes.value_or(0));
+    points.push_back({steps, highest, highest - peak - free_heap});
+  }
+  return points;
+}
+
+// Whether the growth from the first point to the last goes on.
+bool goes_on(const std::vector<Point>& points, std::int64_t growth) {
+  const auto share = static_cast<double>(growth);
+  const std::uint64_t half = (points.front().steps + points.back().steps + 1) / 2;
+  std::int64_t until_half = points.front().outside;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    if (points[i].steps <= half) until_half = points[i].outside;
+    const std::int64_t grown = points[i].outside - points[i - 1].outside;
+    if (static_cast<double>(grown) > kMostInOneInterval * share) return false;
+  }
+  const auto later = static_cast<double>(points.back().outside - until_half);
+  return later >= kLeastInLaterHalf * share;
+}
+
+}  // namespace
+
+void add_process(const model::Trace& trace, const model::DeviceTrace& cpu,
+                 report::DeviceReport& out) {
+  for (const DeviceReading& reading : trace.readings) {
+    const base::DeviceFigures& figures = reading.figures;
+    if (reading.device != cpu.device || !figures.own_bytes) continue;
+    (out.process_start_bytes ? out.process_end_bytes : out.process_start_bytes) = figures.own_bytes;
+    if (figures.highest_bytes) out.process_highest_bytes = figures.highest_bytes;
+    if (figures.free_heap_bytes) out.process_free_heap_bytes = figures.free_heap_bytes;
+  }
+  const std::vector<Point> points = points_after_warm_up(trace, cpu, out);
+  if (points.empty()) return;
+  out.process_warm_bytes = static_cast<std::uint64_t>(points.front().highest);
+  const std::int64_t growth = points.back().outside - points.front().outside;
+  if (growth <= 0) return;
+  out.process_growth_bytes = static_cast<std::uint64_t>(growth);
+  out.is_process_growing = goes_on(points, growth);
+}
+
+void clear_process(report::DeviceReport& out) {
+  out.process_start_bytes.reset();
+  out.process_end_bytes.reset();
+  out.process_highest_bytes.reset();
+  out.process_free_heap_bytes.reset();
+  out.process_warm_bytes.reset();
+  out.process_growth_bytes.reset();
+  out.is_process_growing = false;
+}
+
+}  // namespace plimsoll::analysis::device
