@@ -99,18 +99,23 @@ class Explainer {
  public:
   Explainer(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
             const Alignment& alignment)
-      : rows_(rows), of_row_(rows.size(), -1), retention_(before, after, alignment) {
+      : rows_(rows),
+        of_row_(rows.size(), -1),
+        retention_(before, after, alignment),
+        modules_(alignment.modules) {
     for (const DigestModule& module : before.modules) {
-      before_modules_.emplace(renamed(module.path, alignment.renames), &module);
+      before_modules_.emplace(modules_.name_before(module.path), &module);
     }
-    for (const DigestModule& module : after.modules) after_modules_.emplace(module.path, &module);
+    for (const DigestModule& module : after.modules) {
+      after_modules_.emplace(modules_.name_after(module.path), &module);
+    }
   }
 
   Explained run(std::int64_t least_bytes) {
     kept_each_step();
     kept_graph();
-    added_modules(after_modules_, before_modules_, "module_added", "new");
-    added_modules(before_modules_, after_modules_, "module_removed", "gone");
+    added_modules(after_modules_, &ModulePairs::is_added, "module_added", "new");
+    added_modules(before_modules_, &ModulePairs::is_removed, "module_removed", "gone");
     repeated_modules();
     dtypes();
     scaled_computation();
@@ -175,36 +180,64 @@ class Explainer {
     return is_foreach(row.after_key) && !is_foreach(row.before_key);
   }
 
-  // Modules that only one side has, without those nested in another such module.
-  void added_modules(const Modules& with, const Modules& without, const char* id,
-                     const char* what) {
-    for (const auto& [path, module] : with) {
-      const std::string parent = parent_of(path);
-      const bool is_inside = !parent.empty() && with.contains(parent) && !without.contains(parent);
-      if (without.contains(path) || is_inside) continue;
-      const auto rows =
-          open_rows([&](const PairAtPoint& row) { return is_under(row.key().layer, path); });
-      claim(id, module_text(path, module->type, module->instances) + " is " + what, path, rows);
+  // Modules that only one side has, without those nested in another such module. Those with one
+  // parent are one cause.
+  void added_modules(const Modules& all, bool (ModulePairs::*is_alone)(std::string_view) const,
+                     const char* id, const char* what) {
+    std::map<std::string, std::vector<const DigestModule*>> groups;
+    std::map<std::string, std::string, std::less<>> parents;  // by the name of the module
+    for (const auto& [name, module] : all) {
+      const std::string parent = parent_of(name);
+      if (!(modules_.*is_alone)(name) || (modules_.*is_alone)(parent)) continue;
+      groups[parent].push_back(module);
+      parents.emplace(name, parent);
     }
+    std::map<std::string, Rows> rows;
+    for (const std::size_t row : open_rows([](const PairAtPoint&) { return true; })) {
+      std::string name = rows_[row].layer;
+      // Whether backward needs the result of a module depends on the next one.
+      if (is_in_one(rows_[row]) && rows_[row].key().category == "activation") {
+        if (std::string next = next_in_sequence(name); parents.contains(next)) name = next;
+      }
+      if (!(modules_.*is_alone)(name)) continue;
+      while (!name.empty() && !parents.contains(name)) name = parent_of(name);
+      if (!name.empty()) rows[parents[name]].push_back(row);
+    }
+    for (const auto& [parent, modules] : groups) {
+      claim(id, modules_text(modules) + what, modules.front()->path, rows[parent]);
+    }
+  }
+
+  // "Net.head.2" -> "Net.head.3"; empty if the name is no index.
+  static std::string next_in_sequence(const std::string& layer) {
+    const std::string parent = parent_of(layer);
+    std::uint64_t index = 0;
+    const char* const end = layer.data() + layer.size();
+    const auto parsed = std::from_chars(end - (layer.size() - parent.size() - 1), end, index);
+    if (parent.empty() || parsed.ec != std::errc{} || parsed.ptr != end) return {};
+    return parent + '.' + std::to_string(index + 1);
   }
 
   // Blocks that are repeated more or less often, with unchanged memory per repetition.
   void repeated_modules() {
+    const std::set<std::string> resized = resized_layers();
     for (const auto& [path, after] : after_modules_) {
       const auto found = before_modules_.find(path);
       if (found == before_modules_.end() || !path.ends_with('*')) continue;
       const DigestModule& before = *found->second;
       if (module_count(before) == module_count(*after)) continue;
       const auto rows = open_rows([&](const PairAtPoint& row) {
-        const bool is_same_each = row.before == nullptr || row.after == nullptr ||
-                                  row.before->instance_bytes == row.after->instance_bytes;
-        return is_same_each && is_under(row.key().layer, path);
+        const bool is_same_each = row.before == nullptr || row.after == nullptr
+                                      ? !is_in(row.key().layer, resized)
+                                      : row.before->instance_bytes == row.after->instance_bytes;
+        return is_same_each && is_under(row.key().layer, after->path);
       });
       const bool is_more = module_count(*after) > module_count(before);
-      const auto names = index_names(path, is_more ? before : *after, is_more ? *after : before);
+      const auto names =
+          index_names(after->path, is_more ? before : *after, is_more ? *after : before);
       std::string text = names;
       text.append(is_more ? " is new: " : " is gone: ");
-      text.append(std::to_string(module_count(*after))).append(" × ").append(path);
+      text.append(std::to_string(module_count(*after))).append(" × ").append(after->path);
       text.append(", was ").append(std::to_string(module_count(before))).append(" ×");
       claim(is_more ? "module_added" : "module_removed", text, names, rows);
     }
@@ -243,6 +276,9 @@ class Explainer {
   }
   static double weight(const PairAtPoint& row) {
     return static_cast<double>(row.before_bytes()) + static_cast<double>(row.after_bytes());
+  }
+  static bool is_in_one(const PairAtPoint& row) {
+    return (row.before_bytes() == 0) != (row.after_bytes() == 0);
   }
   static bool is_on_both(const PairAtPoint& row) {
     return row.before_bytes() > 0 && row.after_bytes() > 0;
@@ -297,7 +333,9 @@ class Explainer {
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
     for (const std::size_t row : open_rows([](const PairAtPoint& row) {
-           return is_resized_parameter(row) && row.before_count() == row.after_count();
+           return is_resized_parameter(row) &&
+                  (row.before_count() == row.after_count() ||
+                   row.before->largest_bytes != row.after->largest_bytes);
          })) {
       layers.insert(rows_[row].key().layer);
     }
@@ -620,8 +658,9 @@ class Explainer {
   const std::vector<PairAtPoint>& rows_;
   std::vector<std::int64_t> of_row_;  // index of the cause that has claimed the row; -1: none
   Retention retention_;
+  const ModulePairs& modules_;
   std::vector<DiffCause> causes_;
-  Modules before_modules_;  // by path, with the names of the second digest
+  Modules before_modules_;  // by name
   Modules after_modules_;
 };
 

@@ -19,6 +19,7 @@ struct PairAtPoint {
   const report::DigestKey* after_key = nullptr;
   const report::DigestRow* before = nullptr;  // null: nothing live at the point
   const report::DigestRow* after = nullptr;
+  std::string layer;  // as ModulePairs names it
   Pairing pairing = Pairing::kUnpaired;
   bool is_within_range = false;  // equal runs differ by as much: no cause
 

@@ -284,6 +284,8 @@ class Comparer {
         at.after = row_in(rows_after, *pair.after);
       }
       if (at.before == nullptr && at.after == nullptr) continue;
+      at.layer = at.after_key != nullptr ? alignment_.modules.name_after(at.after_key->layer)
+                                         : alignment_.modules.name_before(at.before_key->layer);
       const auto [least, most] = range_in(ranges_before, pair.before, at.before_bytes());
       const auto [low, high] = range_in(ranges_after, pair.after, at.after_bytes());
       // As for a whole point: a difference exceeds the ranges by more than the wider one.
@@ -297,24 +299,26 @@ class Comparer {
   // Removes the rows of functions that allocate as much as before, but on other lines, because a
   // line was split or joined; and those of lines that were moved to another function. The
   // differences of the removed rows sum to 0.
-  static std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) {
+  std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) const {
     using Group =
         std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
     struct Change {
       std::int64_t bytes = 0;
       std::int64_t count = 0;
     };
-    const auto group_of_key = [](const report::DigestKey& key, Pairing pairing) {
-      return Group(key.category, key.phase, key.layer, key.op,
-                   pairing == Pairing::kMoved ? std::string() : key.function, key.dtype);
+    // Pairs have one layer: pairing requires it.
+    const auto group_of_key = [&](const PairAtPoint& pair, const report::DigestKey& key) {
+      const bool is_old = &key == pair.before_key;
+      return Group(key.category, key.phase, pair.layer, key.op,
+                   pair.pairing == Pairing::kMoved ? std::string()
+                   : is_old ? alignment_.modules.function_before(key.function)
+                            : key.function,
+                   key.dtype);
     };
-    const auto group_of = [&](const PairAtPoint& pair) {
-      return group_of_key(pair.key(), pair.pairing);
-    };
+    const auto group_of = [&](const PairAtPoint& pair) { return group_of_key(pair, pair.key()); };
     const auto is_in_one_group = [&](const PairAtPoint& pair) {
       return pair.before_key == nullptr || pair.after_key == nullptr ||
-             group_of_key(*pair.before_key, pair.pairing) ==
-                 group_of_key(*pair.after_key, pair.pairing);
+             group_of_key(pair, *pair.before_key) == group_of_key(pair, *pair.after_key);
     };
     std::map<Group, Change> changes;
     for (const PairAtPoint& pair : pairs) {

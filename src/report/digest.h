@@ -17,7 +17,7 @@
 
 namespace plimsoll::report {
 
-inline constexpr const char* kDigestVersion = "1.3";
+inline constexpr const char* kDigestVersion = "1.4";
 
 // The hash of a line whose text is omitted: "#90ab…", 16 digits.
 inline constexpr char kHashMark = '#';
@@ -122,7 +122,8 @@ struct DigestKey {
         Field{"device", &DigestKey::device, "The device."},
         Field{"category", &DigestKey::category, "The category."},
         Field{"phase", &DigestKey::phase, "The phase in which it was allocated."},
-        Field{"layer", &DigestKey::layer, "The layer, its indices replaced by *."},
+        Field{"layer", &DigestKey::layer,
+              "The layer. An index that counts repetitions of a block is *."},
         Field{"operator", &DigestKey::op, "The outermost operator."},
         Field{"function", &DigestKey::function, "The function of the line."},
         Field{
@@ -194,12 +195,12 @@ struct DigestModule {
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
-        Field{"path", &DigestModule::path, "The layer, its indices replaced by *."},
+        Field{"path", &DigestModule::path, "The layer, as in keys."},
         Field{"type", &DigestModule::type,
               "The class; the first one, if they differ; empty if unknown."},
         Field{"instances", &DigestModule::instances, "Number of modules with this path."},
         Field{"indices", &DigestModule::indices,
-              "If the path ends in an index, the indices: 0-3, 7; else empty."},
+              "If the path ends in *, the indices: 0-3, 7; else empty."},
         Field{"parameter_bytes", &DigestModule::parameter_bytes,
               "Bytes of the parameters that the modules have directly."});
   }

@@ -63,13 +63,13 @@ std::optional<std::string> what_is_missing(const report::Source& source) {
 
 class DeviceDigest {
  public:
-  DeviceDigest(PassContext& context, std::size_t device)
+  DeviceDigest(PassContext& context, std::size_t device, const Repetitions& repetitions)
       : trace_(context.trace),
         device_(context.trace.devices[device]),
         totals_(context.report.devices[device]),
         lines_(context.lines),
         out_(context.report.digest),
-        keys_(trace_, device_, lines_, out_.keys),
+        keys_(trace_, device_, lines_, repetitions, out_.keys),
         index_(trace_) {}
 
   void fill(Modules& modules) {
@@ -220,7 +220,8 @@ class DigestPass final : public Pass {
         !walks.empty() && std::ranges::all_of(walks, [](const model::HolderWalk& walk) {
           return walk.end == PLIMSOLL_WALK_COMPLETE;
         });
-    Modules modules;
+    const Repetitions repetitions(context.trace);
+    Modules modules(repetitions);
     for (const model::Module& module : context.trace.modules) {
       modules.add(context.trace.strings[module.path], context.trace.strings[module.type],
                   module.parameter_bytes);
@@ -230,7 +231,7 @@ class DigestPass final : public Pass {
       if (context.options.device && device.device != *context.options.device) continue;
       if (context.progress.interrupted()) return {};
       if (device.lifetimes.size() == 0) continue;
-      DeviceDigest(context, d).fill(modules);
+      DeviceDigest(context, d, repetitions).fill(modules);
       digest.source.steps =
           std::max<std::uint64_t>(digest.source.steps, step_ends(context.trace, device).size());
     }
