@@ -12,6 +12,8 @@ namespace {
 using report::Digest;
 using report::DigestKey;
 
+constexpr const char* kAtOnce = "most at once";  // in a profile, as if it were a point
+
 // The parts of a key that a rule compares.
 enum Part : unsigned {
   kNothing = 0,
@@ -39,6 +41,8 @@ std::vector<Key> keys_of(const Digest& digest) {
   for (std::size_t row = 0; row < keys.size(); ++row) {
     keys[row].key = digest.keys[row];
     keys[row].row = row;
+    if (digest.keys[row].most_bytes)
+      keys[row].profile[kAtOnce].first = *digest.keys[row].most_bytes;
   }
   for (const report::DigestRow& row : digest.rows) {
     Key& key = keys[row.key];
@@ -47,6 +51,11 @@ std::vector<Key> keys_of(const Digest& digest) {
     key.profile[digest.points[row.point].name] = {row.bytes, row.count};
   }
   return keys;
+}
+
+bool has_most_bytes(const Digest& digest) {
+  return std::ranges::any_of(digest.keys,
+                             [](const DigestKey& key) { return key.most_bytes.has_value(); });
 }
 
 // What all lines of a digest have.
@@ -99,6 +108,12 @@ class Aligner {
       key.key.layer = alignment_.modules.name_before(key.key.layer);
     }
     for (Key& key : after_) key.key.layer = alignment_.modules.name_after(key.key.layer);
+    // Digests of earlier versions have no most_bytes.
+    if (has_most_bytes(before) != has_most_bytes(after)) {
+      for (std::vector<Key>* const keys : {&before_, &after_}) {
+        for (Key& key : *keys) key.profile.erase(kAtOnce);
+      }
+    }
     // A program that was killed, for example, has no text.
     if (line_names_of(before) != line_names_of(after)) {
       for (std::vector<Key>* const keys : {&before_, &after_}) {
@@ -122,6 +137,7 @@ class Aligner {
     pair(kEverything & ~kOfFunction, Pairing::kFunction);
     pair_alike(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
     pair_joined(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
+    pair_backward();
     pair(kEverything & ~kOfPhase, Pairing::kPhase);
     pair(kEverything & ~kOfOperator, Pairing::kOperator);
     pair_owned(kOfCategory | kOfLayer | kOfDtype, Pairing::kOwner);
@@ -179,12 +195,14 @@ class Aligner {
     pair_by([&](const Key& key) { return profile_text(key, parts); }, pairing);
   }
 
-  // Pairs the parameters of a layer, and its buffers, wherever they were made: model.double() and
-  // model.to(device) replace those that __init__ made.
+  // Pairs the parameters of a layer, its buffers and its gradients, wherever they were made:
+  // model.double() and model.to(device) replace those that __init__ made.
   void pair_owned(unsigned parts, Pairing pairing) {
     pair_by(
         [&](const Key& key) {
-          const bool is_owned = key.key.category == "parameter" || key.key.category == "buffer";
+          const std::string& category = key.key.category;
+          const bool is_owned =
+              category == "parameter" || category == "buffer" || category == "gradient";
           const bool has_owner = is_owned && !key.key.layer.empty();
           return reduced(key.key, has_owner ? parts : kEverything);
         },
@@ -223,6 +241,17 @@ class Aligner {
     pair_by(text_of, Pairing::kText);
   }
 
+  // Pairs equal memory of backward in one layer: its operators and lines are those of forward,
+  // where the edit is.
+  void pair_backward() {
+    constexpr unsigned kParts = kOfCategory | kOfPhase | kOfLayer | kOfDtype;
+    const auto text_of = [](const Key& key) {
+      const bool is_backward = key.key.phase == "backward" && !key.key.layer.empty();
+      return profile_text(key, is_backward ? kParts : kEverything);
+    };
+    pair_by(text_of, Pairing::kMoved);
+  }
+
   // Pairs lines that were moved into a helper which replaces several of them, or out of one. Such
   // lines have the same bytes and counts at every point only when they are added up.
   void pair_joined(unsigned parts, Pairing pairing) {
@@ -237,6 +266,7 @@ class Aligner {
         Side& sum = groups[reduced(key.key, parts)][static_cast<std::size_t>(side)];
         sum.largest_bytes = std::max(sum.largest_bytes, key.largest_bytes);
         for (const auto& [point, held] : key.profile) {
+          if (point == kAtOnce) continue;  // not a sum
           sum.profile[point].first += held.first;
           sum.profile[point].second += held.second;
         }

@@ -23,7 +23,7 @@ enum class Pairing : std::uint8_t {
               // as a sum over several keys, some of which have no partner
   kPhase,
   kOperator,
-  kOwner,  // the line: the parameters of a layer, which another line has made
+  kOwner,  // the line: the parameters or gradients of a layer, which another line has made
   kDtype,
   kCategory,
   kUnpaired

@@ -190,6 +190,12 @@ std::string step_for(const DiffCause& cause) {
            "clear it: " +
            cause.place + ".";
   }
+  if (cause.id == "new" && cause.is_known_line && !cause.place.starts_with('[')) {
+    const std::string_view of_category = step_for_category(cause.category);
+    return std::string(of_category.empty() ? "Check why this line allocates more than before: "
+                                           : of_category) +
+           cause.place + ".";
+  }
   static constexpr std::pair<std::string_view, std::string_view> kSteps[] = {
       {"module_added", "Check that the new module is needed: "},
       {"scaled", "Check what became larger (batch, sequence, image, width or optimizer): "},

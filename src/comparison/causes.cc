@@ -29,6 +29,8 @@ constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy:
 constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
 constexpr std::size_t kSeveralLayers = 3;
 constexpr std::size_t kMostIndices = 10'000;
+constexpr const char* kPeakMoved = "peak_moved";
+constexpr const char* kNoCause = "";  // merged into everything else
 
 // Whether the path is the module itself or below it.
 bool is_under(std::string_view path, std::string_view module) {
@@ -103,6 +105,9 @@ class Explainer {
         of_row_(rows.size(), -1),
         retention_(before, after, alignment),
         modules_(alignment.modules) {
+    for (const report::DigestKey& key : before.keys) {
+      if (!key.text.empty()) old_lines_.insert(key.text);
+    }
     for (const DigestModule& module : before.modules) {
       before_modules_.emplace(modules_.name_before(module.path), &module);
     }
@@ -111,7 +116,7 @@ class Explainer {
     }
   }
 
-  Explained run(std::int64_t least_bytes) {
+  Explained run(const ExplainOptions& options) {
     kept_each_step();
     kept_graph();
     added_modules(after_modules_, &ModulePairs::is_added, "module_added", "new");
@@ -124,12 +129,14 @@ class Explainer {
     }
     sizes_of_parameters();
     foreach_scratch();
+    if (!options.moved.empty()) moved(options.moved);
     kept_results();
     kept();
+    reallocated();
     unpaired();
     consequences();
     sizes();
-    return keep(least_bytes);
+    return keep(options.least_bytes);
   }
 
  private:
@@ -159,6 +166,7 @@ class Explainer {
     cause.place = example.key().place;
     cause.category = example.key().category;
     cause.is_foreach = is_now_foreach(example);
+    cause.is_known_line = old_lines_.contains(example.key().text);
     for (const std::size_t row : rows) {
       of_row_[row] = static_cast<std::int64_t>(causes_.size());
       cause.difference_bytes += rows_[row].difference();
@@ -437,25 +445,30 @@ class Explainer {
       });
       if (parameters.empty()) continue;  // in a group before
       claim("size_changed", "size of " + group + shapes_text(largest(parameters)), group, rows);
+      // The line that sets the size.
+      const std::string& constructor = largest(parameters).key().place;
+      if (!constructor.starts_with('[')) causes_.back().place = constructor;
     }
   }
 
   // Results of which a list, for example, has one more after each step.
   void kept_each_step() {
-    std::map<Group, Rows> groups;
+    std::map<std::pair<std::string, std::string>, Rows> functions;
     for (const std::size_t row : open_rows([&](const PairAtPoint& row) {
-           return row.difference() > 0 && retention_.grows_each_step(row);
+           return row.difference() > 0 && retention_.is_growing(row);
          })) {
-      groups[group_of("kept_each_step", rows_[row].key())].push_back(row);
+      const report::DigestKey& key = rows_[row].key();
+      functions[{key.function, key.category}].push_back(row);
     }
-    for (const auto& [group, rows] : groups) {
-      const auto& [id, layer, function, category] = group;
+    for (const auto& [function, rows] : functions) {
       const std::vector<PairAtPoint> sorted = rows_of(rows);
+      if (!retention_.grow_each_step(sorted)) continue;
       const std::uint64_t per_step = retention_.kept_per_step(sorted);
-      claim(id,
-            rows_text(id, sorted) + ", " + (per_step == 1 ? "one" : std::to_string(per_step)) +
-                " more each step",
-            layer.empty() ? function : layer, rows);
+      const report::DigestKey& key = sorted.front().key();
+      claim("kept_each_step",
+            rows_text("kept_each_step", sorted) + ", " +
+                (per_step == 1 ? "one" : std::to_string(per_step)) + " more each step",
+            key.layer.empty() ? key.function : key.layer, rows);
     }
   }
 
@@ -483,6 +496,15 @@ class Explainer {
     causes_.back().is_assumed = false;
   }
 
+  void moved(const std::string& title) {
+    const Rows rows =
+        open_rows([&](const PairAtPoint& row) { return retention_.is_of_another_moment(row); });
+    claim(kPeakMoved, title, "", rows);
+    if (rows.empty()) return;
+    causes_.back().place.clear();
+    causes_.back().is_assumed = false;
+  }
+
   // Results of several layers that something keeps after their step, such as a hook.
   void kept_results() {
     std::set<std::string> layers;
@@ -501,6 +523,19 @@ class Explainer {
       claim(id, rows_text(id, rows_of(rows)), layer.empty() ? function : layer, rows);
     }
   }
+
+  // The same, but the allocations of one line are one cause.
+  void claim_lines(const std::map<Group, Rows>& groups) {
+    std::map<std::pair<std::string, std::string>, Group> first;  // by id and place
+    std::map<Group, Rows> merged;
+    for (const auto& [group, rows] : groups) {
+      const auto& [id, layer, function, category] = group;
+      const std::string& line = is_meant_to_stay(category) ? category : largest(rows).key().place;
+      Rows& all = merged[first.try_emplace({id, line}, group).first->second];
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    claim_groups(merged);
+  }
   std::vector<PairAtPoint> rows_of(Rows rows) const {
     std::ranges::sort(rows, [&](std::size_t one, std::size_t other) {
       return std::pair(-std::abs(rows_[one].difference()), one) <
@@ -518,6 +553,12 @@ class Explainer {
     return {std::move(id), key.layer, key.function, key.category};
   }
 
+  // Whether one allocation is larger than all of the other recording at any time.
+  static bool is_larger(const report::DigestRow* row, const report::DigestKey* other) {
+    return row != nullptr && other != nullptr && other->most_bytes &&
+           static_cast<std::int64_t>(row->largest_bytes) > *other->most_bytes;
+  }
+
   // Lines that allocate as before, but more or less of it is live.
   void kept() {
     std::map<Group, Rows> groups;
@@ -526,7 +567,11 @@ class Explainer {
       const PairAtPoint& pair = rows_[row];
       const bool is_activation = pair.key().category == "activation";
       std::string id;
-      if (pair.before_bytes() == 0 && retention_.is_kept(pair)) {
+      if (is_larger(pair.after, pair.before_key)) {
+        id = "grew";
+      } else if (is_larger(pair.before, pair.after_key)) {
+        id = "shrank";
+      } else if (pair.before_bytes() == 0 && retention_.is_kept(pair)) {
         id = "more_kept";
       } else if (pair.before_bytes() == 0) {
         id = is_activation ? "now_saved" : "longer_lived";
@@ -539,6 +584,30 @@ class Explainer {
       if (!id.empty()) groups[group_of(std::move(id), pair.key())].push_back(row);
     }
     claim_groups(groups);
+  }
+
+  // Memory of a layer that another function allocates now, as much as before, is no cause. The rows
+  // sum to 0.
+  void reallocated() {
+    struct Change {
+      Rows rows;
+      std::int64_t bytes = 0;
+      std::set<std::string> before;  // functions
+      std::set<std::string> after;
+    };
+    std::map<std::pair<std::string, std::string>, Change> changes;
+    for (const std::size_t row :
+         open_rows([](const PairAtPoint& row) { return row.pairing == Pairing::kUnpaired; })) {
+      const PairAtPoint& pair = rows_[row];
+      if (pair.layer.empty()) continue;
+      Change& change = changes[{pair.layer, pair.key().category}];
+      change.rows.push_back(row);
+      change.bytes += pair.difference();
+      (pair.after_key == nullptr ? change.before : change.after).insert(pair.key().function);
+    }
+    for (const auto& [group, change] : changes) {
+      if (change.bytes == 0 && change.before != change.after) claim(kNoCause, "", "", change.rows);
+    }
   }
 
   // Keys that only one side has. Removed and added keys in one function of a layer count as a
@@ -569,7 +638,7 @@ class Explainer {
         groups[group_of("removed", rows_[row].key())].push_back(row);
       }
     }
-    claim_groups(groups);
+    claim_lines(groups);
   }
 
   // An unchanged line that allocates another size has another input. So the rows that changed in
@@ -613,22 +682,22 @@ class Explainer {
     Explained out;
     std::int64_t difference = 0;
     for (const PairAtPoint& row : rows_) difference += row.difference();
-    std::vector<std::int64_t> moved(
-        causes_.size());  // largest row of each cause: a replacement may sum to 0
+    std::vector<std::int64_t> largest_row(causes_.size());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (of_row_[row] < 0) {
         out.everything_else_bytes += rows_[row].difference();
         continue;
       }
-      auto& most = moved[static_cast<std::size_t>(of_row_[row])];
+      std::int64_t& most = largest_row[static_cast<std::size_t>(of_row_[row])];
       most = std::max(most, std::abs(rows_[row].difference()));
     }
     std::vector<std::size_t> order;
     for (std::size_t cause = 0; cause < causes_.size(); ++cause) {
-      const std::int64_t size = causes_[cause].id == "replaced"
-                                    ? moved[cause]
+      // At an unchanged point, a replacement that sums to 0 is what changed.
+      const std::int64_t size = causes_[cause].id == "replaced" && difference == 0
+                                    ? largest_row[cause]
                                     : std::abs(causes_[cause].difference_bytes);
-      if (size >= least_bytes) {
+      if (size >= least_bytes && causes_[cause].id != kNoCause) {
         order.push_back(cause);
       } else {
         out.everything_else_bytes += causes_[cause].difference_bytes;
@@ -644,6 +713,8 @@ class Explainer {
       return difference > 0 ? bytes > 0 : bytes < 0;
     });
     if (difference != 0 && first != order.end()) std::rotate(order.begin(), first, first + 1);
+    std::ranges::stable_partition(
+        order, [&](std::size_t cause) { return causes_[cause].id != kPeakMoved; });
     std::vector<std::int64_t> place(causes_.size(), -1);
     for (std::size_t i = 0; i < order.size(); ++i) {
       place[order[i]] = static_cast<std::int64_t>(i);
@@ -659,6 +730,7 @@ class Explainer {
   std::vector<std::int64_t> of_row_;  // index of the cause that has claimed the row; -1: none
   Retention retention_;
   const ModulePairs& modules_;
+  std::set<std::string_view> old_lines_;  // the texts of the lines of the first digest
   std::vector<DiffCause> causes_;
   Modules before_modules_;  // by name
   Modules after_modules_;
@@ -667,8 +739,14 @@ class Explainer {
 }  // namespace
 
 Explained explain(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
-                  const Alignment& alignment, std::int64_t least_bytes) {
-  return Explainer(rows, before, after, alignment).run(least_bytes);
+                  const Alignment& alignment, ExplainOptions options) {
+  Explained explained = Explainer(rows, before, after, alignment).run(options);
+  std::int64_t difference = 0;
+  for (const PairAtPoint& row : rows) difference += row.difference();
+  const bool is_only_moved = explained.causes.size() == 1 && explained.causes[0].id == kPeakMoved;
+  if (!is_only_moved || std::abs(difference) < options.least_bytes) return explained;
+  options.moved.clear();
+  return Explainer(rows, before, after, alignment).run(options);
 }
 
 }  // namespace plimsoll::comparison

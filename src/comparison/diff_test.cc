@@ -214,6 +214,34 @@ TEST(Diff, folded_indices_are_compared_with_named_ones) {
   EXPECT_THAT(compare(named, folded).findings, IsEmpty());
 }
 
+// The peaks are in two layers. `most` is what each layer allocates at any time.
+Digest at_moment(const char* layer, std::int64_t kib) {
+  Digest digest = Maker()
+                      .at("peak", "forward")
+                      .row(key("Net.a", "x"), layer == std::string("Net.a") ? 64 * kKiB : 0)
+                      .row(key("Net.b", "y"), layer == std::string("Net.b") ? kib * kKiB : 0)
+                      .row(key("Net", "z", "parameter"), kKiB)
+                      .digest();
+  digest.points[0].layer = layer;
+  digest.keys[0].most_bytes = 64 * kKiB;
+  digest.keys[1].most_bytes = kib * kKiB;
+  digest.keys[2].most_bytes = kKiB;
+  return digest;
+}
+
+TEST(Diff, memory_of_another_moment_is_not_new) {
+  const DiffPoint peak = compare(at_moment("Net.a", 32), at_moment("Net.b", 96)).points[0];
+  ASSERT_EQ(peak.causes.size(), 2u);
+  EXPECT_EQ(peak.causes[0].id, "grew");
+  EXPECT_EQ(peak.causes[0].difference_bytes, 96 * kKiB);
+  EXPECT_EQ(peak.causes[1].title, "the peak moved from forward of Net.a to forward of Net.b");
+  EXPECT_EQ(peak.causes[1].difference_bytes, -64 * kKiB);
+}
+
+TEST(Diff, peaks_at_two_moments_of_equal_programs_are_no_finding) {
+  EXPECT_THAT(compare(at_moment("Net.a", 64), at_moment("Net.b", 64)).findings, IsEmpty());
+}
+
 TEST(Diff, a_new_module_explains_all_rows_below_it) {
   const Digest before = Maker().at("peak").module("Net").row(key("Net", "x"), kKiB).digest();
   const Digest after = Maker()

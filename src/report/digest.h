@@ -101,8 +101,9 @@ struct DigestPoint {
   }
 };
 
-// What allocations have in common. Key and example are separate: line numbers, files and indices of
-// repeated blocks change with every edit, so they are only shown.
+// What allocations have in common. A key without a row was live at other times than the points. Key
+// and example are separate: line numbers, files and indices of repeated blocks change with every
+// edit, so they are only shown.
 struct DigestKey {
   std::string device;
   std::string category;
@@ -115,6 +116,7 @@ struct DigestKey {
   std::string dtype;
   std::string place = {};
   std::string example_layer = {};
+  std::optional<std::int64_t> most_bytes = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -136,7 +138,9 @@ struct DigestKey {
         Field{"dtype", &DigestKey::dtype,
               "The dtype of parameters, gradients, buffers and optimizer state; else empty."},
         Field{"place", &DigestKey::place, "Example of a line: model.py:69 (Attention.forward)."},
-        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."});
+        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."},
+        Field{"most_bytes", &DigestKey::most_bytes,
+              "The most bytes that were live at once, at any time; null if unknown."});
   }
 };
 
