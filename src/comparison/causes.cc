@@ -24,6 +24,7 @@ using Rows = std::vector<std::size_t>;
 
 constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor to be the cause
 constexpr double kMostOfAll = 0.7;      // of all bytes
+constexpr double kMostOfMoved = 0.5;    // of the difference, for the rest to be of another moment
 constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
 constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
 constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
@@ -559,19 +560,17 @@ class Explainer {
            static_cast<std::int64_t>(row->largest_bytes) > *other->most_bytes;
   }
 
-  // Lines that allocate as before, but more or less of it is live.
+  // Lines that allocate the same sizes as before, but more or less of it is live.
   void kept() {
     std::map<Group, Rows> groups;
     for (const std::size_t row :
          open_rows([](const PairAtPoint& row) { return row.pairing != Pairing::kUnpaired; })) {
       const PairAtPoint& pair = rows_[row];
       const bool is_activation = pair.key().category == "activation";
+      if (is_larger(pair.after, pair.before_key) || is_larger(pair.before, pair.after_key))
+        continue;
       std::string id;
-      if (is_larger(pair.after, pair.before_key)) {
-        id = "grew";
-      } else if (is_larger(pair.before, pair.after_key)) {
-        id = "shrank";
-      } else if (pair.before_bytes() == 0 && retention_.is_kept(pair)) {
+      if (pair.before_bytes() == 0 && retention_.is_kept(pair)) {
         id = "more_kept";
       } else if (pair.before_bytes() == 0) {
         id = is_activation ? "now_saved" : "longer_lived";
@@ -743,8 +742,14 @@ Explained explain(const std::vector<PairAtPoint>& rows, const Digest& before, co
   Explained explained = Explainer(rows, before, after, alignment).run(options);
   std::int64_t difference = 0;
   for (const PairAtPoint& row : rows) difference += row.difference();
-  const bool is_only_moved = explained.causes.size() == 1 && explained.causes[0].id == kPeakMoved;
-  if (!is_only_moved || std::abs(difference) < options.least_bytes) return explained;
+  std::int64_t others = 0;  // of the causes that have the sign of the difference
+  for (const DiffCause& cause : explained.causes) {
+    const bool has_sign = (cause.difference_bytes > 0) == (difference > 0);
+    if (cause.id != kPeakMoved && has_sign) others += std::abs(cause.difference_bytes);
+  }
+  const bool are_most =
+      static_cast<double>(others) >= kMostOfMoved * static_cast<double>(std::abs(difference));
+  if (are_most || std::abs(difference) < options.least_bytes) return explained;
   options.moved.clear();
   return Explainer(rows, before, after, alignment).run(options);
 }

@@ -40,8 +40,8 @@ struct Explained {
 
 struct ExplainOptions {
   std::int64_t least_bytes = 1;  // smaller causes are merged into everything_else_bytes
-  // The title of peak_moved, if the points are at different moments of a step; else empty. Unless
-  // nothing else explains the difference, this cause has the rows that differ only therefore.
+  // The title of peak_moved, if the points are at different moments of a step; else empty. If other
+  // causes explain the difference, this cause has the rows that differ only therefore.
   std::string moved = {};
 };
 
