@@ -385,6 +385,24 @@ def test_step(memory):
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [('{"digest_version": "1.4"', "not JSON at byte *"), ("{}", "it is not *")],
+)
+def test_a_damaged_baseline_is_an_error_with_its_name(suite, pytester, content, reason):
+    source = "def test_step(memory):\n    memory.matches_baseline()\n"
+    suite(source, "--plimsoll-update").assert_outcomes(passed=1)
+    [digest] = pytester.path.glob(".plimsoll/*/test_step.json")
+    digest.write_text(content)
+    result = suite(source)
+    result.assert_outcomes(failed=1)
+    shown = digest.relative_to(pytester.path)
+    result.stdout.fnmatch_lines(
+        [f"*Failed: plimsoll: the baseline {shown} cannot be read: {reason}"]
+    )
+    assert [each.name for each in digest.parent.iterdir()] == [digest.name]
+
+
 UNUSED = """
 def step():
     waits = torch.zeros(500_000)             # 2,000,000 B, used once

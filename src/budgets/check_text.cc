@@ -137,7 +137,9 @@ std::string to_text(const Check& check, std::size_t width, text::Color color) {
   const bool has_failed = !all.empty() && all.front().is_failure;
   const bool is_judged = check.count(Verdict::kUnknown) == 0;
   const text::Style style = is_judged ? text::Style::kGood : text::Style::kWarning;
-  if (!has_failed) out += text::styled(verdict_text(check), style, color) + "\n";
+  if (!has_failed) {
+    out += text::styled(text::wrap(verdict_text(check), 2, prose), style, color) + "\n";
+  }
   for (const Notice& notice : all) {
     if (notice.finding != nullptr) out += notice_text(notice, prose, color);
   }

@@ -11,11 +11,8 @@ namespace {
 
 using report::Digest;
 using report::DigestKey;
-using Names = std::map<std::string, std::string, std::less<>>;
 
-constexpr std::size_t kEnoughVotes = 3;
-constexpr double kMajority = 0.6;         // of the unpaired bytes below a name
-constexpr std::size_t kMostRenames = 64;  // at one place; more are generated names
+constexpr const char* kAtOnce = "most at once";  // in a profile, as if it were a point
 
 // The parts of a key that a rule compares.
 enum Part : unsigned {
@@ -29,16 +26,6 @@ enum Part : unsigned {
   kOfLayer = 64,
   kEverything = 127
 };
-
-std::vector<std::string> names_in(std::string_view path) {
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find('.', at), path.size());
-    names.emplace_back(path.substr(at, end - at));
-    at = end + 1;
-  }
-  return names;
-}
 
 struct Key {
   DigestKey key;  // its names replaced, if it is one of the first digest
@@ -54,6 +41,8 @@ std::vector<Key> keys_of(const Digest& digest) {
   for (std::size_t row = 0; row < keys.size(); ++row) {
     keys[row].key = digest.keys[row];
     keys[row].row = row;
+    if (digest.keys[row].most_bytes)
+      keys[row].profile[kAtOnce].first = *digest.keys[row].most_bytes;
   }
   for (const report::DigestRow& row : digest.rows) {
     Key& key = keys[row.key];
@@ -62,6 +51,11 @@ std::vector<Key> keys_of(const Digest& digest) {
     key.profile[digest.points[row.point].name] = {row.bytes, row.count};
   }
   return keys;
+}
+
+bool has_most_bytes(const Digest& digest) {
+  return std::ranges::any_of(digest.keys,
+                             [](const DigestKey& key) { return key.most_bytes.has_value(); });
 }
 
 // What all lines of a digest have.
@@ -105,31 +99,45 @@ std::string profile_text(const Key& key, unsigned parts) {
 class Aligner {
  public:
   Aligner(const Digest& before, const Digest& after)
-      : before_(keys_of(before)), after_(keys_of(after)) {
+      : old_keys_(before.keys),
+        new_keys_(after.keys),
+        alignment_{.pairs = {}, .modules = ModulePairs(before, after)},
+        before_(keys_of(before)),
+        after_(keys_of(after)) {
+    for (Key& key : before_) {
+      key.key.layer = alignment_.modules.name_before(key.key.layer);
+    }
+    for (Key& key : after_) key.key.layer = alignment_.modules.name_after(key.key.layer);
+    // Digests of earlier versions have no most_bytes.
+    if (has_most_bytes(before) != has_most_bytes(after)) {
+      for (std::vector<Key>* const keys : {&before_, &after_}) {
+        for (Key& key : *keys) key.profile.erase(kAtOnce);
+      }
+    }
     // A program that was killed, for example, has no text.
     if (line_names_of(before) != line_names_of(after)) {
       for (std::vector<Key>* const keys : {&before_, &after_}) {
         for (Key& key : *keys) key.key.text.clear();
       }
     }
-    for (const report::DigestModule& module : before.modules) add_names(module.path, known_before_);
-    for (const report::DigestModule& module : after.modules) add_names(module.path, known_after_);
   }
 
   Alignment run() {
     pair_alike(kEverything, Pairing::kSame);
+    pair_joined(kEverything, Pairing::kSame);  // of folded indices
     pair_same_text();
     pair_moved_lines();
     pair(kEverything, Pairing::kSame);
     pair(kEverything & ~kOfText, Pairing::kText);
-    find_renames();
-    if (!alignment_.renames.empty()) {
-      pair(kEverything, Pairing::kRenamed);
-      pair(kEverything & ~kOfText, Pairing::kRenamed);
+    for (Key& key : before_) {
+      key.key.function = alignment_.modules.function_before(key.key.function);
     }
+    pair(kEverything, Pairing::kRenamed);
+    pair(kEverything & ~kOfText, Pairing::kRenamed);
     pair(kEverything & ~kOfFunction, Pairing::kFunction);
     pair_alike(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
-    pair_joined();
+    pair_joined(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
+    pair_backward();
     pair(kEverything & ~kOfPhase, Pairing::kPhase);
     pair(kEverything & ~kOfOperator, Pairing::kOperator);
     pair_owned(kOfCategory | kOfLayer | kOfDtype, Pairing::kOwner);
@@ -142,14 +150,17 @@ class Aligner {
     for (const Key& key : after_) {
       alignment_.pairs.push_back({std::nullopt, key.row, Pairing::kUnpaired});
     }
+    for (KeyPair& pair : alignment_.pairs) {
+      const bool is_as_before = pair.pairing == Pairing::kSame || pair.pairing == Pairing::kText;
+      if (is_as_before && pair.before && pair.after &&
+          old_keys_[*pair.before].layer != new_keys_[*pair.after].layer) {
+        pair.pairing = Pairing::kRenamed;
+      }
+    }
     return std::move(alignment_);
   }
 
  private:
-  static void add_names(std::string_view path, std::set<std::string, std::less<>>& to) {
-    for (std::string& name : names_in(path)) to.insert(std::move(name));
-  }
-
   // Pairs keys with the same text. Several keys with one text are paired in order of bytes.
   template <typename TextOf>
   void pair_by(TextOf&& text_of, Pairing pairing) {
@@ -184,12 +195,14 @@ class Aligner {
     pair_by([&](const Key& key) { return profile_text(key, parts); }, pairing);
   }
 
-  // Pairs the parameters of a layer, and its buffers, wherever they were made: model.double() and
-  // model.to(device) replace those that __init__ made.
+  // Pairs the parameters of a layer, its buffers and its gradients, wherever they were made:
+  // model.double() and model.to(device) replace those that __init__ made.
   void pair_owned(unsigned parts, Pairing pairing) {
     pair_by(
         [&](const Key& key) {
-          const bool is_owned = key.key.category == "parameter" || key.key.category == "buffer";
+          const std::string& category = key.key.category;
+          const bool is_owned =
+              category == "parameter" || category == "buffer" || category == "gradient";
           const bool has_owner = is_owned && !key.key.layer.empty();
           return reduced(key.key, has_owner ? parts : kEverything);
         },
@@ -228,137 +241,60 @@ class Aligner {
     pair_by(text_of, Pairing::kText);
   }
 
+  // Pairs equal memory of backward in one layer: its operators and lines are those of forward,
+  // where the edit is.
+  void pair_backward() {
+    constexpr unsigned kParts = kOfCategory | kOfPhase | kOfLayer | kOfDtype;
+    const auto text_of = [](const Key& key) {
+      const bool is_backward = key.key.phase == "backward" && !key.key.layer.empty();
+      return profile_text(key, is_backward ? kParts : kEverything);
+    };
+    pair_by(text_of, Pairing::kMoved);
+  }
+
   // Pairs lines that were moved into a helper which replaces several of them, or out of one. Such
   // lines have the same bytes and counts at every point only when they are added up.
-  void pair_joined() {
+  void pair_joined(unsigned parts, Pairing pairing) {
     struct Side {
       std::map<std::string, std::pair<std::int64_t, std::uint64_t>> profile;
       std::uint64_t largest_bytes = 0;
       bool operator==(const Side&) const = default;
     };
-    constexpr unsigned kParts = kEverything & ~kOfFunction & ~kOfText;
     std::map<std::string, std::array<Side, 2>> groups;
     for (const auto& [keys, side] : {std::pair(&before_, 0), std::pair(&after_, 1)}) {
       for (const Key& key : *keys) {
-        Side& sum = groups[reduced(key.key, kParts)][static_cast<std::size_t>(side)];
+        Side& sum = groups[reduced(key.key, parts)][static_cast<std::size_t>(side)];
         sum.largest_bytes = std::max(sum.largest_bytes, key.largest_bytes);
         for (const auto& [point, held] : key.profile) {
+          if (point == kAtOnce) continue;  // not a sum
           sum.profile[point].first += held.first;
           sum.profile[point].second += held.second;
         }
       }
     }
     const auto is_joined = [&](const Key& key) {
-      const auto& [one, other] = groups.at(reduced(key.key, kParts));
+      const auto& [one, other] = groups.at(reduced(key.key, parts));
       return one == other;
     };
-    pair_by([&](const Key& key) { return reduced(key.key, is_joined(key) ? kParts : kEverything); },
-            Pairing::kMoved);
+    const auto text_of = [&](const Key& key) {
+      return is_joined(key) ? reduced(key.key, parts) : profile_text(key, kEverything);
+    };
+    pair_by(text_of, pairing);
     for (const Key& key : before_) {
-      if (is_joined(key)) alignment_.pairs.push_back({key.row, std::nullopt, Pairing::kMoved});
+      if (is_joined(key)) alignment_.pairs.push_back({key.row, std::nullopt, pairing});
     }
     for (const Key& key : after_) {
-      if (is_joined(key)) alignment_.pairs.push_back({std::nullopt, key.row, Pairing::kMoved});
+      if (is_joined(key)) alignment_.pairs.push_back({std::nullopt, key.row, pairing});
     }
     std::erase_if(before_, is_joined);
     std::erase_if(after_, is_joined);
   }
 
-  // Finds renamed layers: a name that only the first digest has maps to a name that only the second
-  // has if most of the memory below it agrees.
-  void find_renames() {
-    struct Votes {
-      std::size_t keys = 0;
-      std::int64_t bytes = 0;
-    };
-    std::map<std::pair<std::string, std::string>, Votes> votes;
-    std::map<std::string, Votes> below;  // unpaired keys of the first digest, by name
-    std::map<std::string, std::set<std::string>> others;  // names only in the second, by place
-    for (const Key& key : after_) {
-      for (auto& [place, name] : names_by_place(key, known_before_)) {
-        others[place].insert(std::move(name));
-      }
-    }
-    for (const Key& key : before_) {
-      std::set<std::string> names;
-      std::set<std::pair<std::string, std::string>> candidates;
-      for (auto& [place, name] : names_by_place(key, known_after_)) {
-        const auto found = others.find(place);
-        if (found != others.end() && found->second.size() <= kMostRenames) {
-          for (const std::string& other : found->second) {
-            if (other != name) candidates.emplace(name, other);
-          }
-        }
-        names.insert(std::move(name));
-      }
-      for (const std::string& name : names) {
-        ++below[name].keys;
-        below[name].bytes += key.bytes;
-      }
-      for (const auto& candidate : candidates) {
-        ++votes[candidate].keys;
-        votes[candidate].bytes += key.bytes;
-      }
-    }
-    std::vector<std::tuple<std::int64_t, std::string, std::string>> accepted;
-    for (const auto& [change, vote] : votes) {
-      const Votes& all = below[change.first];
-      const bool is_enough = vote.keys >= kEnoughVotes || vote.keys == all.keys;
-      const bool is_most =
-          static_cast<double>(vote.bytes) >= kMajority * static_cast<double>(all.bytes);
-      if (is_enough && is_most) accepted.emplace_back(vote.bytes, change.first, change.second);
-    }
-    take_one_to_one(std::move(accepted));
-    for (Key& key : before_) {
-      key.key.layer = renamed(key.key.layer, alignment_.renames);
-      key.key.function = renamed(key.key.function, alignment_.renames);
-    }
-  }
-
-  // Accepts renames, largest first. A tie between candidates for one name rejects all of them.
-  void take_one_to_one(std::vector<std::tuple<std::int64_t, std::string, std::string>> accepted) {
-    std::ranges::sort(accepted, std::ranges::greater{});
-    using Side = std::pair<std::int64_t, std::string>;
-    std::map<Side, std::size_t> same_from;
-    std::map<Side, std::size_t> same_to;
-    for (const auto& [bytes, from, to] : accepted) {
-      ++same_from[{bytes, from}];
-      ++same_to[{bytes, to}];
-    }
-    std::set<std::string> taken;
-    for (const auto& [bytes, from, to] : accepted) {
-      const bool is_tie = same_from.at({bytes, from}) > 1 || same_to.at({bytes, to}) > 1;
-      if (is_tie || alignment_.renames.contains(from) || taken.contains(to)) continue;
-      alignment_.renames.emplace(from, to);
-      taken.insert(to);
-    }
-  }
-
-  // The names of a key's layer that are not in `known`. The first of each pair is what a renamed
-  // key has in common: the rest of the path, and what else a vote for a rename compares.
-  static std::vector<std::pair<std::string, std::string>> names_by_place(
-      const Key& key, const std::set<std::string, std::less<>>& known) {
-    constexpr unsigned kVoting = kOfCategory | kOfPhase | kOfOperator | kOfDtype;
-    const std::string voting = reduced(key.key, kVoting);
-    const std::vector<std::string> path = names_in(key.key.layer);
-    std::vector<std::pair<std::string, std::string>> found;
-    for (std::size_t i = 0; i < path.size(); ++i) {
-      if (known.contains(path[i])) continue;
-      std::string place = voting;
-      for (std::size_t other = 0; other < path.size(); ++other) {
-        place += '\0';
-        if (other != i) place += '.' + path[other];
-      }
-      found.emplace_back(std::move(place), path[i]);
-    }
-    return found;
-  }
-
+  const std::vector<DigestKey>& old_keys_;
+  const std::vector<DigestKey>& new_keys_;
+  Alignment alignment_;
   std::vector<Key> before_;  // those that are not paired yet
   std::vector<Key> after_;
-  std::set<std::string, std::less<>> known_before_;
-  std::set<std::string, std::less<>> known_after_;
-  Alignment alignment_;
 };
 
 }  // namespace
@@ -394,16 +330,6 @@ const char* to_string(Pairing pairing) {
 bool is_assumed(Pairing pairing) {
   return pairing == Pairing::kRenamed || pairing == Pairing::kMoved || pairing == Pairing::kPhase ||
          pairing == Pairing::kOperator;
-}
-
-std::string renamed(std::string_view path, const Names& renames) {
-  std::string out;
-  for (const std::string& name : names_in(path)) {
-    const auto found = renames.find(name);
-    if (!out.empty()) out += '.';
-    out += found == renames.end() ? name : found->second;
-  }
-  return out;
 }
 
 Alignment align(const Digest& before, const Digest& after) { return Aligner(before, after).run(); }

@@ -5,12 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "comparison/module_tree.h"
 #include "report/digest.h"
 
 namespace plimsoll::comparison {
@@ -25,7 +23,7 @@ enum class Pairing : std::uint8_t {
               // as a sum over several keys, some of which have no partner
   kPhase,
   kOperator,
-  kOwner,  // the line: the parameters of a layer, which another line has made
+  kOwner,  // the line: the parameters or gradients of a layer, which another line has made
   kDtype,
   kCategory,
   kUnpaired
@@ -43,14 +41,9 @@ struct KeyPair {
 
 struct Alignment {
   std::vector<KeyPair> pairs;  // every key of both digests is in one
-  // Renamed parts of layer paths: the name in the first digest -> the name in the second.
-  std::map<std::string, std::string, std::less<>> renames;
+  ModulePairs modules;
 };
 
 Alignment align(const report::Digest& before, const report::Digest& after);
-
-// Returns the path with the renames applied.
-std::string renamed(std::string_view path,
-                    const std::map<std::string, std::string, std::less<>>& renames);
 
 }  // namespace plimsoll::comparison

@@ -111,11 +111,21 @@ std::string factor_text(double factor) {
   return text;
 }
 
-std::string module_text(std::string_view path, std::string_view type, std::uint64_t instances) {
-  std::string text = instances > 1 ? std::to_string(instances) + " × module " : "module ";
-  text += path;
-  if (!type.empty()) text += " (" + std::string(type) + ")";
-  return text;
+std::string modules_text(const std::vector<const report::DigestModule*>& modules) {
+  const bool is_one = modules.size() == 1;
+  std::vector<std::string> names;
+  for (const report::DigestModule* const module : modules) {
+    if (names.size() == kMostNames) break;
+    const std::size_t name = names.empty() ? 0 : module->path.rfind('.') + 1;
+    names.push_back(module->path.substr(name));
+    if (!module->type.empty()) names.back() += " (" + module->type + ")";
+  }
+  if (names.size() < modules.size()) {
+    names.push_back(std::to_string(modules.size() - names.size()) + " more");
+  }
+  const std::uint64_t instances = modules.front()->instances;
+  std::string text = instances > 1 ? std::to_string(instances) + " × " : "";
+  return text + (is_one ? "module " : "modules ") + listed(names) + (is_one ? " is " : " are ");
 }
 
 std::string shapes_text(const PairAtPoint& row) {
@@ -178,6 +188,12 @@ std::string step_for(const DiffCause& cause) {
   if (cause.id == "more_kept" && cause.subject == "activation") {
     return "Find what retains the results of these layers, such as a hook that stores them, and "
            "clear it: " +
+           cause.place + ".";
+  }
+  if (cause.id == "new" && cause.is_known_line && !cause.place.starts_with('[')) {
+    const std::string_view of_category = step_for_category(cause.category);
+    return std::string(of_category.empty() ? "Check why this line allocates more than before: "
+                                           : of_category) +
            cause.place + ".";
   }
   static constexpr std::pair<std::string_view, std::string_view> kSteps[] = {

@@ -12,8 +12,8 @@
 namespace plimsoll::comparison {
 
 std::string factor_text(double factor);  // "× 1.125"
-// "4 × module Net.blocks.*.drop (Dropout)"
-std::string module_text(std::string_view path, std::string_view type, std::uint64_t instances);
+// "3 × modules Net.blocks.*.mlp.2 (Linear) and 3 (ReLU) are ": all have one parent.
+std::string modules_text(const std::vector<const report::DigestModule*>& modules);
 // ": [512, 128] → [768, 128]"; empty if the shapes are unknown or equal.
 std::string shapes_text(const PairAtPoint& row);
 // "12 × activation of softmax and matmul in Net.blocks.*.attention, now saved". Rows of one layer,

@@ -24,11 +24,14 @@ using Rows = std::vector<std::size_t>;
 
 constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor to be the cause
 constexpr double kMostOfAll = 0.7;      // of all bytes
+constexpr double kMostOfMoved = 0.5;    // of the difference, for the rest to be of another moment
 constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
 constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
 constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
 constexpr std::size_t kSeveralLayers = 3;
 constexpr std::size_t kMostIndices = 10'000;
+constexpr const char* kPeakMoved = "peak_moved";
+constexpr const char* kNoCause = "";  // merged into everything else
 
 // Whether the path is the module itself or below it.
 bool is_under(std::string_view path, std::string_view module) {
@@ -99,18 +102,26 @@ class Explainer {
  public:
   Explainer(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
             const Alignment& alignment)
-      : rows_(rows), of_row_(rows.size(), -1), retention_(before, after, alignment) {
-    for (const DigestModule& module : before.modules) {
-      before_modules_.emplace(renamed(module.path, alignment.renames), &module);
+      : rows_(rows),
+        of_row_(rows.size(), -1),
+        retention_(before, after, alignment),
+        modules_(alignment.modules) {
+    for (const report::DigestKey& key : before.keys) {
+      if (!key.text.empty()) old_lines_.insert(key.text);
     }
-    for (const DigestModule& module : after.modules) after_modules_.emplace(module.path, &module);
+    for (const DigestModule& module : before.modules) {
+      before_modules_.emplace(modules_.name_before(module.path), &module);
+    }
+    for (const DigestModule& module : after.modules) {
+      after_modules_.emplace(modules_.name_after(module.path), &module);
+    }
   }
 
-  Explained run(std::int64_t least_bytes) {
+  Explained run(const ExplainOptions& options) {
     kept_each_step();
     kept_graph();
-    added_modules(after_modules_, before_modules_, "module_added", "new");
-    added_modules(before_modules_, after_modules_, "module_removed", "gone");
+    added_modules(after_modules_, &ModulePairs::is_added, "module_added", "new");
+    added_modules(before_modules_, &ModulePairs::is_removed, "module_removed", "gone");
     repeated_modules();
     dtypes();
     scaled_computation();
@@ -119,12 +130,14 @@ class Explainer {
     }
     sizes_of_parameters();
     foreach_scratch();
+    if (!options.moved.empty()) moved(options.moved);
     kept_results();
     kept();
+    reallocated();
     unpaired();
     consequences();
     sizes();
-    return keep(least_bytes);
+    return keep(options.least_bytes);
   }
 
  private:
@@ -154,6 +167,7 @@ class Explainer {
     cause.place = example.key().place;
     cause.category = example.key().category;
     cause.is_foreach = is_now_foreach(example);
+    cause.is_known_line = old_lines_.contains(example.key().text);
     for (const std::size_t row : rows) {
       of_row_[row] = static_cast<std::int64_t>(causes_.size());
       cause.difference_bytes += rows_[row].difference();
@@ -175,36 +189,64 @@ class Explainer {
     return is_foreach(row.after_key) && !is_foreach(row.before_key);
   }
 
-  // Modules that only one side has, without those nested in another such module.
-  void added_modules(const Modules& with, const Modules& without, const char* id,
-                     const char* what) {
-    for (const auto& [path, module] : with) {
-      const std::string parent = parent_of(path);
-      const bool is_inside = !parent.empty() && with.contains(parent) && !without.contains(parent);
-      if (without.contains(path) || is_inside) continue;
-      const auto rows =
-          open_rows([&](const PairAtPoint& row) { return is_under(row.key().layer, path); });
-      claim(id, module_text(path, module->type, module->instances) + " is " + what, path, rows);
+  // Modules that only one side has, without those nested in another such module. Those with one
+  // parent are one cause.
+  void added_modules(const Modules& all, bool (ModulePairs::*is_alone)(std::string_view) const,
+                     const char* id, const char* what) {
+    std::map<std::string, std::vector<const DigestModule*>> groups;
+    std::map<std::string, std::string, std::less<>> parents;  // by the name of the module
+    for (const auto& [name, module] : all) {
+      const std::string parent = parent_of(name);
+      if (!(modules_.*is_alone)(name) || (modules_.*is_alone)(parent)) continue;
+      groups[parent].push_back(module);
+      parents.emplace(name, parent);
     }
+    std::map<std::string, Rows> rows;
+    for (const std::size_t row : open_rows([](const PairAtPoint&) { return true; })) {
+      std::string name = rows_[row].layer;
+      // Whether backward needs the result of a module depends on the next one.
+      if (is_in_one(rows_[row]) && rows_[row].key().category == "activation") {
+        if (std::string next = next_in_sequence(name); parents.contains(next)) name = next;
+      }
+      if (!(modules_.*is_alone)(name)) continue;
+      while (!name.empty() && !parents.contains(name)) name = parent_of(name);
+      if (!name.empty()) rows[parents[name]].push_back(row);
+    }
+    for (const auto& [parent, modules] : groups) {
+      claim(id, modules_text(modules) + what, modules.front()->path, rows[parent]);
+    }
+  }
+
+  // "Net.head.2" -> "Net.head.3"; empty if the name is no index.
+  static std::string next_in_sequence(const std::string& layer) {
+    const std::string parent = parent_of(layer);
+    std::uint64_t index = 0;
+    const char* const end = layer.data() + layer.size();
+    const auto parsed = std::from_chars(end - (layer.size() - parent.size() - 1), end, index);
+    if (parent.empty() || parsed.ec != std::errc{} || parsed.ptr != end) return {};
+    return parent + '.' + std::to_string(index + 1);
   }
 
   // Blocks that are repeated more or less often, with unchanged memory per repetition.
   void repeated_modules() {
+    const std::set<std::string> resized = resized_layers();
     for (const auto& [path, after] : after_modules_) {
       const auto found = before_modules_.find(path);
       if (found == before_modules_.end() || !path.ends_with('*')) continue;
       const DigestModule& before = *found->second;
       if (module_count(before) == module_count(*after)) continue;
       const auto rows = open_rows([&](const PairAtPoint& row) {
-        const bool is_same_each = row.before == nullptr || row.after == nullptr ||
-                                  row.before->instance_bytes == row.after->instance_bytes;
-        return is_same_each && is_under(row.key().layer, path);
+        const bool is_same_each = row.before == nullptr || row.after == nullptr
+                                      ? !is_in(row.key().layer, resized)
+                                      : row.before->instance_bytes == row.after->instance_bytes;
+        return is_same_each && is_under(row.key().layer, after->path);
       });
       const bool is_more = module_count(*after) > module_count(before);
-      const auto names = index_names(path, is_more ? before : *after, is_more ? *after : before);
+      const auto names =
+          index_names(after->path, is_more ? before : *after, is_more ? *after : before);
       std::string text = names;
       text.append(is_more ? " is new: " : " is gone: ");
-      text.append(std::to_string(module_count(*after))).append(" × ").append(path);
+      text.append(std::to_string(module_count(*after))).append(" × ").append(after->path);
       text.append(", was ").append(std::to_string(module_count(before))).append(" ×");
       claim(is_more ? "module_added" : "module_removed", text, names, rows);
     }
@@ -243,6 +285,9 @@ class Explainer {
   }
   static double weight(const PairAtPoint& row) {
     return static_cast<double>(row.before_bytes()) + static_cast<double>(row.after_bytes());
+  }
+  static bool is_in_one(const PairAtPoint& row) {
+    return (row.before_bytes() == 0) != (row.after_bytes() == 0);
   }
   static bool is_on_both(const PairAtPoint& row) {
     return row.before_bytes() > 0 && row.after_bytes() > 0;
@@ -297,7 +342,9 @@ class Explainer {
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
     for (const std::size_t row : open_rows([](const PairAtPoint& row) {
-           return is_resized_parameter(row) && row.before_count() == row.after_count();
+           return is_resized_parameter(row) &&
+                  (row.before_count() == row.after_count() ||
+                   row.before->largest_bytes != row.after->largest_bytes);
          })) {
       layers.insert(rows_[row].key().layer);
     }
@@ -399,25 +446,30 @@ class Explainer {
       });
       if (parameters.empty()) continue;  // in a group before
       claim("size_changed", "size of " + group + shapes_text(largest(parameters)), group, rows);
+      // The line that sets the size.
+      const std::string& constructor = largest(parameters).key().place;
+      if (!constructor.starts_with('[')) causes_.back().place = constructor;
     }
   }
 
   // Results of which a list, for example, has one more after each step.
   void kept_each_step() {
-    std::map<Group, Rows> groups;
+    std::map<std::pair<std::string, std::string>, Rows> functions;
     for (const std::size_t row : open_rows([&](const PairAtPoint& row) {
-           return row.difference() > 0 && retention_.grows_each_step(row);
+           return row.difference() > 0 && retention_.is_growing(row);
          })) {
-      groups[group_of("kept_each_step", rows_[row].key())].push_back(row);
+      const report::DigestKey& key = rows_[row].key();
+      functions[{key.function, key.category}].push_back(row);
     }
-    for (const auto& [group, rows] : groups) {
-      const auto& [id, layer, function, category] = group;
+    for (const auto& [function, rows] : functions) {
       const std::vector<PairAtPoint> sorted = rows_of(rows);
+      if (!retention_.grow_each_step(sorted)) continue;
       const std::uint64_t per_step = retention_.kept_per_step(sorted);
-      claim(id,
-            rows_text(id, sorted) + ", " + (per_step == 1 ? "one" : std::to_string(per_step)) +
-                " more each step",
-            layer.empty() ? function : layer, rows);
+      const report::DigestKey& key = sorted.front().key();
+      claim("kept_each_step",
+            rows_text("kept_each_step", sorted) + ", " +
+                (per_step == 1 ? "one" : std::to_string(per_step)) + " more each step",
+            key.layer.empty() ? key.function : key.layer, rows);
     }
   }
 
@@ -445,6 +497,15 @@ class Explainer {
     causes_.back().is_assumed = false;
   }
 
+  void moved(const std::string& title) {
+    const Rows rows =
+        open_rows([&](const PairAtPoint& row) { return retention_.is_of_another_moment(row); });
+    claim(kPeakMoved, title, "", rows);
+    if (rows.empty()) return;
+    causes_.back().place.clear();
+    causes_.back().is_assumed = false;
+  }
+
   // Results of several layers that something keeps after their step, such as a hook.
   void kept_results() {
     std::set<std::string> layers;
@@ -463,6 +524,19 @@ class Explainer {
       claim(id, rows_text(id, rows_of(rows)), layer.empty() ? function : layer, rows);
     }
   }
+
+  // The same, but the allocations of one line are one cause.
+  void claim_lines(const std::map<Group, Rows>& groups) {
+    std::map<std::pair<std::string, std::string>, Group> first;  // by id and place
+    std::map<Group, Rows> merged;
+    for (const auto& [group, rows] : groups) {
+      const auto& [id, layer, function, category] = group;
+      const std::string& line = is_meant_to_stay(category) ? category : largest(rows).key().place;
+      Rows& all = merged[first.try_emplace({id, line}, group).first->second];
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    claim_groups(merged);
+  }
   std::vector<PairAtPoint> rows_of(Rows rows) const {
     std::ranges::sort(rows, [&](std::size_t one, std::size_t other) {
       return std::pair(-std::abs(rows_[one].difference()), one) <
@@ -480,13 +554,21 @@ class Explainer {
     return {std::move(id), key.layer, key.function, key.category};
   }
 
-  // Lines that allocate as before, but more or less of it is live.
+  // Whether one allocation is larger than all of the other recording at any time.
+  static bool is_larger(const report::DigestRow* row, const report::DigestKey* other) {
+    return row != nullptr && other != nullptr && other->most_bytes &&
+           static_cast<std::int64_t>(row->largest_bytes) > *other->most_bytes;
+  }
+
+  // Lines that allocate the same sizes as before, but more or less of it is live.
   void kept() {
     std::map<Group, Rows> groups;
     for (const std::size_t row :
          open_rows([](const PairAtPoint& row) { return row.pairing != Pairing::kUnpaired; })) {
       const PairAtPoint& pair = rows_[row];
       const bool is_activation = pair.key().category == "activation";
+      if (is_larger(pair.after, pair.before_key) || is_larger(pair.before, pair.after_key))
+        continue;
       std::string id;
       if (pair.before_bytes() == 0 && retention_.is_kept(pair)) {
         id = "more_kept";
@@ -501,6 +583,30 @@ class Explainer {
       if (!id.empty()) groups[group_of(std::move(id), pair.key())].push_back(row);
     }
     claim_groups(groups);
+  }
+
+  // Memory of a layer that another function allocates now, as much as before, is no cause. The rows
+  // sum to 0.
+  void reallocated() {
+    struct Change {
+      Rows rows;
+      std::int64_t bytes = 0;
+      std::set<std::string> before;  // functions
+      std::set<std::string> after;
+    };
+    std::map<std::pair<std::string, std::string>, Change> changes;
+    for (const std::size_t row :
+         open_rows([](const PairAtPoint& row) { return row.pairing == Pairing::kUnpaired; })) {
+      const PairAtPoint& pair = rows_[row];
+      if (pair.layer.empty()) continue;
+      Change& change = changes[{pair.layer, pair.key().category}];
+      change.rows.push_back(row);
+      change.bytes += pair.difference();
+      (pair.after_key == nullptr ? change.before : change.after).insert(pair.key().function);
+    }
+    for (const auto& [group, change] : changes) {
+      if (change.bytes == 0 && change.before != change.after) claim(kNoCause, "", "", change.rows);
+    }
   }
 
   // Keys that only one side has. Removed and added keys in one function of a layer count as a
@@ -531,7 +637,7 @@ class Explainer {
         groups[group_of("removed", rows_[row].key())].push_back(row);
       }
     }
-    claim_groups(groups);
+    claim_lines(groups);
   }
 
   // An unchanged line that allocates another size has another input. So the rows that changed in
@@ -575,22 +681,22 @@ class Explainer {
     Explained out;
     std::int64_t difference = 0;
     for (const PairAtPoint& row : rows_) difference += row.difference();
-    std::vector<std::int64_t> moved(
-        causes_.size());  // largest row of each cause: a replacement may sum to 0
+    std::vector<std::int64_t> largest_row(causes_.size());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       if (of_row_[row] < 0) {
         out.everything_else_bytes += rows_[row].difference();
         continue;
       }
-      auto& most = moved[static_cast<std::size_t>(of_row_[row])];
+      std::int64_t& most = largest_row[static_cast<std::size_t>(of_row_[row])];
       most = std::max(most, std::abs(rows_[row].difference()));
     }
     std::vector<std::size_t> order;
     for (std::size_t cause = 0; cause < causes_.size(); ++cause) {
-      const std::int64_t size = causes_[cause].id == "replaced"
-                                    ? moved[cause]
+      // At an unchanged point, a replacement that sums to 0 is what changed.
+      const std::int64_t size = causes_[cause].id == "replaced" && difference == 0
+                                    ? largest_row[cause]
                                     : std::abs(causes_[cause].difference_bytes);
-      if (size >= least_bytes) {
+      if (size >= least_bytes && causes_[cause].id != kNoCause) {
         order.push_back(cause);
       } else {
         out.everything_else_bytes += causes_[cause].difference_bytes;
@@ -606,6 +712,8 @@ class Explainer {
       return difference > 0 ? bytes > 0 : bytes < 0;
     });
     if (difference != 0 && first != order.end()) std::rotate(order.begin(), first, first + 1);
+    std::ranges::stable_partition(
+        order, [&](std::size_t cause) { return causes_[cause].id != kPeakMoved; });
     std::vector<std::int64_t> place(causes_.size(), -1);
     for (std::size_t i = 0; i < order.size(); ++i) {
       place[order[i]] = static_cast<std::int64_t>(i);
@@ -620,16 +728,30 @@ class Explainer {
   const std::vector<PairAtPoint>& rows_;
   std::vector<std::int64_t> of_row_;  // index of the cause that has claimed the row; -1: none
   Retention retention_;
+  const ModulePairs& modules_;
+  std::set<std::string_view> old_lines_;  // the texts of the lines of the first digest
   std::vector<DiffCause> causes_;
-  Modules before_modules_;  // by path, with the names of the second digest
+  Modules before_modules_;  // by name
   Modules after_modules_;
 };
 
 }  // namespace
 
 Explained explain(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
-                  const Alignment& alignment, std::int64_t least_bytes) {
-  return Explainer(rows, before, after, alignment).run(least_bytes);
+                  const Alignment& alignment, ExplainOptions options) {
+  Explained explained = Explainer(rows, before, after, alignment).run(options);
+  std::int64_t difference = 0;
+  for (const PairAtPoint& row : rows) difference += row.difference();
+  std::int64_t others = 0;  // of the causes that have the sign of the difference
+  for (const DiffCause& cause : explained.causes) {
+    const bool has_sign = (cause.difference_bytes > 0) == (difference > 0);
+    if (cause.id != kPeakMoved && has_sign) others += std::abs(cause.difference_bytes);
+  }
+  const bool are_most =
+      static_cast<double>(others) >= kMostOfMoved * static_cast<double>(std::abs(difference));
+  if (are_most || std::abs(difference) < options.least_bytes) return explained;
+  options.moved.clear();
+  return Explainer(rows, before, after, alignment).run(options);
 }
 
 }  // namespace plimsoll::comparison

@@ -19,6 +19,7 @@ struct PairAtPoint {
   const report::DigestKey* after_key = nullptr;
   const report::DigestRow* before = nullptr;  // null: nothing live at the point
   const report::DigestRow* after = nullptr;
+  std::string layer;  // as ModulePairs names it
   Pairing pairing = Pairing::kUnpaired;
   bool is_within_range = false;  // equal runs differ by as much: no cause
 
@@ -31,14 +32,20 @@ struct PairAtPoint {
 };
 
 struct Explained {
-  std::vector<DiffCause> causes;     // largest first, after one with the sign of the sum
+  // Largest first, after one with the sign of the sum; peak_moved is the last.
+  std::vector<DiffCause> causes;
   std::vector<std::int64_t> of_row;  // index of the row's cause; -1: everything else
   std::int64_t everything_else_bytes = 0;
 };
 
-// Merges causes of less than `least_bytes` into everything_else_bytes.
+struct ExplainOptions {
+  std::int64_t least_bytes = 1;  // smaller causes are merged into everything_else_bytes
+  // The title of peak_moved, if the points are at different moments of a step; else empty. If other
+  // causes explain the difference, this cause has the rows that differ only therefore.
+  std::string moved = {};
+};
+
 Explained explain(const std::vector<PairAtPoint>& rows, const report::Digest& before,
-                  const report::Digest& after, const Alignment& alignment,
-                  std::int64_t least_bytes);
+                  const report::Digest& after, const Alignment& alignment, ExplainOptions options);
 
 }  // namespace plimsoll::comparison

@@ -213,8 +213,12 @@ class Comparer {
     const std::vector<PairAtPoint> pairs = without_moved_lines(pairs_at(*from, *to));
     const auto larger = static_cast<double>(std::max(before.bytes, after.bytes));
     const auto least = static_cast<std::int64_t>(std::ceil(options_.negligible * larger));
-    Explained explained =
-        explain(pairs, before_, after_, alignment_, std::max<std::int64_t>(least, 1));
+    ExplainOptions options{.least_bytes = std::max<std::int64_t>(least, 1)};
+    const std::string title = "the " +
+                              std::string(before.name == "peak" ? "peak" : "highest point") +
+                              " moved from " + where(before) + " to " + where(after);
+    if (!is_one_moment(*from, *to)) options.moved = title;
+    Explained explained = explain(pairs, before_, after_, alignment_, options);
     name_holders(pairs, before_, after_, explained);
     out.everything_else_bytes = explained.everything_else_bytes;
     out.causes = std::move(explained.causes);
@@ -224,12 +228,14 @@ class Comparer {
     std::ranges::stable_sort(out.rows, {},
                              [](const DiffRow& row) { return -std::abs(row.difference_bytes); });
     if (!out.compared_with.empty()) {
-      DiffCause cause;
-      cause.id = "peak_moved";
-      cause.title = "the peak moved from " + where(before) + " to " + where(after);
-      cause.subject = where(after);
-      cause.difference_bytes = moved;
-      out.causes.push_back(std::move(cause));
+      if (out.causes.empty() || out.causes.back().id != "peak_moved") {
+        out.causes.push_back(
+            {.id = "peak_moved", .title = title, .subject = {}, .place = {}, .category = {}});
+      }
+      out.causes.back().difference_bytes += moved;
+    }
+    for (DiffCause& cause : out.causes) {
+      if (cause.id == "peak_moved") cause.subject = where(after);
     }
     check_sums(out, moved);
     diff_.points.push_back(std::move(out));
@@ -255,6 +261,11 @@ class Comparer {
     const DigestPoint* const other = find_point(is_growth ? before_ : after_, before.device, phase);
     if (other == nullptr) return {&before, &after};
     return is_growth ? std::pair(other, &after) : std::pair(&before, other);
+  }
+
+  bool is_one_moment(const DigestPoint& before, const DigestPoint& after) const {
+    return before.phase == after.phase && alignment_.modules.name_before(before.layer) ==
+                                              alignment_.modules.name_after(after.layer);
   }
 
   std::vector<PairAtPoint> pairs_at(const DigestPoint& before, const DigestPoint& after) const {
@@ -284,6 +295,8 @@ class Comparer {
         at.after = row_in(rows_after, *pair.after);
       }
       if (at.before == nullptr && at.after == nullptr) continue;
+      at.layer = at.after_key != nullptr ? alignment_.modules.name_after(at.after_key->layer)
+                                         : alignment_.modules.name_before(at.before_key->layer);
       const auto [least, most] = range_in(ranges_before, pair.before, at.before_bytes());
       const auto [low, high] = range_in(ranges_after, pair.after, at.after_bytes());
       // As for a whole point: a difference exceeds the ranges by more than the wider one.
@@ -297,24 +310,26 @@ class Comparer {
   // Removes the rows of functions that allocate as much as before, but on other lines, because a
   // line was split or joined; and those of lines that were moved to another function. The
   // differences of the removed rows sum to 0.
-  static std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) {
+  std::vector<PairAtPoint> without_moved_lines(std::vector<PairAtPoint> pairs) const {
     using Group =
         std::tuple<std::string, std::string, std::string, std::string, std::string, std::string>;
     struct Change {
       std::int64_t bytes = 0;
       std::int64_t count = 0;
     };
-    const auto group_of_key = [](const report::DigestKey& key, Pairing pairing) {
-      return Group(key.category, key.phase, key.layer, key.op,
-                   pairing == Pairing::kMoved ? std::string() : key.function, key.dtype);
+    // Pairs have one layer: pairing requires it.
+    const auto group_of_key = [&](const PairAtPoint& pair, const report::DigestKey& key) {
+      const bool is_old = &key == pair.before_key;
+      return Group(key.category, key.phase, pair.layer, key.op,
+                   pair.pairing == Pairing::kMoved ? std::string()
+                   : is_old ? alignment_.modules.function_before(key.function)
+                            : key.function,
+                   key.dtype);
     };
-    const auto group_of = [&](const PairAtPoint& pair) {
-      return group_of_key(pair.key(), pair.pairing);
-    };
+    const auto group_of = [&](const PairAtPoint& pair) { return group_of_key(pair, pair.key()); };
     const auto is_in_one_group = [&](const PairAtPoint& pair) {
       return pair.before_key == nullptr || pair.after_key == nullptr ||
-             group_of_key(*pair.before_key, pair.pairing) ==
-                 group_of_key(*pair.after_key, pair.pairing);
+             group_of_key(pair, *pair.before_key) == group_of_key(pair, *pair.after_key);
     };
     std::map<Group, Change> changes;
     for (const PairAtPoint& pair : pairs) {
@@ -414,13 +429,14 @@ class Comparer {
     }
   }
 
-  // Adds the peak first, then the other points by their difference. Lists each cause once and skips
-  // a point whose largest cause is already listed.
+  // Adds the peak first, then the other points by their difference, then unchanged ones. Lists each
+  // cause once and skips a point whose largest cause is already listed.
   void add_findings() {
     std::vector<const DiffPoint*> order;
     for (const DiffPoint& point : diff_.points) order.push_back(&point);
     std::ranges::stable_sort(order, {}, [](const DiffPoint* point) {
-      return std::pair(point->name != "peak", -std::abs(point->difference_bytes));
+      return std::tuple(point->difference_bytes == 0, point->name != "peak",
+                        -std::abs(point->difference_bytes));
     });
     std::set<CauseName> listed;
     for (const DiffPoint* const point : order) {

@@ -2,7 +2,8 @@
 // and the causes that explain them. If only one has a device, the other has 0 bytes there.
 //
 // Invariant: the causes of a point and its everything_else_bytes sum to after_bytes - before_bytes,
-// to the byte. So do its rows and the cause peak_moved. Exchanging the digests negates every row.
+// to the byte. So do its rows, with the difference of the peaks' phases. Exchanging the digests
+// negates every row.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,9 @@ struct DiffRow {
         Field{"place", &DiffRow::place, "The line: model.py:69 (Attention.forward)."},
         Field{"pairing", &DiffRow::pairing,
               "same, or what differs between the keys that were paired: text, renamed, function, "
-              "moved, phase, operator, owner (the parameters of a layer, made by another line), "
+              "moved, phase, operator, owner (the parameters or gradients of a layer, made by "
+              "another "
+              "line), "
               "dtype, category; unpaired: only one recording has the key."},
         Field{"before_bytes", &DiffRow::before_bytes, "Live bytes in the first recording."},
         Field{"after_bytes", &DiffRow::after_bytes, "Live bytes in the second recording."},
@@ -70,7 +73,8 @@ struct DiffCause {
   std::string edit = {};  // ends what the holder holds
   // Of the row with the largest difference, for the next step.
   std::string category;
-  bool is_foreach = false;  // only the later recording updates all parameters together there
+  bool is_foreach = false;     // only the later recording updates all parameters together there
+  bool is_known_line = false;  // the earlier recording has the line, too
 
   static constexpr auto fields() {
     using base::Field;
@@ -82,7 +86,9 @@ struct DiffCause {
               "removed, grew, shrank or peak_moved."},
         Field{"title", &DiffCause::title, "The cause, without its bytes."},
         Field{"subject", &DiffCause::subject, "The layer, category or function that changed."},
-        Field{"place", &DiffCause::place, "The line with the largest difference; may be empty."},
+        Field{"place", &DiffCause::place,
+              "The line with the largest difference; of size_changed, the line that creates the "
+              "parameters; may be empty."},
         Field{"difference_bytes", &DiffCause::difference_bytes, "Bytes that it explains."},
         Field{"rows", &DiffCause::rows, "Number of rows that it explains."},
         Field{"is_assumed", &DiffCause::is_assumed,

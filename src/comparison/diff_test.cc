@@ -67,11 +67,14 @@ class Maker {
     return *this;
   }
   Maker& module(const std::string& path, std::uint64_t instances = 1,
-                const std::string& indices = {}) {
+                const std::string& indices = {}, const std::string& type = {},
+                std::uint64_t parameter_bytes = 0) {
     report::DigestModule row;
     row.path = path;
     row.instances = instances;
     row.indices = indices;
+    row.type = type;
+    row.parameter_bytes = parameter_bytes;
     digest_.modules.push_back(row);
     return *this;
   }
@@ -127,7 +130,7 @@ TEST(Diff, an_edited_line_and_a_renamed_function_are_paired) {
   EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty());
 }
 
-TEST(Diff, a_renamed_block_is_found_by_vote) {
+TEST(Diff, a_renamed_block_is_found_by_what_is_inside) {
   Maker before;
   Maker after;
   before.at("peak").module("Net.blocks");
@@ -137,8 +140,106 @@ TEST(Diff, a_renamed_block_is_found_by_vote) {
     after.row(key(std::string("Net.stack.*.") + part, "x = f(y)"), kKiB);
   }
   const Alignment alignment = align(before.digest(), after.digest());
-  EXPECT_EQ(alignment.renames.at("blocks"), "stack");
+  EXPECT_EQ(alignment.modules.name_before("Net.blocks.0"), "Net.stack.0");
   EXPECT_THAT(compare(before.digest(), after.digest()).points[0].rows, IsEmpty());
+}
+
+// A network with a sequence of modules, which have one parameter and one activation each.
+Digest sequence(const std::string& root, const std::vector<std::pair<std::string, int>>& modules) {
+  Maker maker;
+  maker.at("peak").module(root, 1, {}, "Net").module(root + ".layers", 1, {}, "Sequential");
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const auto& [type, kib] = modules[i];
+    const std::string path = root + ".layers." + std::to_string(i);
+    maker.module(path, 1, {}, type, static_cast<std::uint64_t>(kib) * kKiB);
+    if (kib > 0) maker.row(key(path, type + std::to_string(kib), "parameter"), kib * kKiB);
+    maker.row(key(path, "self.layers(x)"), 8 * kKiB);
+  }
+  return with_shared_keys(maker.digest());
+}
+
+TEST(Diff, a_module_inserted_into_a_sequence_is_the_new_one) {
+  const Digest before = sequence("Net", {{"Linear", 16}, {"ReLU", 0}, {"Linear", 4}});
+  const Digest after = sequence("Net", {{"Norm", 1}, {"Linear", 16}, {"ReLU", 0}, {"Linear", 4}});
+  const DiffCause cause = first_cause(compare(before, after));
+  EXPECT_EQ(cause.title, "module Net.layers.0 (Norm) is new");
+  EXPECT_EQ(cause.difference_bytes, 9 * kKiB);
+  EXPECT_EQ(first_cause(compare(after, before)).title, "module Net.layers.0 (Norm) is gone");
+}
+
+TEST(Diff, modules_inserted_into_one_sequence_are_one_cause) {
+  const Digest before = sequence("Net", {{"Linear", 16}, {"ReLU", 0}, {"Linear", 4}});
+  const Digest after =
+      sequence("Net", {{"Linear", 16}, {"ReLU", 0}, {"Linear", 12}, {"ReLU", 0}, {"Linear", 4}});
+  const DiffPoint peak = compare(before, after).points[0];
+  ASSERT_EQ(peak.causes.size(), 1u);
+  EXPECT_EQ(peak.causes[0].title, "modules Net.layers.2 (Linear) and 3 (ReLU) are new");
+}
+
+TEST(Diff, a_renamed_and_resized_module_has_another_size) {
+  const auto digest = [](const char* name, int kib) {
+    const std::string path = std::string("Net.") + name;
+    return Maker()
+        .at("peak")
+        .module("Net", 1, {}, "Net")
+        .module(path, 1, {}, "Linear", static_cast<std::uint64_t>(kib) * kKiB)
+        .row(key(path, "x", "parameter"), kib * kKiB)
+        .digest();
+  };
+  const DiffCause cause = first_cause(compare(digest("up", 4), digest("expand", 6)));
+  EXPECT_EQ(cause.id, "size_changed");
+  EXPECT_EQ(cause.subject, "Net.expand");
+}
+
+TEST(Diff, a_renamed_and_a_wrapped_model_are_the_same) {
+  const Digest before = sequence("Net", {{"Linear", 16}, {"ReLU", 0}});
+  for (const char* const root : {"Network", "Wrapper.module"}) {
+    const Digest after = sequence(root, {{"Linear", 16}, {"ReLU", 0}});
+    EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty()) << root;
+  }
+}
+
+// As a digest of an earlier version does.
+TEST(Diff, folded_indices_are_compared_with_named_ones) {
+  const Digest named = sequence("Net", {{"Linear", 4}, {"Linear", 4}});
+  const Digest folded = Maker()
+                            .at("peak")
+                            .module("Net")
+                            .module("Net.layers")
+                            .module("Net.layers.*", 2, "0-1")
+                            .row(key("Net.layers.*", "Linear4", "parameter"), 8 * kKiB, 2, 2)
+                            .row(key("Net.layers.*", "self.layers(x)"), 16 * kKiB, 2, 2)
+                            .digest();
+  EXPECT_THAT(compare(folded, named).findings, IsEmpty());
+  EXPECT_THAT(compare(named, folded).findings, IsEmpty());
+}
+
+// The peaks are in two layers. `most` is what each layer allocates at any time.
+Digest at_moment(const char* layer, std::int64_t kib) {
+  Digest digest = Maker()
+                      .at("peak", "forward")
+                      .row(key("Net.a", "x"), layer == std::string("Net.a") ? 64 * kKiB : 0)
+                      .row(key("Net.b", "y"), layer == std::string("Net.b") ? kib * kKiB : 0)
+                      .row(key("Net", "z", "parameter"), kKiB)
+                      .digest();
+  digest.points[0].layer = layer;
+  digest.keys[0].most_bytes = 64 * kKiB;
+  digest.keys[1].most_bytes = kib * kKiB;
+  digest.keys[2].most_bytes = kKiB;
+  return digest;
+}
+
+TEST(Diff, memory_of_another_moment_is_not_new) {
+  const DiffPoint peak = compare(at_moment("Net.a", 32), at_moment("Net.b", 96)).points[0];
+  ASSERT_EQ(peak.causes.size(), 2u);
+  EXPECT_EQ(peak.causes[0].id, "grew");
+  EXPECT_EQ(peak.causes[0].difference_bytes, 96 * kKiB);
+  EXPECT_EQ(peak.causes[1].title, "the peak moved from forward of Net.a to forward of Net.b");
+  EXPECT_EQ(peak.causes[1].difference_bytes, -64 * kKiB);
+}
+
+TEST(Diff, peaks_at_two_moments_of_equal_programs_are_no_finding) {
+  EXPECT_THAT(compare(at_moment("Net.a", 64), at_moment("Net.b", 64)).findings, IsEmpty());
 }
 
 TEST(Diff, a_new_module_explains_all_rows_below_it) {

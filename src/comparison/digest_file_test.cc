@@ -65,7 +65,7 @@ TEST(DigestFile, damage_is_an_error_with_its_place) {
     return digest.ok() ? "read" : digest.error().message;
   };
   EXPECT_THAT(error_of("{\"digest_version\": "), HasSubstr("a.json: not JSON at byte "));
-  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.3"));
+  EXPECT_THAT(error_of("{\"digest_version\": 1}"), HasSubstr("not a digest of version 1.4"));
   Digest digest = made();
   digest.rows[0].bytes = 299;
   EXPECT_EQ(error_of(text_of(digest)), "a.json: the rows of point peak sum to 299 bytes, not 300");

@@ -81,21 +81,43 @@ bool Retention::is_kept(const PairAtPoint& row) const {
   return after.at_step_end > before.at_step_end || after.at_end > before.at_end;
 }
 
-bool Retention::grows_each_step(const PairAtPoint& row) const {
-  const std::uint64_t steps = steps_at_step_end(row.key().device);
-  if (steps == 0 || !is_kept(row)) return false;
+std::pair<std::uint64_t, std::uint64_t> Retention::kept_of(const PairAtPoint& row) const {
   const Counts before = counts_of(before_, row.before_key);
   const Counts after = counts_of(after_, row.after_key);
+  // A program may free everything before it ends.
+  return {
+      excess(after.at_step_end, before.at_step_end),
+      std::max(excess(after.at_end, before.at_end), excess(row.after_count(), row.before_count()))};
+}
+
+bool Retention::is_growing(const PairAtPoint& row) const {
+  const auto [halfway, last] = kept_of(row);
+  return is_kept(row) && last > halfway;
+}
+
+bool Retention::grow_each_step(const std::vector<PairAtPoint>& rows) const {
+  const std::uint64_t steps = rows.empty() ? 0 : steps_at_step_end(rows.front().key().device);
+  if (steps == 0) return false;
   const auto is_about = [](std::uint64_t kept, std::uint64_t of_steps) {
     return kept >= kLeastKept &&
            static_cast<double>(kept + 1) >= kAboutEachStep * static_cast<double>(of_steps);
   };
-  const std::uint64_t half_way = excess(after.at_step_end, before.at_step_end);
-  // A program may free everything before it ends.
-  const std::uint64_t last =
-      std::max(excess(after.at_end, before.at_end), excess(row.after_count(), row.before_count()));
-  return last > half_way && is_about(half_way, steps) &&
-         is_about(last, after_.digest->source.steps);
+  std::uint64_t sum_halfway = 0;
+  std::uint64_t sum_last = 0;
+  for (const PairAtPoint& row : rows) {
+    const auto [halfway, last] = kept_of(row);
+    sum_halfway += halfway;
+    sum_last += last;
+  }
+  return is_about(sum_halfway, steps) && is_about(sum_last, after_.digest->source.steps);
+}
+
+bool Retention::is_of_another_moment(const PairAtPoint& row) const {
+  if (row.before_key == nullptr || row.after_key == nullptr) return false;
+  const Counts before = counts_of(before_, row.before_key);
+  const Counts after = counts_of(after_, row.after_key);
+  return row.before_key->most_bytes && row.before_key->most_bytes == row.after_key->most_bytes &&
+         before.bytes_at_step_end == after.bytes_at_step_end && before.at_end == after.at_end;
 }
 
 std::uint64_t Retention::kept_per_step(const std::vector<PairAtPoint>& rows) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comparison/alignment.h"
@@ -23,10 +24,15 @@ class Retention {
   // Whether the second recording keeps more of these allocations after a step than the first one.
   // Never of parameters, buffers, gradients and optimizer state, which are to be kept.
   bool is_kept(const PairAtPoint& row) const;
-  // Whether it keeps about one more for each step, so that memory grows.
-  bool grows_each_step(const PairAtPoint& row) const;
+  // Whether it keeps more of them at the end than halfway.
+  bool is_growing(const PairAtPoint& row) const;
+  // Whether it keeps about one more of these growing rows for each step, so that memory grows.
+  bool grow_each_step(const std::vector<PairAtPoint>& rows) const;
   // Of these rows, how many more are kept for each step; at least 1.
   std::uint64_t kept_per_step(const std::vector<PairAtPoint>& rows) const;
+  // Whether the key allocates as much as before and is live at step ends as before, so that it
+  // differs at the point only because the points are at different moments of a step.
+  bool is_of_another_moment(const PairAtPoint& row) const;
   // Whether most of what a graph of the first recording contains is live after backward in the
   // second one, as with retain_graph=True.
   bool keeps_graph(const std::string& device) const;
@@ -43,6 +49,8 @@ class Retention {
     std::vector<Counts> counts;  // by key
   };
 
+  // How many more it keeps halfway, and at the end.
+  std::pair<std::uint64_t, std::uint64_t> kept_of(const PairAtPoint& row) const;
   static Side side_of(const report::Digest& digest);
   static Counts counts_of(const Side& side, const report::DigestKey* key);
   // How many steps had ended at the point "step end"; 0 if that is unknown.

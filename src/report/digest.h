@@ -17,7 +17,7 @@
 
 namespace plimsoll::report {
 
-inline constexpr const char* kDigestVersion = "1.3";
+inline constexpr const char* kDigestVersion = "1.4";
 
 // The hash of a line whose text is omitted: "#90ab…", 16 digits.
 inline constexpr char kHashMark = '#';
@@ -101,8 +101,9 @@ struct DigestPoint {
   }
 };
 
-// What allocations have in common. Key and example are separate: line numbers, files and indices of
-// repeated blocks change with every edit, so they are only shown.
+// What allocations have in common. A key without a row was live at other times than the points. Key
+// and example are separate: line numbers, files and indices of repeated blocks change with every
+// edit, so they are only shown.
 struct DigestKey {
   std::string device;
   std::string category;
@@ -115,6 +116,7 @@ struct DigestKey {
   std::string dtype;
   std::string place = {};
   std::string example_layer = {};
+  std::optional<std::int64_t> most_bytes = {};
 
   static constexpr auto fields() {
     using base::Field;
@@ -122,7 +124,8 @@ struct DigestKey {
         Field{"device", &DigestKey::device, "The device."},
         Field{"category", &DigestKey::category, "The category."},
         Field{"phase", &DigestKey::phase, "The phase in which it was allocated."},
-        Field{"layer", &DigestKey::layer, "The layer, its indices replaced by *."},
+        Field{"layer", &DigestKey::layer,
+              "The layer. An index that counts repetitions of a block is *."},
         Field{"operator", &DigestKey::op, "The outermost operator."},
         Field{"function", &DigestKey::function, "The function of the line."},
         Field{
@@ -135,7 +138,9 @@ struct DigestKey {
         Field{"dtype", &DigestKey::dtype,
               "The dtype of parameters, gradients, buffers and optimizer state; else empty."},
         Field{"place", &DigestKey::place, "Example of a line: model.py:69 (Attention.forward)."},
-        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."});
+        Field{"example_layer", &DigestKey::example_layer, "Example of a layer, with its indices."},
+        Field{"most_bytes", &DigestKey::most_bytes,
+              "The most bytes that were live at once, at any time; null if unknown."});
   }
 };
 
@@ -194,12 +199,12 @@ struct DigestModule {
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
-        Field{"path", &DigestModule::path, "The layer, its indices replaced by *."},
+        Field{"path", &DigestModule::path, "The layer, as in keys."},
         Field{"type", &DigestModule::type,
               "The class; the first one, if they differ; empty if unknown."},
         Field{"instances", &DigestModule::instances, "Number of modules with this path."},
         Field{"indices", &DigestModule::indices,
-              "If the path ends in an index, the indices: 0-3, 7; else empty."},
+              "If the path ends in *, the indices: 0-3, 7; else empty."},
         Field{"parameter_bytes", &DigestModule::parameter_bytes,
               "Bytes of the parameters that the modules have directly."});
   }

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 
 # Changes for which another cause comes first. docs/diff.md lists both under its limits.
 KNOWN_MISSES = {
-    "contrastive_longer_queue": "the peak moves within forward: the first cause is `new`",
     "vit_attention_dropout": "more and larger allocations of one line: the first cause is `grew`",
 }
 

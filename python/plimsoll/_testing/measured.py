@@ -17,7 +17,7 @@ from plimsoll._testing.session_recording import (
 from plimsoll._testing.tensors import AllocatedTensors
 from plimsoll._testing.verdicts import unused_verdict, verdict_on
 from plimsoll._torch import attachment
-from plimsoll.errors import Error
+from plimsoll.errors import CorruptError, Error, UnreadableError
 
 
 class MeasuredTest:
@@ -133,7 +133,16 @@ class MeasuredTest:
                 "  → Run pytest --plimsoll-update, and commit the file that it writes."
             )
         trace = self._save(self._trace())
-        difference = plimsoll.diff(path, trace)
+        try:
+            difference = plimsoll.diff(path, trace)
+        except UnreadableError as error:
+            trace.unlink()
+            reason = str(error) if isinstance(error, CorruptError) else "it is not a digest"
+            return (
+                f"plimsoll: the baseline {shown} cannot be read: "
+                f"{reason.removeprefix(f'{path}: ')}\n"
+                "  → Restore the file, or run pytest --plimsoll-update and commit the new one."
+            )
         if difference.growth_bytes == 0:
             trace.unlink()
             return None

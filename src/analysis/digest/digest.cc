@@ -16,6 +16,7 @@
 #include "analysis/holders/holders.h"
 #include "analysis/holders/reported.h"
 #include "analysis/live_bytes.h"
+#include "analysis/replay.h"
 #include "base/check.h"
 #include "base/units.h"
 #include "model/live_set.h"
@@ -28,7 +29,8 @@ using model::StringId;
 using report::DigestInstance;
 using report::DigestRow;
 
-constexpr std::size_t kMostHolders = 4;  // of a row
+constexpr std::size_t kMostHolders = 4;      // of a row
+constexpr std::uint64_t kNegligible = 1000;  // keys without rows have at least a 1000th of the peak
 
 // The allocations of a key at a point.
 struct Members {
@@ -63,18 +65,21 @@ std::optional<std::string> what_is_missing(const report::Source& source) {
 
 class DeviceDigest {
  public:
-  DeviceDigest(PassContext& context, std::size_t device)
+  DeviceDigest(PassContext& context, std::size_t device, const Repetitions& repetitions)
       : trace_(context.trace),
         device_(context.trace.devices[device]),
         totals_(context.report.devices[device]),
         lines_(context.lines),
         out_(context.report.digest),
-        keys_(trace_, device_, lines_, out_.keys),
-        index_(trace_) {}
+        keys_(trace_, device_, lines_, repetitions, out_.keys),
+        index_(trace_),
+        first_key_(out_.keys.size()) {}
 
   void fill(Modules& modules) {
     const std::vector<Point> points = find_digest_points(trace_, device_, totals_);
+    add_most_bytes();
     for (const Point& point : points) add_point(point);
+    remove_small_keys();
     for (std::uint32_t layer = 1; layer < keys_.layers().size(); ++layer) {
       modules.add(keys_.layers().path(model::LayerId{layer}));
     }
@@ -106,6 +111,60 @@ class DeviceDigest {
     PLIMSOLL_CHECK(sum == static_cast<std::uint64_t>(total));
     out_.points.push_back(describe(point, total));
     std::ranges::move(rows, std::back_inserter(out_.rows));
+  }
+
+  // How much of each key was live at once: what it allocates, wherever the points are.
+  void add_most_bytes() {
+    struct Site {
+      std::uint64_t bytes = 0;
+      std::uint64_t most_bytes = 0;
+    };
+    const model::AllocationKeys allocations(trace_, device_, lines_);
+    const auto liveness = model::default_liveness(device_);
+    std::vector<Site> sites;
+    std::vector<std::uint32_t> site_of(device_.lifetimes.size());
+    std::uint64_t total = 0;
+    std::uint64_t peak = 0;
+    const auto begin = [&](std::uint32_t row) {
+      site_of[row] = keys_.of(allocations.all(row)).key;
+      if (site_of[row] >= sites.size()) sites.resize(site_of[row] + 1);
+      Site& site = sites[site_of[row]];
+      site.bytes += trace_.lifetime_bytes(device_, row);
+      site.most_bytes = std::max(site.most_bytes, site.bytes);
+      total += trace_.lifetime_bytes(device_, row);
+      peak = std::max(peak, total);
+    };
+    for (std::uint32_t row = 0; row < device_.lifetimes.baseline_count; ++row) {
+      if (model::is_live(device_.lifetimes, row, liveness, model::kBeforeFirst)) begin(row);
+    }
+    replay(
+        device_, liveness, [&](std::uint32_t row, std::uint32_t) { begin(row); },
+        [&](std::uint32_t row, std::uint32_t) {
+          sites[site_of[row]].bytes -= trace_.lifetime_bytes(device_, row);
+          total -= trace_.lifetime_bytes(device_, row);
+        });
+    for (std::size_t key = 0; key < sites.size(); ++key) {
+      if (sites[key].most_bytes == 0) continue;
+      out_.keys[key].most_bytes = static_cast<std::int64_t>(sites[key].most_bytes);
+    }
+    least_most_bytes_ = static_cast<std::int64_t>(peak / kNegligible);
+  }
+
+  // Removes the keys of this device that have no row and few bytes.
+  void remove_small_keys() {
+    std::vector<bool> has_row(out_.keys.size());
+    for (const DigestRow& row : out_.rows) has_row[row.key] = true;
+    std::vector<std::uint64_t> place(out_.keys.size());
+    std::vector<report::DigestKey> kept;
+    for (std::size_t key = 0; key < place.size(); ++key) {
+      place[key] = kept.size();
+      const bool is_kept =
+          key < first_key_ || has_row[key] ||
+          out_.keys[key].most_bytes.value_or(0) >= std::max<std::int64_t>(least_most_bytes_, 1);
+      if (is_kept) kept.push_back(std::move(out_.keys[key]));
+    }
+    for (DigestRow& row : out_.rows) row.key = place[row.key];
+    out_.keys = std::move(kept);
   }
 
   void add(const model::LiveAllocation& live, model::LayerId layer, Members& to) const {
@@ -183,6 +242,8 @@ class DeviceDigest {
   report::Digest& out_;
   Keys keys_;
   holders::HolderIndex index_;
+  std::size_t first_key_ = 0;
+  std::int64_t least_most_bytes_ = 0;
 };
 
 class DigestPass final : public Pass {
@@ -220,7 +281,8 @@ class DigestPass final : public Pass {
         !walks.empty() && std::ranges::all_of(walks, [](const model::HolderWalk& walk) {
           return walk.end == PLIMSOLL_WALK_COMPLETE;
         });
-    Modules modules;
+    const Repetitions repetitions(context.trace);
+    Modules modules(repetitions);
     for (const model::Module& module : context.trace.modules) {
       modules.add(context.trace.strings[module.path], context.trace.strings[module.type],
                   module.parameter_bytes);
@@ -230,7 +292,7 @@ class DigestPass final : public Pass {
       if (context.options.device && device.device != *context.options.device) continue;
       if (context.progress.interrupted()) return {};
       if (device.lifetimes.size() == 0) continue;
-      DeviceDigest(context, d).fill(modules);
+      DeviceDigest(context, d, repetitions).fill(modules);
       digest.source.steps =
           std::max<std::uint64_t>(digest.source.steps, step_ends(context.trace, device).size());
     }

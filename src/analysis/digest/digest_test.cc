@@ -203,6 +203,26 @@ TEST(Digest, modules_are_listed_with_their_indices) {
                                    testing::Pair("Net.blocks.*.up", "")));
 }
 
+TEST(Digest, only_repetitions_of_a_block_are_folded) {
+  TraceMaker maker;
+  maker.module("Net", "Net", 0);
+  maker.module("Net.main", "Sequential", 0);
+  maker.module("Net.main.0", "Conv2d", 0);
+  maker.module("Net.main.1", "ReLU", 0);
+  for (const char* const block : {"Net.main.2", "Net.main.3"}) {
+    maker.module(block, "Block", 0);
+    maker.module(std::string(block) + ".up", "Linear", 0);
+  }
+  maker.module("Net.main.4", "ReLU", 0);
+  maker.alloc(0x1000, 8);
+  std::vector<std::string> paths;
+  for (const auto& module : digest_of(maker.finish()).modules) {
+    paths.push_back(module.path + " " + module.indices);
+  }
+  EXPECT_THAT(paths, testing::ElementsAre("Net ", "Net.main ", "Net.main.0 ", "Net.main.1 ",
+                                          "Net.main.* 2-3", "Net.main.*.up ", "Net.main.4 "));
+}
+
 TEST(Digest, indices_are_names_of_digits_only) {
   EXPECT_EQ(without_indices("Net.3.conv2d.10"), "Net.*.conv2d.*");
   EXPECT_EQ(without_indices(""), "");

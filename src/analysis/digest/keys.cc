@@ -24,33 +24,22 @@ std::string hash_text(std::uint64_t hash) {
   return text;
 }
 
-bool is_index(std::string_view name) {
-  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 }  // namespace
-
-std::string without_indices(std::string_view layer) {
-  std::string out;
-  while (!layer.empty()) {
-    const std::size_t end = std::min(layer.find('.'), layer.size());
-    const std::string_view name = layer.substr(0, end);
-    out += is_index(name) ? std::string_view("*") : name;
-    layer.remove_prefix(end);
-    if (layer.empty()) break;
-    out += '.';
-    layer.remove_prefix(1);
-  }
-  return out;
-}
 
 std::size_t Keys::Hash::operator()(const Parts& parts) const {
   return base::hash_bytes(&parts, sizeof parts);
 }
 
 Keys::Keys(const model::Trace& trace, const model::DeviceTrace& device,
-           const model::UserLines& lines, std::vector<report::DigestKey>& out)
-    : trace_(trace), device_(device), lines_(lines), out_(out), layers_(trace), operators_(trace) {
+           const model::UserLines& lines, const Repetitions& repetitions,
+           std::vector<report::DigestKey>& out)
+    : trace_(trace),
+      device_(device),
+      lines_(lines),
+      repetitions_(repetitions),
+      out_(out),
+      layers_(trace),
+      operators_(trace) {
   for (std::uint32_t row = 0; row < trace.stacks.frame_count(); ++row) {
     const model::Frame& frame = trace.stacks.frame(model::FrameId{row});
     if (frame.line == model::kUnknownLine) continue;
@@ -101,7 +90,7 @@ report::DigestKey Keys::describe(const model::LiveAllocation& live, const Parts&
   key.category = parts.category == 0 ? model::kUnknownCategory : trace_.strings[live.category];
   if (trace_.has_phases()) key.phase = name_of(static_cast<model::Phase>(parts.phase));
   key.example_layer = layers_.path(model::LayerId{parts.layer});
-  key.layer = without_indices(key.example_layer);
+  key.layer = repetitions_.fold(key.example_layer);
   key.op = operators_.name(parts.op);
   key.dtype = trace_.strings[model::StringId{parts.dtype}];
   add_line(live, key);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/digest/modules.h"
 #include "model/group_names.h"
 #include "model/layers.h"
 #include "model/live_allocations.h"
@@ -16,9 +17,6 @@
 #include "report/digest.h"
 
 namespace plimsoll::analysis::digest {
-
-// "blocks.3.mlp" -> "blocks.*.mlp": a name that consists of digits is an index.
-std::string without_indices(std::string_view layer);
 
 // An allocation's key, and the layer that it belongs to.
 struct KeyedLayer {
@@ -30,7 +28,7 @@ struct KeyedLayer {
 class Keys {
  public:
   Keys(const model::Trace& trace, const model::DeviceTrace& device, const model::UserLines& lines,
-       std::vector<report::DigestKey>& out);
+       const Repetitions& repetitions, std::vector<report::DigestKey>& out);
 
   KeyedLayer of(const model::LiveAllocation& live);
   // Of bytes that no allocation in the file explains.
@@ -60,6 +58,7 @@ class Keys {
   const model::Trace& trace_;
   const model::DeviceTrace& device_;
   const model::UserLines& lines_;
+  const Repetitions& repetitions_;
   std::vector<report::DigestKey>& out_;
   model::Layers layers_;
   model::OperatorIds operators_;

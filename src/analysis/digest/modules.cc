@@ -1,28 +1,109 @@
 #include "analysis/digest/modules.h"
 
+#include <algorithm>
 #include <charconv>
 
-#include "analysis/digest/keys.h"
-
 namespace plimsoll::analysis::digest {
+namespace {
+
+bool is_index(std::string_view name) {
+  return !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// The path around a layer, and its name.
+std::pair<std::string_view, std::string_view> split(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return {{}, path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+// Replaces the indices that `is_folded(path of the container, index)`.
+template <typename IsFolded>
+std::string replaced(std::string_view layer, const IsFolded& is_folded) {
+  std::string out;
+  for (std::size_t at = 0; at < layer.size();) {
+    const std::size_t end = std::min(layer.find('.', at), layer.size());
+    const std::string_view name = layer.substr(at, end - at);
+    const std::string_view around = layer.substr(0, at == 0 ? 0 : at - 1);
+    out += is_index(name) && is_folded(around, name) ? std::string_view("*") : name;
+    if (end < layer.size()) out += '.';
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string without_indices(std::string_view layer) {
+  return replaced(layer, [](std::string_view, std::string_view) { return true; });
+}
+
+Repetitions::Repetitions(const model::Trace& trace) {
+  std::set<std::string, std::less<>> composite;  // classes of modules with modules inside
+  std::map<std::string, std::string_view, std::less<>> classes;  // by path
+  for (const model::Module& module : trace.modules) {
+    classes.emplace(trace.strings[module.path], trace.strings[module.type]);
+  }
+  for (const auto& [path, type] : classes) {
+    const auto [around, name] = split(path);
+    if (const auto found = classes.find(around); found != classes.end()) {
+      composite.emplace(found->second);
+    }
+    if (!is_index(name)) continue;
+    Sequence& sequence = sequences_[without_indices(around)];
+    const auto [place, is_first] = sequence.classes.try_emplace(std::string(name), type);
+    if (!is_first && place->second != type) place->second.clear();
+  }
+  for (auto& [path, sequence] : sequences_) {
+    std::map<std::string_view, std::size_t> counts;
+    for (const auto& [index, type] : sequence.classes) ++counts[type];
+    sequence.is_mixed = counts.size() > 1;
+    std::size_t most = 1;
+    for (const auto& [type, count] : counts) {
+      if (count <= most || !composite.contains(type)) continue;
+      most = count;
+      sequence.folded = type;
+    }
+  }
+}
+
+std::string Repetitions::fold(std::string_view layer) const {
+  return replaced(layer, [&](std::string_view around, std::string_view name) {
+    const auto found = sequences_.find(without_indices(around));
+    if (found == sequences_.end() || !found->second.is_mixed) return true;
+    const Sequence& sequence = found->second;
+    const auto type = sequence.classes.find(name);
+    return !sequence.folded.empty() && type != sequence.classes.end() &&
+           type->second == sequence.folded;
+  });
+}
+
+Modules::Repeated& Modules::folded(const std::string& path) {
+  const auto [place, is_new] = places_.try_emplace(path, modules_.size());
+  if (is_new) modules_.emplace_back(path, Repeated());
+  return modules_[place->second].second;
+}
 
 void Modules::add(std::string_view path) {
-  while (!path.empty()) {
-    Repeated& module = modules_[without_indices(path)];
-    if (!module.paths.emplace(path).second) return;
-    const std::size_t dot = path.rfind('.');
-    const std::string_view name = path.substr(dot == std::string_view::npos ? 0 : dot + 1);
-    std::uint64_t index = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-    if (error == std::errc{} && end == name.data() + name.size()) module.indices.insert(index);
-    path = path.substr(0, dot == std::string_view::npos ? 0 : dot);
+  if (path.empty()) return;
+  const auto [around, name] = split(path);
+  const std::string folded_path = repetitions_.fold(path);
+  if (const auto known = places_.find(folded_path);
+      known != places_.end() && modules_[known->second].second.paths.contains(path)) {
+    return;
   }
+  add(around);
+  Repeated& module = folded(folded_path);
+  module.paths.emplace(path);
+  std::uint64_t index = 0;
+  std::from_chars(name.data(), name.data() + name.size(), index);
+  if (folded_path.ends_with('*')) module.indices.insert(index);
 }
 
 void Modules::add(std::string_view path, std::string_view type, std::uint64_t parameter_bytes) {
   if (path.empty()) return;
   add(path);
-  Repeated& module = modules_[without_indices(path)];
+  Repeated& module = folded(repetitions_.fold(path));
   if (module.type.empty()) module.type = type;
   module.parameter_bytes += parameter_bytes;
 }

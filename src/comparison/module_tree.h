@@ -1,0 +1,41 @@
+// Pairs the modules of two digests, although modules were renamed, wrapped, inserted or resized.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "report/digest.h"
+
+namespace plimsoll::comparison {
+
+// Gives each module of two digests one name: that of the second digest, if it has the module.
+class ModulePairs {
+ public:
+  ModulePairs(const report::Digest& before, const report::Digest& after);
+
+  std::string name_before(std::string_view layer) const;  // of a layer of the first digest
+  std::string name_after(std::string_view layer) const;
+  // "QNet.forward" -> "Network.forward", if the class was renamed.
+  std::string function_before(std::string_view function) const;
+
+  // Whether a module, or the innermost module around the layer, is only in one digest.
+  bool is_added(std::string_view name) const { return is_in(name, added_); }
+  bool is_removed(std::string_view name) const { return is_in(name, removed_); }
+
+ private:
+  using Names = std::map<std::string, std::string, std::less<>>;
+  using Set = std::set<std::string, std::less<>>;
+
+  bool is_in(std::string_view name, const Set& modules) const;
+
+  Set folded_;   // modules whose indices only one digest counts; their own indices as *
+  Names names_;  // by path in the first digest
+  Names classes_;
+  Set added_;
+  Set removed_;
+  Set paired_;
+};
+
+}  // namespace plimsoll::comparison
