@@ -23,7 +23,7 @@ def report(libtorch_programs, plimsoll_command, tmp_path):
         if how == "named":
             must_run(program, how, path)
         else:
-            must_run(plimsoll_command, "run", "-o", path, "--", program, how)
+            must_run(plimsoll_command, "run", "--force", "-o", path, "--", program, how)
         return json.loads(must_run(plimsoll_command, "report", "--json", path))
 
     return record

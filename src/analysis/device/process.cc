@@ -46,6 +46,7 @@ std::vector<Point> points_after_warm_up(const model::Trace& trace, const model::
     return static_cast<std::int64_t>(of(live, Series::kRequestedActive));
   };
   std::int64_t peak = live_bytes();
+  std::int64_t free_heap = 0;  // the most so far: tensors may use it again
   std::uint32_t next = 0;
   std::vector<Point> points;
   for (const DeviceReading& reading : trace.readings) {
@@ -58,7 +59,8 @@ std::vector<Point> points_after_warm_up(const model::Trace& trace, const model::
       peak = std::max(peak, live_bytes());
     }
     const auto highest = static_cast<std::int64_t>(*reading.figures.highest_bytes);
-    const auto free_heap = static_cast<std::int64_t>(reading.figures.free_heap_bytes.value_or(0));
+    const std::uint64_t free_now = reading.figures.free_heap_bytes.value_or(0);
+    free_heap = std::max(free_heap, static_cast<std::int64_t>(free_now));
     points.push_back({steps, highest, highest - peak - free_heap});
   }
   return points;
