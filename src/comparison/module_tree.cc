@@ -160,12 +160,21 @@ class Pairer {
     } else {
       pair_named(before.children, after.children);
     }
-    for (Node* const child : before.children) {
-      if (child->partner != nullptr) pair_children(*child, *child->partner);
-    }
+    pair_inside(before);
   }
 
  private:
+  // A module without a partner may be the wrapper of one that has.
+  void pair_inside(Node& before) {
+    for (Node* const child : before.children) {
+      if (child->partner != nullptr) {
+        pair_children(*child, *child->partner);
+      } else {
+        pair_inside(*child);
+      }
+    }
+  }
+
   static void join(Node& before, Node& after) {
     before.partner = &after;
     after.partner = &before;
