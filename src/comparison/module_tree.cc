@@ -15,6 +15,7 @@ namespace {
 using report::Digest;
 
 constexpr std::size_t kLongestSequence = 1000;  // of modules whose order is compared
+constexpr std::size_t kLongestKind = 200;       // of a text; a hash replaces longer ones
 constexpr char kOnlyBefore = '\'';  // ends the name of a module whose path is another's now
 
 bool is_index(std::string_view name) {
@@ -132,6 +133,9 @@ class Tree {
       describe(*child);
       node.kind += '(' + child->kind + ')';
       node.sized_kind += '(' + child->sized_kind + ')';
+    }
+    for (std::string* const text : {&node.kind, &node.sized_kind}) {
+      if (text->size() > kLongestKind) *text = std::to_string(std::hash<std::string>()(*text));
     }
   }
 
