@@ -335,17 +335,15 @@ class Explainer {
   }
 
   static bool is_resized_parameter(const PairAtPoint& row) {
-    return is_on_both(row) && row.key().category == "parameter" && !is_rounded(row);
+    return is_on_both(row) && row.key().category == "parameter" && !is_rounded(row) &&
+           row.before->instance_bytes != row.after->instance_bytes &&
+           row.before_count() * row.after->instances == row.after_count() * row.before->instances;
   }
 
   // Layers whose parameters changed in size.
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
-    for (const std::size_t row : open_rows([](const PairAtPoint& row) {
-           return is_resized_parameter(row) &&
-                  (row.before_count() == row.after_count() ||
-                   row.before->largest_bytes != row.after->largest_bytes);
-         })) {
+    for (const std::size_t row : open_rows(is_resized_parameter)) {
       layers.insert(rows_[row].key().layer);
     }
     return layers;

@@ -196,6 +196,7 @@ TEST(Diff, a_renamed_and_a_wrapped_model_are_the_same) {
   for (const char* const root : {"Network", "Wrapper.module"}) {
     const Digest after = sequence(root, {{"Linear", 16}, {"ReLU", 0}});
     EXPECT_THAT(compare(before, after).points[0].rows, IsEmpty()) << root;
+    EXPECT_THAT(compare(after, before).points[0].rows, IsEmpty()) << root;
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 using report::Digest;
 
 constexpr std::size_t kLongestSequence = 1000;  // of modules whose order is compared
+constexpr std::size_t kLongestKind = 200;       // of a text; a hash replaces longer ones
 constexpr char kOnlyBefore = '\'';  // ends the name of a module whose path is another's now
 
 bool is_index(std::string_view name) {
@@ -133,6 +134,9 @@ class Tree {
       node.kind += '(' + child->kind + ')';
       node.sized_kind += '(' + child->sized_kind + ')';
     }
+    for (std::string* const text : {&node.kind, &node.sized_kind}) {
+      if (text->size() > kLongestKind) *text = std::to_string(std::hash<std::string>()(*text));
+    }
   }
 
   Node root_;
@@ -160,12 +164,21 @@ class Pairer {
     } else {
       pair_named(before.children, after.children);
     }
-    for (Node* const child : before.children) {
-      if (child->partner != nullptr) pair_children(*child, *child->partner);
-    }
+    pair_inside(before);
   }
 
  private:
+  // A module without a partner may be the wrapper of one that has.
+  void pair_inside(Node& before) {
+    for (Node* const child : before.children) {
+      if (child->partner != nullptr) {
+        pair_children(*child, *child->partner);
+      } else {
+        pair_inside(*child);
+      }
+    }
+  }
+
   static void join(Node& before, Node& after) {
     before.partner = &after;
     after.partner = &before;
