@@ -124,7 +124,9 @@ LayerTreeRow tree_row(const FoldedRows& rows, std::size_t at) {
     parents = rows[above]->layers.size();
     rest = std::string_view(path).substr(other.size() + 1);
   }
-  row.name = text::printable(rest) + members_text(*rows[at], parents);
+  const std::string& type = rows[at]->type;
+  row.name = text::printable(rest) + (type.empty() || type == rest ? "" : ": ") +
+             (type == rest ? "" : text::printable(type)) + members_text(*rows[at], parents);
   return row;
 }
 

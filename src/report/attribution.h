@@ -96,6 +96,7 @@ struct LayerRow {
   LayerBytes own;
   LayerBytes inclusive;
   std::optional<LayerCalls> calls;
+  std::string type = {};  // its class; empty if unknown
 
   static constexpr auto fields() {
     using base::Field;
@@ -111,7 +112,8 @@ struct LayerRow {
         Field{"inclusive", &LayerRow::inclusive,
               "Memory of the layer and of all layers inside it."},
         Field{"calls", &LayerRow::calls,
-              "Calls of the layer; null unless the recording marks layer calls."});
+              "Calls of the layer; null unless the recording marks layer calls."},
+        Field{"class", &LayerRow::type, "Class of the module; empty if unknown."});
   }
 };
 

@@ -221,7 +221,7 @@ class DeviceFolds {
     return {sum.live / count, sum.kept / count, sum.parameters / count};
   }
 
-  // A hash that is equal for layers with the same layers inside.
+  // A hash that is equal for layers of one class with the same layers inside.
   std::uint64_t structure(const Rows& layers, std::size_t depth) {
     std::uint64_t hash = layers.size();
     for (const LayerRow* row : layers) hash = base::hash_mix(hash + 1, structure(row, depth));
@@ -230,7 +230,7 @@ class DeviceFolds {
   std::uint64_t structure(const LayerRow* row, std::size_t depth) {
     const auto known = structures_.find(row);
     if (known != structures_.end()) return known->second;
-    std::uint64_t hash = 1;
+    std::uint64_t hash = base::hash_bytes(row->type.data(), row->type.size());
     const auto found = children_.find(row->layer);
     if (found != children_.end() && !row->layer.empty() && depth < kDeepest) {
       for (const LayerRow* child : found->second) {
@@ -245,6 +245,7 @@ class DeviceFolds {
     FoldedLayerRow row;
     row.device = layers.front()->device;
     row.layer = std::move(path);
+    row.type = layers.front()->type;
     row.smallest_bytes = layers.front()->inclusive.bytes;
     for (const LayerRow* layer : layers) {
       row.layers.push_back(layer->layer);

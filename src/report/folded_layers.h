@@ -20,6 +20,7 @@ struct FoldedLayerRow {
   LayerBytes inclusive;
   std::uint64_t smallest_bytes = 0;
   std::uint64_t largest_bytes = 0;
+  std::string type = {};  // their class; empty if unknown
 
   static constexpr auto fields() {
     using base::Field;
@@ -38,7 +39,8 @@ struct FoldedLayerRow {
         Field{"smallest_bytes", &FoldedLayerRow::smallest_bytes,
               "Least inclusive.bytes of these layers."},
         Field{"largest_bytes", &FoldedLayerRow::largest_bytes,
-              "Most inclusive.bytes of these layers."});
+              "Most inclusive.bytes of these layers."},
+        Field{"class", &FoldedLayerRow::type, "Class of these modules; empty if unknown."});
   }
 };
 
@@ -52,11 +54,11 @@ bool is_of_equal_size(std::uint64_t a, std::uint64_t b);
 // advice that applies to all of them ignores it.
 enum class FoldedBy : std::uint8_t { kStructureAndLiveBytes, kStructure };
 
-// Siblings are equal if their names differ only in a number at the end, they contain the same
-// layers, and they have about the same parameters, memory kept for backward (without a backward:
-// activations) and live bytes. If the names are not just a number ("conv1"), at least three
-// siblings must be equal. Layers inside equal layers are folded too. Each row follows its parent;
-// the layers of a parent are in natural order. `rows` are Tables::layers.
+// Siblings are equal if their names differ only in a number at the end, they are of one class and
+// contain the same layers, and they have about the same parameters, memory kept for backward
+// (without a backward: activations) and live bytes. If the names are not just a number ("conv1"),
+// at least three siblings must be equal. Layers inside equal layers are folded too. Each row
+// follows its parent; the layers of a parent are in natural order. `rows` are Tables::layers.
 std::vector<FoldedLayerRow> fold_layers(const std::vector<LayerRow>& rows,
                                         FoldedBy by = FoldedBy::kStructureAndLiveBytes);
 

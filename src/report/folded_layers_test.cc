@@ -56,6 +56,15 @@ TEST(FoldedLayers, a_block_that_keeps_more_or_has_other_layers_inside_stays_visi
                                        "Net.1.self", "Net.4", "Net.4.cross"));
 }
 
+TEST(FoldedLayers, layers_of_two_classes_are_two_rows) {
+  std::vector<LayerRow> rows = {row("Net", 90 * kMib)};
+  for (int i = 0; i < 5; ++i) {
+    rows.push_back(row("Net." + std::to_string(i), kMib));
+    rows.back().type = i % 2 == 0 ? "Conv2d" : "ReLU";
+  }
+  EXPECT_THAT(names(rows), ElementsAre("Net", "Net.0, 2, 4", "Net.1, 3"));
+}
+
 TEST(FoldedLayers, blocks_of_two_sizes_are_two_rows) {
   std::vector<LayerRow> rows;
   for (int i = 0; i < 6; ++i)

@@ -48,6 +48,10 @@ class DeviceLayers {
     add_live(points);
     add_up();
     find_peaks();
+    for (const model::Module& module : trace_.modules) {
+      const LayerId layer = layers_.find(trace_.strings[module.path]);
+      if (layer != model::kNoLayer) rows_[layer.index()].type = trace_.strings[module.type];
+    }
     for (std::uint32_t id = 0; id < rows_.size(); ++id) {
       rows_[id].device = device_.device.ordinal;
       rows_[id].layer = layers_.path(LayerId{id});

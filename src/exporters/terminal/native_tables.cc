@@ -57,11 +57,14 @@ bool is_phase(const LayerColumn& column) {
 }
 
 // The legend of the tree, which names its columns.
-std::string tree_heading(const std::vector<LayerColumn>& columns) {
+std::string tree_heading(const std::vector<LayerColumn>& columns, const FoldedRows& rows) {
   std::string text = "; each with the layers inside it";
   if (std::ranges::any_of(columns, is_phase)) text += ", by the phase that allocated it";
   const bool has_peak = !columns.empty() && columns.back().bytes == &report::LayerBytes::peak_bytes;
-  return has_peak ? text + ", and its own peak" : text;
+  if (!has_peak) return text;
+  const bool has_sums =
+      std::ranges::any_of(rows, [](const auto* row) { return row->layers.size() > 1; });
+  return text + ", and its own peak" + (has_sums ? " (of equal layers, the largest of one)" : "");
 }
 
 // Omits all phases if they do not fit next to the names, because a subset would not add up.
@@ -160,7 +163,7 @@ LayerTreeText layer_tree(const report::Report& report, const report::DeviceRepor
     cells.push_back(names[i]);
     table.add_row(std::move(cells));
   }
-  return {tree_heading(columns), table.to_text(width, color)};
+  return {tree_heading(columns, rows), table.to_text(width, color)};
 }
 
 std::string saved_table(const report::Report& report, const report::DeviceReport& device,
