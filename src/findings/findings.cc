@@ -35,9 +35,15 @@ constexpr std::array kRules{
 #include "report/findings.def"
 };
 
-// Native recordings of Python programs have its version.
+// Native recordings of Python programs have its version and its frames.
 bool is_of_cpp_program(const analysis::PassContext& context) {
-  return context.report.source.format == "plimsoll" && context.trace.program.python.empty();
+  const model::Trace& trace = context.trace;
+  if (context.report.source.format != "plimsoll" || !trace.program.python.empty()) return false;
+  for (std::uint32_t row = 0; row < trace.stacks.frame_count(); ++row) {
+    const model::Frame& frame = trace.stacks.frame(model::FrameId{row});
+    if (trace.strings[frame.file].ends_with(".py")) return false;
+  }
+  return true;
 }
 
 class FindingsPass final : public analysis::Pass {

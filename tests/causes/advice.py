@@ -227,7 +227,6 @@ NOT_MEASURED: dict[str, str] = {
     "stranded_memory": GPU,
     "freed_but_pending": GPU,
     "library_workspaces": GPU,
-    "never_used_again": "15 fixes are applied and measured in tests/uses/test_fixes.py",
     "ranks_differ": "needs several processes; the saving is the difference of their peaks",
     "device_of_another_rank": GPU,
     "recording_incomplete": NOTHING,
