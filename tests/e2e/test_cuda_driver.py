@@ -176,7 +176,7 @@ def test_out_of_memory_is_passed_on_and_reported(record, report, kind):
     assert run.out == "malloc:5000: 2\n"
     assert "out of memory: 1" in run.err
     reported = report(run.traces[0])
-    (device,) = reported["devices"]
+    (device,) = (each for each in reported["devices"] if each["device"] == FIRST)
     assert [oom["requested_bytes"] for oom in device["ooms"]] == [5000]
     assert device["ooms"][0]["device_free_bytes"] == 4000
     assert reported["findings"][0]["id"] == "out_of_memory"

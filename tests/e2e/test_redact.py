@@ -91,7 +91,7 @@ def test_no_secret_is_in_the_file(plimsoll, recording, redacted):
 
 def figures_of(rows: list[dict]) -> list[str]:
     """The rows without names, in an order that is independent of the names."""
-    names = {"key", "line", "caller", "layer", "layers", "stack", "op", "operator"}
+    names = {"key", "line", "caller", "layer", "layers", "class", "stack", "op", "operator"}
     of_holders = {"name", "path", "type", "place", "other", "edit"}
     if rows and "depth" in rows[0]:
         names |= of_holders

@@ -226,7 +226,7 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
               rows.front().is_appended   ? EditGoes::kNowhere
               : rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
                                          : EditGoes::kInPlaceOfTheFirst,
-              finding);
+              finding, instead_text(device, retained_by(facts, device, rows), &rows.front()));
 }
 
 // "Tensors on cpu grow in number by 128 a step, to 128,000 at the end".

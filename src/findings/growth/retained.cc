@@ -21,10 +21,21 @@ struct Held {
   std::uint64_t all = 0;
   std::uint64_t without_graph = 0, of_graph = 0;  // in forwards
   std::uint64_t may_have_node = 0;                // the part of both that may have a node
+  std::uint64_t other_with_node = 0;  // outside forwards, on lines whose operators build nodes
   // Made by backwards that have ended: gradients of activations, what a checkpoint recomputes, and
   // gradients of leaves with their graph, which are not those of an operator.
   std::uint64_t of_backward = 0, recomputed = 0, accumulated = 0;
 };
+
+std::vector<bool> lines_that_build_nodes(const Facts& facts) {
+  std::vector<bool> lines(facts.lines.line_count());
+  for (std::uint32_t id = 0; id < facts.trace.sites.size(); ++id) {
+    const model::Site& site = facts.trace.sites[model::SiteId{id}];
+    if (site.autograd == model::Autograd::kBuilt)
+      lines[facts.lines.line(site.stack).index()] = true;
+  }
+  return lines;
+}
 
 Held held_by(const Facts& facts, const DeviceFacts& device,
              std::span<const report::GrowthRow> rows) {
@@ -35,12 +46,14 @@ Held held_by(const Facts& facts, const DeviceFacts& device,
   const evidence::Evidence& evidence = facts.evidence(device.trace).evidence;
   const auto backwards = evidence.spans().backwards();
   const RowOfLine row_of_line = row_of_each_line(facts, rows);
+  const std::vector<bool> builds_nodes = lines_that_build_nodes(facts);
   const bool are_unnamed =
       std::ranges::all_of(row_of_line, [](auto* row) { return row == nullptr; });
   for (const std::uint32_t lifetime : model::live_set(
            device.trace, model::default_liveness(device.trace), static_cast<std::int64_t>(*peak))) {
     const model::Site& site = trace.birth(device.trace, lifetime);
-    if (!are_unnamed && row_of_line[facts.lines.line(site.stack).index()] == nullptr) continue;
+    const model::LineId line = facts.lines.line(site.stack);
+    if (!are_unnamed && row_of_line[line.index()] == nullptr) continue;
     const std::uint64_t size = trace.lifetime_bytes(device.trace, lifetime);
     const std::string_view category = trace.strings[trace.category(device.trace, lifetime)];
     const std::size_t backward =
@@ -59,6 +72,9 @@ Held held_by(const Facts& facts, const DeviceFacts& device,
       } else if (category == model::kActivationGradient) {
         (is_recomputed ? held.recomputed : held.of_backward) += size;
       }
+    } else if (site.autograd == model::Autograd::kBuilt ||
+               (site.op == model::StringId{} && builds_nodes[line.index()])) {
+      held.other_with_node += size;  // a number such as 0.9 is a tensor of no operator
     }
   }
   return held;
@@ -78,7 +94,9 @@ bool is_one_a_step(const Facts& facts, const DeviceFacts& device,
   return activations > 0 && !rows.empty() && activations <= rows.front().steps;
 }
 
-// What to store instead. `.item()` raises for a tensor of several elements.
+}  // namespace
+
+// `.item()` raises for a tensor of several elements.
 std::string instead_text(const DeviceFacts& device, Retained retained,
                          const report::GrowthRow* row) {
   const bool is_cpu = device.report.device < 0;
@@ -87,8 +105,13 @@ std::string instead_text(const DeviceFacts& device, Retained retained,
                                  ? UINT64_MAX
                                  : static_cast<std::uint64_t>(row->grown_bytes) / row->survivors;
   switch (retained) {
+    case Retained::kModel:
+    case Retained::kGradientsWithGraph:
+    case Retained::kGraphsOfBackward:
+    case Retained::kRecomputed:
+      return {};
     case Retained::kMadeWithoutGraph:
-      return std::string("They have no graph. Instead, store only the part that you need") +
+      return std::string("The tensors have no graph. Instead, store only the part that you need") +
              (is_cpu ? "" : ", or .cpu() of it") +
              "; if that is a view or a slice, its .clone(): a view retains the whole tensor.";
     case Retained::kGraphs:
@@ -108,8 +131,6 @@ std::string instead_text(const DeviceFacts& device, Retained retained,
                "has freed their graphs, .detach() of the whole tensors frees nothing."
              : "Keep fewer of them, or write them to a file.";
 }
-
-}  // namespace
 
 RowOfLine row_of_each_line(const Facts& facts, std::span<const report::GrowthRow> rows) {
   std::unordered_map<std::string_view, const report::GrowthRow*> row_of_label;
@@ -163,7 +184,9 @@ Retained retained_by(const Facts& facts, const DeviceFacts& device,
                            category == model::kOptimizerState;
   if (is_of_model) return Retained::kModel;
   if (category != model::kActivation && category != model::kActivationGradient) {
-    return Retained::kTensors;
+    const bool are_several = std::ranges::any_of(
+        rows, [](const report::GrowthRow& row) { return row.survivors > row.steps; });
+    return are_several && held.other_with_node > least ? Retained::kGraphs : Retained::kTensors;
   }
   // A training step may run at the peak, with activations of the same lines.
   const bool is_mostly_off = held.without_graph > held.of_graph;

@@ -36,6 +36,10 @@ double count_per_step(const report::GrowthRow& row);
 bool grows_in_bytes(const report::GrowthRow& row);
 bool grows_enough(const report::GrowthRow& row);
 
+// What to store instead; empty if that is no remedy.
+std::string instead_text(const DeviceFacts& device, Retained retained,
+                         const report::GrowthRow* row);
+
 // What to do about it. `name`: "train.py:9 (f)", as the object of a sentence; `row`: null if
 // unknown.
 std::string free_advice(const DeviceFacts& device, const std::string& name, Retained retained,

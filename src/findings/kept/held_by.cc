@@ -61,8 +61,8 @@ void name_other(const report::FindingHolder& holder, std::string& edit) {
 }  // namespace
 
 void name_holder(const Facts& facts, const DeviceFacts& device,
-                 std::span<const std::uint32_t> lifetimes, EditGoes edit,
-                 report::Finding& finding) {
+                 std::span<const std::uint32_t> lifetimes, EditGoes edit, report::Finding& finding,
+                 std::string_view instead) {
   const model::Trace& trace = facts.trace;
   if (!device.trace.lifetimes.holder.present()) return;
   const std::vector<holders::Holder> found =
@@ -90,6 +90,7 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   if (trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE) {
     finding.steps.push_back(std::move(step));
   } else if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
+    if (!instead.empty()) step.text.append(" ").append(instead);
     finding.steps.front() = std::move(step);
   } else {
     finding.steps.insert(finding.steps.begin(), std::move(step));
