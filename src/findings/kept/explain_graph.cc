@@ -72,6 +72,8 @@ Graphs unused_graphs(const Peak& peak) {
   }
   std::erase_if(graphs.parts, [&](const auto& each) {
     const auto& [pass, parts] = each;
+    // One result, whose graph retains nothing else.
+    if (parts.size() == 1) return true;
     // Memory ran out before the backward.
     const bool has_failed = peak.evidence().meets_oom(parts.back().get().lifetime);
     return has_failed && !is_retried(peak, pass, parts);
