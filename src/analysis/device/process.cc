@@ -14,9 +14,10 @@ using model::DeviceReading;
 
 // By then the optimizer has its state, and libraries what they allocate at first use.
 constexpr std::uint64_t kWarmUpSteps = 3;
-// With growth in every step, the last half of the steps has half of it. A cache that is full, a
-// module that was imported late and a single evaluation grow in one interval and then stop.
-constexpr double kLeastInLaterHalf = 0.25;
+// With growth in every step, the last steps have their share of it. A cache that is full, a module
+// that was imported late and a single evaluation grow in one interval and then stop.
+constexpr double kLastSteps = 0.2;          // at least this share of the steps; one reading or more
+constexpr double kLeastShareOfRate = 0.25;  // of the mean
 constexpr double kMostInOneInterval = 0.75;
 
 // A reading after the warm-up.
@@ -69,15 +70,18 @@ std::vector<Point> points_after_warm_up(const model::Trace& trace, const model::
 // Whether the growth from the first point to the last goes on.
 bool goes_on(const std::vector<Point>& points, std::int64_t growth) {
   const auto share = static_cast<double>(growth);
-  const std::uint64_t half = (points.front().steps + points.back().steps + 1) / 2;
-  std::int64_t until_half = points.front().outside;
+  const auto since = [&](const Point& point) {
+    return static_cast<double>(points.back().steps - point.steps);
+  };
+  const double steps = since(points.front());
+  Point last = points.front();
   for (std::size_t i = 1; i < points.size(); ++i) {
-    if (points[i].steps <= half) until_half = points[i].outside;
+    if (since(points[i]) >= kLastSteps * steps) last = points[i];
     const std::int64_t grown = points[i].outside - points[i - 1].outside;
     if (static_cast<double>(grown) > kMostInOneInterval * share) return false;
   }
-  const auto later = static_cast<double>(points.back().outside - until_half);
-  return later >= kLeastInLaterHalf * share;
+  const auto later = static_cast<double>(points.back().outside - last.outside);
+  return later * steps >= kLeastShareOfRate * share * since(last);
 }
 
 }  // namespace

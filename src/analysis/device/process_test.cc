@@ -82,6 +82,8 @@ TEST(Process, that_grows_once_or_for_a_while_does_not_go_on) {
   EXPECT_FALSE(report_of(late_import).is_process_growing);
   const std::vector<At> full_cache = {{3, 3000}, {6, 3400}, {12, 3900}, {24, 4000}, {40, 4000}};
   EXPECT_FALSE(report_of(full_cache).is_process_growing);
+  const std::vector<At> full_late = {{3, 3000}, {6, 3120}, {12, 3360}, {24, 3840}, {40, 3840}};
+  EXPECT_FALSE(report_of(full_late).is_process_growing) << "full after the half of the steps";
 }
 
 TEST(Process, without_steps_has_no_growth) {
