@@ -39,7 +39,7 @@ inline constexpr std::size_t kFewestGrowthSamples = 20;
 // (512 B a step) is far below it.
 inline constexpr double kLeastGrowthPerStep = 64.0 * 1024;
 
-// What a tensor needs of host memory besides its own: the tensor object, its storage and its
+// What a tensor needs of host memory in addition to its own: the tensor object, its storage and its
 // block. Measured with torch 2.13: 740 bytes, and 700 more if a graph retains it.
 inline constexpr double kTensorObjectBytes = 740;
 // Tensors that grow in number, but hardly in bytes, are reported from this many bytes of objects.

@@ -176,7 +176,7 @@ std::uint64_t saving_of(const Facts& facts, const DeviceFacts& device, const Row
   return std::max(peak - std::min(peak, lower), grown);
 }
 
-void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
+void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows, Retained retained,
                report::Finding& finding) {
   const GrowthRow& first = rows.front();
   if (!first.is_certain && !first.is_of_lbfgs) {
@@ -193,7 +193,6 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
     finding.steps = {step_up_to("If that is too much, pass a smaller history_size.", saving)};
     return;
   }
-  const Retained retained = retained_by(facts, device, rows);
   if (first.is_of_calls) {
     finding.evidence.emplace_back("If the program collects results on purpose, nothing is wrong.");
     if (retained == Retained::kGraphs) {
@@ -208,7 +207,7 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows,
 }
 
 // Names what holds what the lines leave behind, at the end or when a walk last found it.
-void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
+void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows, Retained retained,
                 report::Finding& finding) {
   const RowOfLine row_of_line = row_of_each_line(facts, rows);
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
@@ -226,7 +225,7 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
               rows.front().is_appended   ? EditGoes::kNowhere
               : rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
                                          : EditGoes::kInPlaceOfTheFirst,
-              finding, instead_text(device, retained_by(facts, device, rows), &rows.front()));
+              finding, instead_text(device, retained, &rows.front()));
 }
 
 // "Tensors on cpu grow in number by 128 a step, to 128,000 at the end".
@@ -241,7 +240,7 @@ std::string number_text(const DeviceFacts& device, const Rows& rows, const char*
 std::string objects_text(const Rows& rows) {
   const double bytes = static_cast<double>(live_count(rows)) * base::kTensorObjectBytes;
   return "Each needs about " + bytes_text(static_cast<std::uint64_t>(base::kTensorObjectBytes)) +
-         " of host memory besides its own, for its object, its storage and its block: " +
+         " of host memory in addition to its own, for its object, its storage and its block: " +
          bytes_text(static_cast<std::uint64_t>(bytes)) +
          " in all, and as much again if a graph retains them.";
 }
@@ -285,8 +284,9 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
         facts, device, [&](model::LineId line) { return row_of_line[line.index()] != nullptr; });
     if (!unused.empty()) finding.evidence.push_back(std::move(unused));
   }
-  add_steps(facts, device, rows, finding);
-  if (first.is_certain) add_holder(facts, device, rows, finding);
+  const Retained retained = retained_by(facts, device, rows);
+  add_steps(facts, device, rows, retained, finding);
+  if (first.is_certain) add_holder(facts, device, rows, retained, finding);
   return finding;
 }
 

@@ -99,12 +99,24 @@ bool add_collected(const Peak& peak, Explanation& explanation) {
   return true;
 }
 
-// The changes that lower the peak, by what they save.
-void advise(Peak& peak, Explanation& explanation) {
+// Whether an explanation of less memory, which is more specific, states the step.
+bool is_stated(const Explanations& others, const report::FindingStep& step) {
+  return std::ranges::any_of(others, [&](const Explanation& each) {
+    return std::ranges::find(each.finding.steps, step.text, &report::FindingStep::text) !=
+           each.finding.steps.end();
+  });
+}
+
+// The changes that lower the peak and that `others` do not state, by what they save.
+void advise(Peak& peak, const Explanations& others, Explanation& explanation) {
   report::Finding& finding = explanation.finding;
   Steps& steps = finding.steps;
   const auto add = [&](Steps more) { std::ranges::move(more, std::back_inserter(steps)); };
+  const auto is_known = [&](const report::FindingStep& step) { return is_stated(others, step); };
+  const std::size_t evidence = finding.evidence.size();
   add(steps_for_logits(peak, explanation.parts, finding));
+  std::erase_if(steps, is_known);
+  if (steps.empty()) finding.evidence.resize(evidence);
   add(substitutes(peak));
   if (!peak.may_train()) {
     finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
@@ -116,6 +128,7 @@ void advise(Peak& peak, Explanation& explanation) {
   if (explanation.kind != Kind::kCause) add(std::exchange(calls, {}));
   order_by_saving(steps);
   std::ranges::move(calls, std::inserter(steps, steps.begin()));
+  std::erase_if(steps, is_known);
 }
 
 }  // namespace
@@ -156,15 +169,7 @@ void explain_activations(Peak& peak, Explanations& out) {
     finding.evidence.push_back("Most of it is created at " + line + ": " + bytes_text(of_line) +
                                package_text(peak, explanation.parts, line) + ".");
   }
-  if (!add_collected(peak, explanation)) advise(peak, explanation);
-  // An explanation of less memory states these steps, too, and is more specific.
-  const auto is_stated = [&](const report::FindingStep& step) {
-    return std::ranges::any_of(out, [&](const Explanation& each) {
-      return std::ranges::find(each.finding.steps, step.text, &report::FindingStep::text) !=
-             each.finding.steps.end();
-    });
-  };
-  std::erase_if(finding.steps, is_stated);
+  if (!add_collected(peak, explanation)) advise(peak, out, explanation);
   if (finding.steps.empty()) finding.steps = smaller_batch(explanation);
   out.push_back(std::move(explanation));
 }
