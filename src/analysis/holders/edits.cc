@@ -97,7 +97,7 @@ std::string variable_edit(const model::Trace& trace, const HolderLink& link,
 
 }  // namespace
 
-std::string edit_text(const model::Trace& trace, const Holder& holder) {
+std::string edit_text(const model::Trace& trace, const Holder& holder, std::string_view instead) {
   const HolderLink& link = trace.holders.links[holder.link];
   const Chain chain(trace, holder.example);
   const std::string path = path_text(trace, holder.link);
@@ -149,7 +149,9 @@ std::string edit_text(const model::Trace& trace, const Holder& holder) {
     return "Make " + path + " shorter, if it may keep fewer than " +
            base::format_count(link.limit) + " entries.";
   }
-  if (holds_items) return container_edit(type, path);
+  if (holds_items) {
+    return container_edit(type, path).append(instead.empty() ? "" : " ").append(instead);
+  }
   return is_module_part(trace, holder.link) ? "" : variable_edit(trace, link, path);
 }
 

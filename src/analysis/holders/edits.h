@@ -2,13 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "analysis/holders/holders.h"
 
 namespace plimsoll::analysis::holders {
 
 // An imperative: "Append loss.detach() …". Empty if the holder is native code, or a
-// model or optimizer, which needs what it holds.
-std::string edit_text(const model::Trace& trace, const Holder& holder);
+// model or optimizer, which needs what it holds. `instead`: what to store, as the end of an edit
+// that removes entries of a container; other edits end the cause itself.
+std::string edit_text(const model::Trace& trace, const Holder& holder,
+                      std::string_view instead = {});
 
 }  // namespace plimsoll::analysis::holders

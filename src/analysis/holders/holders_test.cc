@@ -140,6 +140,21 @@ void expect_edit(std::uint32_t (*make)(Case&), const std::string& chain, const s
   EXPECT_EQ(edit_text(one.trace, holders[0]), edit);
 }
 
+TEST(Edits, of_entries_alone_say_what_to_store_instead) {
+  const auto edit_of = [](bool has_graph) {
+    Case c;
+    const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+    const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "kept", "list", {}, 0, 3);
+    const auto item = c.link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+    const auto node = has_graph ? c.link(item, PLIMSOLL_LINK_GRAD_FN, {}, "MeanBackward0") : item;
+    c.hold(node, 3);
+    c.finish();
+    return edit_text(c.trace, holders_in(c).at(0), "Instead, store sums.");
+  };
+  EXPECT_THAT(edit_of(false), testing::EndsWith("the newest entries. Instead, store sums."));
+  EXPECT_THAT(edit_of(true), testing::EndsWith("it keeps the graph of its forward."));
+}
+
 TEST(Edits, follow_from_graphs_and_memory) {
   expect_edit(
       [](Case& c) {

@@ -78,7 +78,7 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   const report::FindingHolder& reported = finding.holders.front();
   finding.title += ", held by " + reported.path;
   finding.evidence.push_back(evidence_text(trace, holder.link, reported));
-  std::string text = edit == EditGoes::kNowhere ? "" : holders::edit_text(trace, holder);
+  std::string text = edit == EditGoes::kNowhere ? "" : holders::edit_text(trace, holder, instead);
   if (text.empty()) return;
   name_other(reported, text);
   report::FindingStep step{std::move(text)};
@@ -90,7 +90,6 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   if (trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE) {
     finding.steps.push_back(std::move(step));
   } else if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
-    if (!instead.empty()) step.text.append(" ").append(instead);
     finding.steps.front() = std::move(step);
   } else {
     finding.steps.insert(finding.steps.begin(), std::move(step));

@@ -13,7 +13,7 @@ enum class EditGoes : std::uint8_t { kBeforeTheSteps, kInPlaceOfTheFirst, kNowhe
 
 // Names what holds most of these allocations of the device: in the title, in the evidence, and in a
 // step with the saving of the first one, or less if others hold a part. Nothing if no walk knows
-// it. `instead`: what else an edit says that replaces the first step.
+// it. `instead`: as in edit_text().
 void name_holder(const Facts& facts, const DeviceFacts& device,
                  std::span<const std::uint32_t> lifetimes, EditGoes edit, report::Finding& finding,
                  std::string_view instead = {});
