@@ -161,10 +161,11 @@ enum plimsoll_setting_type {
   PLIMSOLL_SETTING_TEXT = 3     /* a name id; 0: empty */
 };
 
-/* What a module has set. A sum of these. */
+/* What is known about a module. A sum of these. */
 enum plimsoll_module_state {
   PLIMSOLL_MODULE_IN_EVAL_MODE = 1,
-  PLIMSOLL_MODULE_CHECKPOINTS = 2 /* its attribute gradient_checkpointing is True */
+  PLIMSOLL_MODULE_CHECKPOINTS = 2, /* its attribute gradient_checkpointing is True */
+  PLIMSOLL_MODULE_ONLY_HOLDS = 4   /* its class has no forward: ModuleList, ModuleDict */
 };
 
 /* Problems during a recording. Numbers are never reused. */

@@ -94,8 +94,10 @@ def stack(frames: Sequence[tuple[str, str, int]]) -> int:
 def function(file: str, name: str, first_line: int) -> None:
     """Record where a function in the frames of stacks begins."""
 
-def module(path: str, type: str, parameter_bytes: int, is_in_eval_mode: bool, checkpoints: bool) -> None:
-    """Record a module of a model."""
+def module(path: str, type: str, parameter_bytes: int, state: int) -> None:
+    """
+    Record a module of a model. State: a sum of those of plimsoll_module_state.
+    """
 
 def set_context(layer: str, op: str, stack: int, op_instance: int, phase: int, autograd: int = 0) -> None:
     """Set the context of this thread."""

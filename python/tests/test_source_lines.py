@@ -3,8 +3,12 @@
 import importlib.util
 import json
 import os
+import re
+import subprocess
+import sys
 
 import pytest
+import torch
 
 import plimsoll
 
@@ -79,6 +83,33 @@ def test_lines_have_their_text_and_modules_their_class(record, adapter):
     assert modules["Net.first"]["type"] == "Linear"
     assert modules["Net.first"]["parameter_bytes"] == 4 * (64 * 64 + 64)
     assert modules["Net"]["parameter_bytes"] == 0
+
+
+@pytest.mark.parametrize("adapter", ["libtorch", "python"])
+def test_modules_say_what_is_set_and_whether_they_can_be_called(adapter, tmp_path):
+    class Held(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.off = torch.nn.Linear(2, 2).eval()
+            self.on = torch.nn.Linear(2, 2)
+            self.on.gradient_checkpointing = True
+            self.list = torch.nn.ModuleList([torch.nn.Sequential(torch.nn.ReLU())])
+
+        def forward(self, x):
+            return self.list[0](self.on(self.off(x)))
+
+    path = tmp_path / "run.plim"
+    net = Held()
+    with plimsoll.record(path, adapter=adapter):
+        net(torch.ones(1, 2))
+    text = subprocess.run(
+        [sys.executable, "-m", "plimsoll", "dump", path], check=True, capture_output=True, text=True
+    ).stdout
+    names = dict(re.findall(r'^name id=(\d+) text="(.*)"$', text, re.M))
+    found = re.findall(r"^module path=(\d+) \S+ \S+(?: state=(\d+))?$", text, re.M)
+    states = {names[path].removeprefix("Held."): int(state or 0) for path, state in found}
+    assert states["off"] == 1 and states["on"] == 2 and states["list"] == 4
+    assert states["list.0"] == states["list.0.0"] == 0
 
 
 MOVED = PROGRAM.replace("class Net", "SIZE = 1\n\n\nclass Net").replace(

@@ -98,6 +98,7 @@ struct Module {
   std::uint64_t parameter_bytes = 0;  // of the parameters that it has directly
   bool is_in_eval_mode = false;
   bool checkpoints = false;  // its attribute gradient_checkpointing is True
+  bool only_holds = false;   // its class has no forward, so it can't be called (ModuleList)
 };
 
 // The limits when memory ran out, if the recording has them.

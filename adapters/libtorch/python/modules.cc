@@ -92,14 +92,21 @@ std::uint64_t parameter_bytes_of(PyObject* module) {
   return bytes;
 }
 
-// Of plimsoll_module_state. Attributes of the object only: what its class sets is no choice.
+// Whether the class, like ModuleList, only has the forward of Module, which raises an error.
+bool only_holds(PyObject* module) {
+  static PyObject* forward = interned("forward");
+  return _PyType_Lookup(Py_TYPE(module), forward) == _PyType_Lookup(g_module_class, forward);
+}
+
+// Of plimsoll_module_state. Settings of the object only: what its class sets is no choice.
 std::uint8_t state_of(PyObject* module) {
   static PyObject* training = interned("training");
   static PyObject* checkpoints = interned("gradient_checkpointing");
   const bool is_in_eval_mode = own_attribute(module, training).get() == Py_False;
   return static_cast<std::uint8_t>(
       (is_in_eval_mode ? PLIMSOLL_MODULE_IN_EVAL_MODE : 0) |
-      (own_attribute(module, checkpoints).get() == Py_True ? PLIMSOLL_MODULE_CHECKPOINTS : 0));
+      (own_attribute(module, checkpoints).get() == Py_True ? PLIMSOLL_MODULE_CHECKPOINTS : 0) |
+      (only_holds(module) ? PLIMSOLL_MODULE_ONLY_HOLDS : 0));
 }
 
 bool has_tensors(PyObject* module, int nesting) {

@@ -344,10 +344,8 @@ void function(const std::string& file, const std::string& name, std::uint32_t fi
 }
 
 void module_of_model(const std::string& path, const std::string& type, std::uint64_t bytes,
-                     bool is_in_eval_mode, bool checkpoints) {
-  const int state = (is_in_eval_mode ? PLIMSOLL_MODULE_IN_EVAL_MODE : 0) |
-                    (checkpoints ? PLIMSOLL_MODULE_CHECKPOINTS : 0);
-  recorder().module(name_id(path), name_id(type), bytes, static_cast<std::uint8_t>(state));
+                     std::uint8_t state) {
+  recorder().module(name_id(path), name_id(type), bytes, state);
 }
 
 void set_context(const std::string& layer, const std::string& op, std::uint32_t stack,
@@ -408,8 +406,8 @@ void bind_feeding(nb::module_& module) {
   module.def("function", &function, nb::arg("file"), nb::arg("name"), nb::arg("first_line"),
              "Record where a function in the frames of stacks begins.");
   module.def("module", &module_of_model, nb::arg("path"), nb::arg("type"),
-             nb::arg("parameter_bytes"), nb::arg("is_in_eval_mode"), nb::arg("checkpoints"),
-             "Record a module of a model.");
+             nb::arg("parameter_bytes"), nb::arg("state"),
+             "Record a module of a model. State: a sum of those of plimsoll_module_state.");
   module.def("set_context", &set_context, nb::arg("layer"), nb::arg("op"), nb::arg("stack"),
              nb::arg("op_instance"), nb::arg("phase"), nb::arg("autograd") = 0,
              "Set the context of this thread.");

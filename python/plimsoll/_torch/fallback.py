@@ -315,8 +315,9 @@ class PythonAttachment(TorchDispatchMode):
                     name,
                     type(each).__name__,
                     parameter_bytes(each),
-                    vars(each).get("training") is False,
-                    vars(each).get("gradient_checkpointing") is True,
+                    (1 if vars(each).get("training") is False else 0)
+                    + (2 if vars(each).get("gradient_checkpointing") is True else 0)
+                    + (4 if type(each).forward is torch.nn.Module.forward else 0),
                 )
         for path, parameter in parameters_of(module):
             self._report(parameter, _PARAMETER, f"{root}.{path}")

@@ -31,8 +31,10 @@ enum class Operator : std::uint32_t {
   kLookupBackward = 1u << 18,
   kSparseBackward = 1u << 19,
   kForeach = 1u << 20,
-  kOwnNode = 1u << 21,    // the node of a torch.autograd.Function of the program
-  kAccumulate = 1u << 22  // writes .grad, into a new tensor if backward ran with create_graph=True
+  kOwnNode = 1u << 21,     // the node of a torch.autograd.Function of the program
+  kAccumulate = 1u << 22,  // writes .grad, into a new tensor if backward ran with
+                           // create_graph=True
+  kDropout = 1u << 23
 };
 
 // A set of classes.

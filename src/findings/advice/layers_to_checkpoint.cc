@@ -43,10 +43,16 @@ std::uint64_t sum_of(const Rows& rows, Measure measure) {
 
 // Layers of the device, none inside another, that are worth a checkpoint, in natural order. Equal
 // siblings count together, because each of 40 may be small.
-LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Measure measure) {
+LayerRows blocks_of(const Peak& peak, Measure measure) {
+  const std::vector<LayerRow>& layers = peak.facts().report.tables.layers;
+  const std::int32_t device = peak.device().report.device;
   std::map<std::string_view, const LayerRow*> by_path;
   for (const LayerRow& row : layers) {
     if (row.device == device) by_path.emplace(row.layer, &row);
+  }
+  std::set<std::string_view> holders;  // that can't be called
+  for (const model::Module& module : peak.trace().modules) {
+    if (module.only_holds) holders.insert(peak.trace().strings[module.path]);
   }
   const std::vector<FoldedLayerRow> folded =
       report::fold_layers(layers, report::FoldedBy::kStructure);
@@ -66,8 +72,10 @@ LayerRows blocks_of(const std::vector<LayerRow>& layers, std::int32_t device, Me
     const std::uint64_t one = bytes / row->layers.size();  // they are equal
     const bool is_large = static_cast<double>(one) > kLargestBlock * static_cast<double>(whole);
     const bool is_most = static_cast<double>(one) > 2 * kLargestBlock * static_cast<double>(whole);
-    if (is_most ? !inside.empty()
-                : is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes)) {
+    const bool only_holds = holders.contains(row->layers.front());
+    if (is_most || only_holds
+            ? !inside.empty() || only_holds
+            : is_large && is_at_least(sum_of(inside, measure), kShareOfChildren, bytes)) {
       open.insert(open.end(), inside.begin(), inside.end());
     } else if (is_at_least(bytes, kLeastShareOfBlock, whole)) {
       chosen.push_back(row);
@@ -153,7 +161,7 @@ std::optional<Checkpoint> layers_to_checkpoint(Peak& peak, const Explanation& ex
   const Measure measure = is_measured && !ends_in_forward(peak)
                               ? &report::LayerBytes::saved_bytes
                               : &report::LayerBytes::activation_bytes;
-  LayerRows rows = blocks_of(tables.layers, peak.device().report.device, measure);
+  LayerRows rows = blocks_of(peak, measure);
   if (rows.size() < 2) return std::nullopt;
   const auto blocks = allocations_of(peak, rows);
   const std::size_t checkpointed = std::erase_if(

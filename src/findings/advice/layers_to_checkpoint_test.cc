@@ -70,6 +70,23 @@ TEST(LayersToCheckpoint, a_checkpoint_that_eval_mode_turns_off_is_named) {
               HasSubstr("Call train() on Net.blocks.0…23: their gradient_checkpointing is True"));
 }
 
+TEST(LayersToCheckpoint, what_cant_be_called_is_represented_by_the_layers_inside_it) {
+  Case c = deep_model(4);
+  c.report.tables.layers.resize(1);
+  for (int i = 0; i < 6; ++i) {
+    const std::string path = "Net.stage." + std::to_string(i);
+    const model::StringId name = c.maker.string(path);
+    c.maker.builder().add_module({.path = name, .type = name, .only_holds = true});
+    c.report.tables.layers.push_back(kept_layer(path, 16));
+    for (const char* block : {".0", ".1"}) {
+      c.report.tables.layers.push_back(kept_layer(path + block, 8));
+    }
+  }
+  c.report.tables.layers.push_back(kept_layer("Net.stage", 96));
+  EXPECT_THAT(c.run(explain_activations)[0].next_step(),
+              HasSubstr("Run Net.stage.0.0…1, Net.stage.1.0…1"));
+}
+
 TEST(LayersToCheckpoint, of_many_ranges_the_first_are_named) {
   Case c = deep_model(4);
   for (std::size_t i = 2; i < 24; i += 3) {

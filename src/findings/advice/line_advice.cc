@@ -52,7 +52,7 @@ struct Substituted {
 
 Substituted substituted(const Peak& peak) {
   Substituted found;
-  Places softmaxes, products;
+  Places softmaxes, products, dropouts;
   std::set<std::uint32_t> lines;                      // of one-hot tensors
   std::map<std::uint64_t, std::uint32_t> last_death;  // by size
   peak.for_each([&](const Allocation& each) {
@@ -67,6 +67,7 @@ Substituted substituted(const Peak& peak) {
     const bool is_product =
         each.phase() != model::Phase::kBackward && ops.has(Operator::kBatchedProduct);
     if (!is_fused && is_product) products.insert(place_of(each));
+    if (ops.has(Operator::kDropout)) dropouts.insert(place_of(each));
     const evidence::OperatorSet op = each.op();
     if (op.has(Operator::kDifference) && is_larger_than_operands) {
       found.pairs.insert(place_of(each));
@@ -78,7 +79,10 @@ Substituted substituted(const Peak& peak) {
       found.one_hot.insert(line_of(each));
     }
   });
+  const bool is_cpu = peak.device().trace.device.type == model::DeviceType::kCpu;
   for (const MadeAt& softmax : softmaxes) {
+    // On the CPU, scaled_dot_product_attention with dropout stores the scores itself.
+    if (is_cpu && dropouts.contains(softmax)) continue;
     for (const std::uint64_t size :
          {softmax.size_bytes, softmax.size_bytes / 2, softmax.size_bytes * 2}) {
       MadeAt product = softmax;

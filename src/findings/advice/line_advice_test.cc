@@ -75,8 +75,7 @@ struct Read {
   std::string_view category = "activation";
 };
 
-Findings of_read(const Read& read) {
-  Case c;
+Findings of_read(const Read& read, Case c = {}) {
   c.maker.alloc_reported(1, read.other_mib * kMib, {.category = "parameter"});
   c.maker.alloc_reported(2, 20 * kMib,
                          {.category = "activation",
@@ -110,6 +109,16 @@ TEST(LineAdvice, names_what_replaces_the_line_before_too) {
                       .forward_op = "aten::scaled_dot_product_attention"}),
               Not(HasSubstr(kAttention)))
       << "it is in use";
+  Case dropout;
+  dropout.maker.on({model::DeviceType::kCpu, -1});
+  dropout.maker.alloc_reported(5, 20 * kMib,
+                               {.category = "activation",
+                                .phase = Phase::kForward,
+                                .op = "aten::dropout",
+                                .stack = dropout.maker.stack({{"train.py", 8, "loss"}})});
+  const Read attention = {.source_op = "aten::bmm", .op = "aten::softmax"};
+  EXPECT_THAT(steps_text(of_read(attention, std::move(dropout))[0]), Not(HasSubstr(kAttention)))
+      << "on the CPU, with dropout it stores the scores too";
 
   EXPECT_THAT(advice({.source_op = "aten::sub", .op = "PowBackward0", .forward_op = "aten::pow"}),
               HasSubstr(kPairs));

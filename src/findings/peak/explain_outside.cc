@@ -56,6 +56,7 @@ void explain_outside(Peak& peak, Explanations& out) {
   if (explanation.bytes == 0) return;
   const Allocation& largest = largest_of(explanation.parts);
   if (is_of_every_round(peak, largest)) return;
+  explanation.bytes = std::min(explanation.bytes, excess);  // training needs the rest, too
   const auto [line, of_line] = line_of_most(explanation.parts);
   report::Finding& finding = explanation.finding;
   finding.id = "peak_outside_training";

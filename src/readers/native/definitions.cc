@@ -157,7 +157,8 @@ void Definitions::report_source() {
   for (const auto& [path, module] : last) {
     builder_.add_module({name(path), name(module->type), module->parameter_bytes,
                          (module->state & PLIMSOLL_MODULE_IN_EVAL_MODE) != 0,
-                         (module->state & PLIMSOLL_MODULE_CHECKPOINTS) != 0});
+                         (module->state & PLIMSOLL_MODULE_CHECKPOINTS) != 0,
+                         (module->state & PLIMSOLL_MODULE_ONLY_HOLDS) != 0});
   }
 }
 

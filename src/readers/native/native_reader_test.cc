@@ -274,7 +274,7 @@ TEST(NativeReader, reads_the_programs_source_and_modules) {
   encoder.source_line({1, 13, 78, ""});
   encoder.function({1, 2, 10});
   encoder.module({3, 4, 300, PLIMSOLL_MODULE_IN_EVAL_MODE});
-  encoder.module({3, 5, 500, PLIMSOLL_MODULE_CHECKPOINTS});
+  encoder.module({3, 5, 500, PLIMSOLL_MODULE_CHECKPOINTS | PLIMSOLL_MODULE_ONLY_HOLDS});
   encoder.define_name(1, "train.py");
   encoder.define_name(2, "step");
   encoder.define_name(3, "Net.fc");
@@ -294,6 +294,7 @@ TEST(NativeReader, reads_the_programs_source_and_modules) {
   EXPECT_EQ(read.trace.modules[0].parameter_bytes, 500u);
   EXPECT_FALSE(read.trace.modules[0].is_in_eval_mode);
   EXPECT_TRUE(read.trace.modules[0].checkpoints);
+  EXPECT_TRUE(read.trace.modules[0].only_holds);
 }
 
 TEST(NativeReader, decides_categories_with_hindsight) {
