@@ -94,7 +94,10 @@ enum plimsoll_mark {
   /* value: 1 if the uses of memory are reported from here on, else 0. observe_uses() makes it. */
   PLIMSOLL_MARK_USES = 14,
   /* value: 0. The process was forked: a child may use what is live now, unseen. */
-  PLIMSOLL_MARK_FORK = 15
+  PLIMSOLL_MARK_FORK = 15,
+  /* value: 0. A root module's call has ended, and the program has no steps: calls are its steps for
+   * the growth of its memory. Not in the file. */
+  PLIMSOLL_MARK_CALL_END = 16
 };
 
 /* The context of a thread, which each alloc and free reads. Only its own thread writes it. Ids are

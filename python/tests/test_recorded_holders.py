@@ -94,6 +94,21 @@ def test_a_local_list_is_named_although_it_is_gone_at_the_end(tmp_path: Path) ->
     assert "train (test_recorded_holders.py:" in title
 
 
+def test_a_local_list_of_an_inference_without_steps_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.plim"
+
+    def serve() -> None:
+        answers = []
+        for _ in range(32 + STEPS):
+            with torch.inference_mode():
+                answers.append(trainer.model[0](torch.randn(512, 512)))
+            time.sleep(0.005)  # the recorder reads the calls in the background
+
+    with plimsoll.record(path):
+        serve()
+    assert ", held by answers in " in growth(path)["title"]
+
+
 def holders_of(path: Path, size_bytes: int) -> set[str | None]:
     rows = plimsoll.open(path).lifetimes.to_pydict()
     return {
@@ -176,14 +191,16 @@ while True:
     optimizer.step()
     optimizer.zero_grad()
 """
+INFERENCE = TRAINING.replace(".sum().backward()", "").replace("    optimizer.", "    # ")
 
 
+@pytest.mark.parametrize("source", [TRAINING, INFERENCE], ids=["training", "inference"])
 def test_a_running_program_is_asked_for_its_holders(
-    tmp_path: Path, plimsoll_command: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, plimsoll_command: str, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     monkeypatch.setenv("PLIMSOLL_LIVE_FOLDER", str(tmp_path / "live"))
     script = tmp_path / "train.py"
-    script.write_text(TRAINING)
+    script.write_text(source)
     command = [sys.executable, "-m", "plimsoll", "run", "-o", str(tmp_path / "run.plim"), script]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as training:
         try:

@@ -228,7 +228,7 @@ void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
     event->address = value;
     event->size = make_size(mark, 0);
     end_event(context);
-    if (mark == PLIMSOLL_MARK_STEP) after_step(context);
+    if (mark == PLIMSOLL_MARK_STEP || mark == PLIMSOLL_MARK_CALL_END) after_step(context);
     if (mark == PLIMSOLL_MARK_OWN_STEPS) Recorder::made().reading_steps.begin();
   } else if (is_recording() == 0) {
     return;

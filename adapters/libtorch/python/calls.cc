@@ -10,8 +10,10 @@
 
 #include "autograd_nodes.h"
 #include "parameters.h"
+#include "python/holders/find.h"
 #include "python/modules.h"
 #include "python/objects.h"
+#include "python/optimizers.h"
 #include "tensor_parts.h"
 
 namespace plimsoll::libtorch {
@@ -178,6 +180,12 @@ void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
   begin_ranges(call);
 }
 
+// A program without steps, such as inference: memory that it retains from call to call grows.
+void end_step_of_calls(ThreadState& thread) {
+  recorder().mark(thread.context, PLIMSOLL_MARK_CALL_END, 0);
+  holders::find_wanted_holders();
+}
+
 PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const ternaryfunc original = original_of(Py_TYPE(self));
   if (!is_attached()) return original(self, args, kwargs);
@@ -195,6 +203,7 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     try {
       tag_outputs(*call.thread, result);
       if (call.has_wrappers) modules().tag_called(*call.thread, self);
+      if (call.is_root && !has_steps()) end_step_of_calls(*call.thread);
     } catch (const std::exception&) {
       count_lost_detail();
     }

@@ -226,6 +226,8 @@ void leave_steps_to_user(ThreadState& thread) {
 
 std::uint64_t steps_so_far() { return g_steps; }
 
+bool has_steps() { return g_user_steps || g_steps > 0; }
+
 void continue_steps(std::uint64_t number) { g_steps = number; }
 
 void forget_optimizers() {

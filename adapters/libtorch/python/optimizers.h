@@ -24,6 +24,8 @@ void leave_steps_to_user(ThreadState& thread);
 
 // Number of steps of the optimizer that marks the steps.
 std::uint64_t steps_so_far();
+// Whether the program or an optimizer marks steps.
+bool has_steps();
 // Counts on from this number, because something else has counted the steps until now.
 void continue_steps(std::uint64_t number);
 

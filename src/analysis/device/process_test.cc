@@ -27,13 +27,15 @@ struct At {
   std::uint64_t free_heap = 0;
 };
 
-report::DeviceReport report_of(const std::vector<At>& readings) {
+report::DeviceReport report_of(const std::vector<At>& readings, bool has_steps = true) {
   TraceMaker maker;
   maker.on(kTheCpu);
   std::uint64_t steps = 0;
   for (const At& at : readings) {
-    for (; steps < at.steps; ++steps)
-      maker.alloc(64, kTensorBytes).free(64, kTensorBytes).step(steps);
+    for (; steps < at.steps; ++steps) {
+      maker.alloc(64, kTensorBytes).free(64, kTensorBytes);
+      if (has_steps) maker.step(steps);
+    }
     if (at.tensors > 0) maker.alloc(128, at.tensors).free(128, at.tensors);
     model::DeviceReading reading{.device = kTheCpu, .time_ns = maker.time_ns()};
     reading.figures.total_bytes = reading.figures.free_bytes = 1 << 20;
@@ -90,6 +92,22 @@ TEST(Process, without_steps_has_no_growth) {
   const report::DeviceReport report = report_of({{0, 1000}, {0, 9000}});
   EXPECT_EQ(report.process_warm_bytes, std::nullopt);
   EXPECT_EQ(report.process_growth_bytes, std::nullopt);
+}
+
+TEST(Process, growth_that_is_freed_when_the_program_returns_is_growth) {
+  const report::DeviceReport report =
+      report_of({{0, 1000}, {3, 3000}, {6, 3300}, {12, 3900}, {20, 4700, 0, 1500}});
+  EXPECT_EQ(report.process_growth_bytes, 900u);
+  EXPECT_TRUE(report.is_process_growing);
+}
+
+TEST(Process, of_a_program_without_steps_is_read_after_calls_of_its_models) {
+  const auto grows = [](const std::vector<At>& readings) {
+    return report_of(readings, false).is_process_growing;
+  };
+  EXPECT_TRUE(grows({{0, 1000}, {3, 3000}, {6, 3300}, {12, 3900}, {20, 4700}}));
+  EXPECT_FALSE(grows({{0, 1000}, {3, 3000}, {6, 3300}, {12, 3900}, {24, 3900}, {40, 3910}}));
+  EXPECT_FALSE(grows({{0, 1000}, {3, 3000}, {6, 3000}, {12, 4000}, {20, 4010}}));
 }
 
 }  // namespace

@@ -281,8 +281,15 @@ const format::OutOfMemory* Ledger::last_failure(std::uint8_t device) const {
 void Ledger::mark(const Event& event, const Origin& origin, Receivers receivers) {
   const format::Mark mark{origin.time_ns, origin.thread,
                           static_cast<std::uint8_t>(event.size_bytes()), event.address};
+  if (mark.kind == PLIMSOLL_MARK_CALL_END) {
+    has_grown_ = floors_.end_step(live_bytes_) || has_grown_;
+    return;
+  }
   if (mark.kind == PLIMSOLL_MARK_STEP) {
-    if (!last_step_) last_step_.emplace();
+    if (!last_step_) {
+      last_step_.emplace();
+      floors_ = {};  // of calls before
+    }
     last_step_->step = mark.value;
     last_step_->uses.clear();
     for (const DeviceTotals& totals : devices()) last_step_->uses.push_back(totals.uses);

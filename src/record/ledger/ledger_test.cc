@@ -235,6 +235,21 @@ TEST_F(LedgerTest, marks_pass_through) {
   EXPECT_THAT(notes.take(), ElementsAre("mark 0 12"));
 }
 
+TEST_F(LedgerTest, memory_that_calls_retain_grows_until_there_are_steps) {
+  const auto grows = [&](std::uint64_t mark, int count, std::uint64_t& address) {
+    for (int i = 0; i < count; ++i) {
+      alloc(address += 64, 1 << 20);
+      emit(Kind::kMark, 0, mark);
+    }
+    return ledger.take_growth();
+  };
+  std::uint64_t address = 64;
+  EXPECT_FALSE(grows(PLIMSOLL_MARK_CALL_END, 15, address));
+  EXPECT_TRUE(grows(PLIMSOLL_MARK_CALL_END, 1, address));
+  EXPECT_FALSE(grows(PLIMSOLL_MARK_STEP, 15, address)) << "counted from the first step";
+  EXPECT_TRUE(grows(PLIMSOLL_MARK_STEP, 1, address));
+}
+
 TEST_F(LedgerTest, an_unknown_phase_is_other) {
   emit(Kind::kAlloc, 64, 10, 0, 0, 14);
   EXPECT_EQ(ledger.sites()[notes.last_site].phase, PLIMSOLL_PHASE_OTHER);
