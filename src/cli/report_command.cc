@@ -1,6 +1,7 @@
 // plimsoll report: verdict and tables for one or several recordings.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -34,7 +35,7 @@ struct ReportQuestion {
   plimsoll::Question ask;
   exporters::terminal::TextOptions text;
   bool is_json = false;
-  bool is_brief = false;
+  bool is_brief = false;  // on one screen
   bool has_chart = false;
 };
 
@@ -46,14 +47,11 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
       arguments.value("--at", arguments.has("--html") ? exporters::kPointOfPages : "peak");
   question.text.device = question.ask.device;
   question.is_json = arguments.has("--json");
-  question.is_brief = arguments.has("--brief");
-  for (const char* const option : {"--json", "--by", "--top"}) {
-    if (!question.is_brief || !arguments.has(option)) continue;
-    return make_error(ErrorCode::kInvalidArgument,
-                      std::string("--brief prints no tables: leave out ") + option);
-  }
+  question.is_brief = std::ranges::none_of(
+      std::array{"--full", "--by", "--top", "--at"},
+      [&](const char* option) { return arguments.has(option); });
   question.has_chart = can_draw_pages() && !arguments.has("--no-chart");
-  for (const char* const option : {"--json", "--by", "--brief"}) {
+  for (const char* const option : {"--json", "--by", "--full"}) {
     if (!arguments.has("--html") || !arguments.has(option)) continue;
     return make_error(ErrorCode::kInvalidArgument,
                       std::string("--html cannot be combined with ") + option);
@@ -232,8 +230,9 @@ Command report_command() {
        "the first), failure-or-peak (default of --html: the failure that ended the program, else "
        "the peak), step:9 (the peak within that step), an event number, or a time since the first "
        "event such as 1.5s, 300ms, 20us."},
-      {"--brief", "", "",
-       "Print only the findings and the peaks, on one screen (24 lines of 80 columns)."},
+      {"--full", "", "",
+       "Print all findings, the totals of each device and the tables, not only what fits on one "
+       "screen (24 lines). --by, --top and --at do so, too."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
       {"--ranks", "", "",
        "The files are the ranks of one run, in this order. By default, native recordings state "
@@ -257,7 +256,7 @@ Command report_command() {
   command.sections = {
       {"examples",
        {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
-        {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
+        {"plimsoll report snapshot.pickle --full", "the same with all tables"},
         {"plimsoll report snapshot.pickle --html report.html", "as a page"},
         {"plimsoll report after.plim --against before.plim --html diff.html", "what changed"},
         {"plimsoll report latest", "the newest recording below the current folder"},

@@ -56,7 +56,7 @@ def width(line: str) -> int:
 def test_golden(case, plimsoll_command, recordings, request):
     recording, question, expected = read(case)
     ran = subprocess.run(
-        [plimsoll_command, "report", recording, *question.split()],
+        [plimsoll_command, "report", "--full", recording, *question.split()],
         cwd=recordings,
         env=dict(os.environ, NO_COLOR="1"),
         capture_output=True,

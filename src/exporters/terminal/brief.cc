@@ -1,6 +1,7 @@
 #include "exporters/terminal/brief.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kMostFindings = 3;
 constexpr std::size_t kMostDevices = 4;
 constexpr std::size_t kTitleLines = 2;
+constexpr std::size_t kMostLinesOfEvidence = 2;  // of one sentence
+constexpr std::size_t kMostRows = 4;             // of what fills memory
 
 using Lines = std::vector<std::string>;
 
@@ -177,12 +180,44 @@ void add_findings(Lines& out, const report::Report& report, std::size_t room,
   const report::Finding& first = report.findings.front();
   add_marked(out, severity_mark(first), severity_style(first), text::printable(first.title),
              text::Style::kBold, kTitleLines, options);
+  Lines step;
   const std::size_t used = out.size() + others.size();
   if (const std::vector<std::string> steps = step_texts(first); !steps.empty() && used < room) {
-    add_marked(out, "  \u2192", severity_style(first), steps.front(), text::Style::kPlain,
+    add_marked(step, "  \u2192", severity_style(first), steps.front(), text::Style::kPlain,
                room - used, options);
   }
-  out.insert(out.end(), others.begin(), others.end());
+  for (const std::string& sentence : first.evidence) {
+    const std::size_t taken = out.size() + step.size() + others.size();
+    if (taken >= room) break;
+    add_marked(out, "  -", text::Style::kPlain, text::printable(sentence), text::Style::kPlain,
+               std::min(kMostLinesOfEvidence, room - taken), options);
+  }
+  std::ranges::move(step, std::back_inserter(out));
+  std::ranges::move(others, std::back_inserter(out));
+}
+
+// The largest lines of the first device with a table by line, if there is room for some.
+Lines largest_lines(const report::Report& report, std::size_t room, const TextOptions& options) {
+  constexpr std::size_t kFewest = 2;
+  Lines out;
+  if (room < kFewest + 2) return out;  // with an empty line and a heading
+  for (const report::DeviceReport& device : report.devices) {
+    const auto rows = rows_of(report.tables.by_line, device);
+    const auto points = rows_of(report.tables.points, device);
+    if (!is_asked_for(device, options.device) || rows.empty() || points.empty()) continue;
+    if (rows_of(report.tables.by_category, device).empty()) continue;  // the largest is named above
+    out = {"", "Largest lines on " + device_name(device) + " at " +
+                   (points.front()->name == "peak" ? "its peak:" : points.front()->name + ":")};
+    for (std::size_t i = 0; i < std::min({rows.size(), kMostRows, room - out.size()}); ++i) {
+      constexpr std::size_t kBytesWidth = 12;
+      out.push_back(text::shorten_place(
+          text::pad_left(bytes_text(rows[i]->bytes), kBytesWidth) + "  " +
+              text::printable(rows[i]->key),
+          options.width));
+    }
+    return out;
+  }
+  return out;
 }
 
 }  // namespace
@@ -195,10 +230,11 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
   if (const std::string line = input_line(report, fitted); !line.empty()) {
     below.insert(below.end(), {"", line});
   }
-  const std::string command = "Full report: plimsoll report " + text::printable(report.source.path);
-  below.insert(below.end(), {"", text::styled(command, text::Style::kDim, fitted.color)});
+  const std::string command =
+      "Everything: plimsoll report --full " + text::printable(report.source.path);
   const std::size_t wrapped = (text::display_width(command) - 1) / fitted.width;  // extra lines
-  const std::size_t room = kBriefLines - std::min(kBriefLines - 1, below.size() + wrapped);
+  const std::size_t last = 2 + wrapped;
+  const std::size_t room = kBriefLines - std::min(kBriefLines - 1, below.size() + last);
 
   Lines lines;
   const bool is_empty = report.findings.empty();
@@ -210,7 +246,10 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
     }
   }
   if (!is_empty) add_findings(lines, report, room, fitted);
-  lines.insert(lines.end(), below.begin(), below.end());
+  std::ranges::move(below, std::back_inserter(lines));
+  const std::size_t left = kBriefLines - std::min(kBriefLines, lines.size() + last);
+  std::ranges::move(largest_lines(report, left, fitted), std::back_inserter(lines));
+  lines.insert(lines.end(), {"", text::styled(command, text::Style::kDim, fitted.color)});
   std::string out;
   for (const std::string& line : lines) out += line + "\n";
   return out;

@@ -1,4 +1,5 @@
-// The report on one screen: the verdicts, the next step of the first, and the peak of each device.
+// The report on one screen: the verdicts, the evidence and the next step of the first, the peak of
+// each device, and the largest lines.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace plimsoll::exporters::terminal {
 
 inline constexpr std::size_t kBriefLines = 24;  // at 80 columns or more
 
-// At most kBriefLines lines. The last one is the command that prints the full report; its path is
+// At most kBriefLines lines. The last one is the command that prints everything; its path is
 // never shortened, so that line alone may be wider than the screen.
 std::string to_brief_text(const report::Report& report, const TextOptions& options);
 
