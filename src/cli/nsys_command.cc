@@ -299,10 +299,9 @@ Command nsys_command() {
   command.name = "nsys";
   command.summary = "Profile a program's GPU memory with Nsight Systems";
   command.description =
-      "Runs the program under NVIDIA's nsys (which must be installed) with the options for memory, "
-      "then summarizes its copies and its calls that allocate or free memory. nsys cannot attach "
-      "to a running process: start it with --launch, and record some seconds of it later with "
-      "--attach-seconds.";
+      "Runs the program under NVIDIA's nsys with the options for memory, then summarizes its "
+      "copies and its calls that allocate or free memory. nsys cannot attach to a running process: "
+      "start it with --launch, and record some seconds of it later with --attach-seconds.";
   command.positionals = {{"COMMAND", "Program and its arguments, after --.", Count::kAny}};
   command.options = {
       {"--launch", "", "", "Start COMMAND so that --attach-seconds can record it."},
