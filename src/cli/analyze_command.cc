@@ -143,9 +143,7 @@ Command analyze_command() {
   command.sections = {
       {"examples",
        {{"plimsoll analyze latest", "the newest run below the current folder"},
-        {"plimsoll analyze latest --dir runs/7", "the newest run below another folder"},
         {"plimsoll analyze output/a output/b", "two runs side by side"},
-        {"plimsoll analyze smi.csv", "what nvidia-smi logged"},
         {"plimsoll analyze run.log --json --fail-on warning", "for scripts and CI"}}}};
   command.run = run_analyze;
   return command;

@@ -421,7 +421,6 @@ Command bisect_command() {
   command.sections = {
       {"examples",
        {{"plimsoll bisect --good v1.2 --bad HEAD -- train.py --steps 8", "which commit was it?"},
-        {"plimsoll bisect --good v1.2 --bad HEAD --budget train", "runs the budget's command"},
         {"plimsoll bisect --good v1.2 --bad HEAD --recording oom.pickle -- make", "any program"}}}};
   command.run = run_bisect;
   return command;

@@ -52,8 +52,7 @@ Command decode_command() {
                          {"TEXT", "The text; - is standard input (default).", Count::kAtMostOne}};
   command.sections = {
       {"examples",
-       {{"plimsoll decode run.redacted.plim.names reply.txt", "an answer that names layers"},
-        {"plimsoll report run.redacted.plim | plimsoll decode run.redacted.plim.names",
+       {{"plimsoll report run.redacted.plim | plimsoll decode run.redacted.plim.names",
          "the report with its names"}}}};
   command.run = run_decode;
   return command;

@@ -87,7 +87,6 @@ Command diff_command() {
   command.sections = {
       {"examples",
        {{"plimsoll diff before.plim after.plim", "what grew, and why"},
-        {"plimsoll export run.plim --to digest -o base.json", "keep a baseline in the repository"},
         {"plimsoll diff base.json run.plim --fail-on-growth 0", "fail in CI if memory grew"}}}};
   command.run = run_diff;
   return command;

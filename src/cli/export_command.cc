@@ -210,7 +210,6 @@ Command export_command() {
       {"examples",
        {{"plimsoll export snapshot.pickle --to speedscope", "for https://www.speedscope.app"},
         {"plimsoll export run.plim --redact", "run.redacted.plim, for a bug report"},
-        {"plimsoll export snapshot.pickle --redact --to json", "the report without names"},
         {"plimsoll export run.pickle --to collapsed -o - | flamegraph.pl", "through a pipe"}}}};
   for (const ExportFormat& format : Session::export_formats()) {
     command.sections.front().rows.emplace_back(format.name, format.description);

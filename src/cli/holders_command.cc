@@ -157,8 +157,9 @@ Command holders_command() {
   command.options = {{"--timeout", "", "SECONDS", "How long to wait for a process (default 60)."},
                      color_option()};
   command.sections = {{"examples",
-                       {{"plimsoll holders 4711", "a running program"},
-                        {"plimsoll holders latest", "the newest recording"}}}};
+                       {
+                           {"plimsoll holders 4711", "a running program"},
+                       }}};
   command.run = run_holders;
   return command;
 }

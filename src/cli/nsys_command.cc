@@ -317,11 +317,12 @@ Command nsys_command() {
   };
   command.sections = {
       {"examples",
-       {{"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and summarizes it"},
-        {"plimsoll nsys -- plimsoll run train.py", "with its phases, layers and memory"},
-        {"plimsoll nsys --launch -- python3 serve.py", "runs it without recording"},
-        {"plimsoll nsys --attach-seconds 30", "records 30 seconds of it"},
-        {"plimsoll nsys --print -- ./train", "prints the command lines"}}}};
+       {
+           {"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and summarizes it"},
+           {"plimsoll nsys -- plimsoll run train.py", "with its phases, layers and memory"},
+           {"plimsoll nsys --launch -- python3 serve.py", "runs it without recording"},
+           {"plimsoll nsys --attach-seconds 30", "records 30 seconds of it"},
+       }}};
   command.run = run_nsys;
   return command;
 }

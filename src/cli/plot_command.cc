@@ -265,11 +265,12 @@ Command plot_command() {
   };
   command.sections = {
       {"examples",
-       {{"plimsoll plot run.plim -o memory.svg", "memory over time"},
-        {"plimsoll plot run.plim --what layers --at end -o layers.png", "layers at the end"},
-        {"plimsoll plot snapshot.pickle --what segments --by line -o segments.svg",
-         "which line pins which segment"},
-        {"plimsoll plot plimsoll-*-rank* --what ranks -o ranks.svg", "the ranks of a run"}}}};
+       {
+           {"plimsoll plot run.plim -o memory.svg", "memory over time"},
+           {"plimsoll plot run.plim --what layers --at end -o layers.png", "layers at the end"},
+           {"plimsoll plot snapshot.pickle --what segments --by line -o segments.svg",
+            "which line pins which segment"},
+       }}};
   command.run = run_plot;
   return command;
 }

@@ -247,9 +247,6 @@ Command report_command() {
   command.sections = {
       {"examples",
        {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
-        {"plimsoll report snapshot.pickle --brief", "the same on one screen"},
-        {"plimsoll report snapshot.pickle --html report.html", "as a page"},
-        {"plimsoll report after.plim --against before.plim --html diff.html", "what changed"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},

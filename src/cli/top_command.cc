@@ -266,7 +266,6 @@ Command top_command() {
                               {"?", "help"}};
   command.sections[1].rows = {
       {"plimsoll top", "next to a training run that plimsoll run records"},
-      {"plimsoll top --line >> memory.log", "appends a line every 2 s"},
       {"plimsoll top --once --pid 4711", "one process and its DataLoader workers"}};
   command.run = run_top;
   return command;

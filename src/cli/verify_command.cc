@@ -250,8 +250,9 @@ Command verify_command() {
       {"exit status",
        {{"0", "identical"}, {"1", "different"}, {"2", "the runs cannot be compared"}}},
       {"examples",
-       {{"plimsoll verify train.py --steps 8", "a script"},
-        {"plimsoll verify -m package.train", "a module"}}}};
+       {
+           {"plimsoll verify train.py --steps 8", "a script"},
+       }}};
   command.run_words = run_verify;
   return command;
 }
