@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks which module includes which. The table is docs/architecture.md as data; tests run this.
+"""Checks which module includes which; docs/architecture.md describes the modules. Tests run this.
 
 A module is a folder of src/. readers/, analysis/ and exporters/ contain several: each of their
 folders is a module, and the files directly in them are one that the others share. Siblings never

@@ -173,11 +173,11 @@ def _switch(text: str) -> bool:
 
 def option_table() -> str:
     """Return the table of options in docs/monitoring-reference.md, as Markdown."""
-    rows = ["| option | also | type | default | |", "|---|---|---|---|---|"]
+    rows = ["| option | type | default | |", "|---|---|---|---|"]
     for name, aliases, kind, default, sentence in monitor_options_help():
-        also = ", ".join(f"`{alias}`" for alias in aliases)
+        names = ", ".join(f"`{each}`" for each in (name, *aliases))
         shown = f"`{default}`" if default else ""
-        rows.append(f"| `{name}` | {also} | {kind} | {shown} | {sentence} |")
+        rows.append(f"| {names} | {kind} | {shown} | {sentence} |")
     return "\n".join(rows) + "\n"
 
 

@@ -124,30 +124,26 @@ Command analyze_command() {
   command.name = "analyze";
   command.summary = "Summarize the text log of a training run, or compare several";
   command.description =
-      "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), or the "
-      "output of nvidia-smi --query-gpu=... --format=csv, or a log with the lines of DeepSpeed's "
-      "see_memory_usage(). Prints the findings, how memory changed "
-      "from start to end, and what used it at the end. Several logs, or those of several ranks, "
-      "are compared in one table.";
+      "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), the "
+      "output of nvidia-smi --query-gpu=... --format=csv, or the lines of DeepSpeed's "
+      "see_memory_usage(). Prints the findings, how memory changed, and what used it at the end. "
+      "Several logs are compared in one table.";
   command.positionals = {{"FILE",
-                          "A log, or a folder (the newest run in or below it), or latest (the "
-                          "newest run in or below --dir). Default: latest.",
+                          "A log, a folder (the newest run in or below it), or latest (the same in "
+                          "--dir). Default: latest.",
                           Count::kAny}};
   command.options = {
       {"--dir", "", "DIR", "Folder that latest searches. Default: the current folder."},
       {"--top", "", "N", "Rows of each table (default 10)."},
       {"--json", "", "",
-       "Print one JSON object, described by `plimsoll schema analyze` (for several logs: "
-       "`comparison`)."},
+       "Print a JSON object (plimsoll schema analyze; for several logs comparison)."},
       fail_on_option(alerts::kAlertIds),
       color_option(),
   };
   command.sections = {
       {"examples",
        {{"plimsoll analyze latest", "the newest run below the current folder"},
-        {"plimsoll analyze latest --dir runs/7", "the newest run below another folder"},
         {"plimsoll analyze output/a output/b", "two runs side by side"},
-        {"plimsoll analyze smi.csv", "what nvidia-smi logged"},
         {"plimsoll analyze run.log --json --fail-on warning", "for scripts and CI"}}}};
   command.run = run_analyze;
   return command;

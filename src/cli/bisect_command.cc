@@ -397,14 +397,12 @@ Command bisect_command() {
   command.summary = "Find the commit that made a program use more memory";
   command.description =
       "Records the program at a good and at a bad commit, takes the largest cause of the "
-      "difference, and lets git bisect find the commit that introduced it. A commit is bad if the "
-      "bytes of this cause are closer to those of the bad commit than to those of the good one; "
-      "other changes do not matter. Commits at which the program does not run are skipped. "
-      "Everything is checked out in a temporary working tree: your files, with their uncommitted "
-      "changes, stay as they are.";
+      "difference, and lets git bisect find the commit that introduced it. Other changes do not "
+      "matter, and commits at which the program does not run are skipped. Everything is checked "
+      "out in a temporary working tree: your files stay as they are.";
   command.positionals = {{"COMMAND",
-                          "What to record, as after plimsoll run: a script and its arguments. It "
-                          "runs in the folder that corresponds to the current one. Write -- first.",
+                          "What to record, as after plimsoll run: a script and its arguments, in "
+                          "the folder that corresponds to the current one. Write -- first.",
                           Count::kAny}};
   command.options = {
       {"--good", "", "REV", "A commit that used less memory.", {}, false, true},
@@ -413,18 +411,16 @@ Command bisect_command() {
        "Run the command of this budget in plimsoll.budgets.yaml (the current file, not that of "
        "each commit)."},
       {"--cause", "", "ID",
-       "Track the largest cause of this kind, such as size_changed, instead of the largest of all "
-       "(plimsoll diff --json lists them).",
+       "Track the largest cause of this kind (plimsoll diff --json lists them).",
        comparison::known_cause_ids()},
       {"--recording", "", "PATH",
-       "COMMAND is any program, and writes this recording, snapshot or digest itself, inside the "
-       "temporary working tree. The path is relative to the current folder."},
+       "COMMAND is any program, and writes this recording, snapshot or digest itself. The path is "
+       "relative to the current folder."},
       color_option(),
   };
   command.sections = {
       {"examples",
        {{"plimsoll bisect --good v1.2 --bad HEAD -- train.py --steps 8", "which commit was it?"},
-        {"plimsoll bisect --good v1.2 --bad HEAD --budget train", "runs the budget's command"},
         {"plimsoll bisect --good v1.2 --bad HEAD --recording oom.pickle -- make", "any program"}}}};
   command.run = run_bisect;
   return command;

@@ -212,10 +212,7 @@ Command check_command() {
   command.summary = "Check that programs stay within their memory budgets";
   command.description =
       "Records the programs that a budget file names, or reads their recordings, and compares them "
-      "with their limits and baselines. The first line names what exceeds a budget, and its cause. "
-      "Exit status 1 means that a budget is exceeded; if a budget could not be checked, for "
-      "example "
-      "because its run failed, the status is that of the error.";
+      "with their limits and baselines. The first line names what exceeds a budget, and its cause.";
   command.positionals = {{"FILE",
                           "The budget file (default plimsoll.budgets.yaml). Its paths are relative "
                           "to its folder.",
@@ -225,9 +222,7 @@ Command check_command() {
        "Write the baselines, and print what changes in them. Limits are never changed."},
       {"--only", "", "NAME", "Check only this budget; several as a,b.", {}, true},
       {"--repeat", "", "N",
-       "Run each command N times. Baselines keep the minimum and maximum; use 5 or more where "
-       "equal "
-       "runs differ, as on a GPU."},
+       "Run each command N times, 5 or more where equal runs differ, as on a GPU."},
       {"--format",
        "",
        "FORMAT",
@@ -235,7 +230,7 @@ Command check_command() {
        "annotations of GitHub Actions; sarif.",
        {"text", "json", "markdown", "junit", "github", "sarif"}},
       {"--output", "-o", "PATH",
-       "Write the chosen format to this file, replacing it, and the text to standard output."},
+       "Write the chosen format to this file, and the text to standard output."},
       color_option(),
   };
   command.sections = {

@@ -8,18 +8,15 @@
 namespace plimsoll::cli {
 
 Positional recording_positional(const std::string& help, Count count) {
-  return {"FILE",
-          help +
-              " latest is the newest *.plim in or below the current folder, which is named on "
-              "stderr.",
-          count, Takes::kRecording};
+  return {"FILE", help + " latest is the newest *.plim in or below the current folder.", count,
+          Takes::kRecording};
 }
 
 Option color_option() {
   return {"--color",
           "",
           "WHEN",
-          "Use color (default auto: on a terminal, unless NO_COLOR is set).",
+          "Color (default auto: on a terminal, unless NO_COLOR is set).",
           {"auto", "always", "never"}};
 }
 

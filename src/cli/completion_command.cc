@@ -26,8 +26,8 @@ Command completion_command() {
   command.summary = "Print a completion script for bash, zsh or fish";
   command.description =
       "Prints a script that completes commands, options and their values. pip install and cmake "
-      "--install put the three scripts and the man page where shells below the same prefix find "
-      "them; elsewhere, such as in a virtual environment, the shell's start file loads one.";
+      "--install put it where shells below the same prefix find it; elsewhere, such as in a "
+      "virtual environment, the start file of the shell loads it.";
   command.positionals = {
       {"SHELL", "The shell.", Count::kOne, Takes::kAnything, {"bash", "zsh", "fish"}}};
   command.sections = {{"examples",

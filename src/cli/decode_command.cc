@@ -46,16 +46,13 @@ Command decode_command() {
   command.name = "decode";
   command.summary = "Put the names back into a text about a redacted recording";
   command.description =
-      "Prints a text in which the pseudonyms of plimsoll export --redact (name_1, file_2, "
-      "folder_3) "
-      "are replaced by the names that they stand for. NAMES is the file that the export wrote next "
-      "to its output.";
+      "Replaces the pseudonyms of plimsoll export --redact (name_1, file_2, folder_3) in a text by "
+      "the names that they stand for.";
   command.positionals = {{"NAMES", "The file of the names: run.redacted.plim.names."},
                          {"TEXT", "The text; - is standard input (default).", Count::kAtMostOne}};
   command.sections = {
       {"examples",
-       {{"plimsoll decode run.redacted.plim.names reply.txt", "an answer that names layers"},
-        {"plimsoll report run.redacted.plim | plimsoll decode run.redacted.plim.names",
+       {{"plimsoll report run.redacted.plim | plimsoll decode run.redacted.plim.names",
          "the report with its names"}}}};
   command.run = run_decode;
   return command;

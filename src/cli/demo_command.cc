@@ -138,16 +138,12 @@ Command demo_command() {
   command.name = "demo";
   command.summary = "Record a small training run that has a mistake, and report on it";
   command.description =
-      "Demonstrates plimsoll run and plimsoll report in a few seconds: prints each command, and "
-      "runs it. It ends with the report as a page, which opens in the browser of a desktop. The "
-      "training script is part of the Python package, uses only the CPU and downloads "
-      "nothing. It needs torch.";
-  command.options = {
-      {"--output", "-o", "PATH",
-       "Trace file. The script and the page are written next to it, with the suffixes .py and "
-       ".html; "
-       "all are kept. Default: plimsoll-demo.plim in the current folder, where an earlier one is "
-       "replaced."}};
+      "Records a small training run that has a mistake, on the CPU, in a few seconds, and reports "
+      "on it: prints each command, and runs it. The report as a page opens in the browser of a "
+      "desktop. It needs torch.";
+  command.options = {{"--output", "-o", "PATH",
+                      "The recording; an earlier one is replaced. The script and the page are next "
+                      "to it (.py, .html). Default: plimsoll-demo.plim."}};
   command.sections = {
       {"examples", {{"plimsoll demo", "records plimsoll-demo.py into plimsoll-demo.plim"}}}};
   command.run = run_demo;

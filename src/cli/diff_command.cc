@@ -65,11 +65,10 @@ Command diff_command() {
   command.name = "diff";
   command.summary = "Compare two recordings, and name what changed";
   command.description =
-      "Compares two recordings of the same program, before and after a change: at the peak, at the "
-      "highest point of each phase, at the end of a step and of the recording, and at the last "
-      "failed allocation. Memory is compared by layer, operator, function and category, so moved "
-      "lines and renamed layers do not count as differences. Each side may be a recording, a "
-      "snapshot, or a digest that plimsoll export --to digest wrote.";
+      "Compares two recordings of the same program, before and after a change. Memory is compared "
+      "by layer, operator, function and category, so moved lines and renamed layers do not count "
+      "as differences. Each side may be a recording, a snapshot, or a digest of plimsoll export "
+      "--to digest.";
   command.positionals = {
       {"BEFORE", "Recording or digest before the change.", Count::kOne, Takes::kAnything},
       {"AFTER", "Recording or digest after the change.", Count::kOne, Takes::kAnything}};
@@ -88,7 +87,6 @@ Command diff_command() {
   command.sections = {
       {"examples",
        {{"plimsoll diff before.plim after.plim", "what grew, and why"},
-        {"plimsoll export run.plim --to digest -o base.json", "keep a baseline in the repository"},
         {"plimsoll diff base.json run.plim --fail-on-growth 0", "fail in CI if memory grew"}}}};
   command.run = run_diff;
   return command;

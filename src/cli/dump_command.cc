@@ -32,9 +32,8 @@ Command dump_command() {
   command.name = "dump";
   command.summary = "Print the records of a Plimsoll recording as text";
   command.description =
-      "Prints a trace file of plimsoll run or plimsoll.record(), one line per record, as it is in "
-      "the file: ids of names are not resolved, nothing is left out, and damage is reported at the "
-      "end. docs/format.md describes the records.";
+      "Prints a recording of Plimsoll, one line per record, as it is in the file. docs/format.md "
+      "describes the records.";
   command.positionals = {recording_positional("Recording, also compressed with gzip.")};
   command.sections = {{"examples",
                        {{"plimsoll dump run.plim | head -50", "the first records"},

@@ -30,10 +30,9 @@ Command enable_command() {
   command.name = "enable";
   command.summary = "Let PLIMSOLL=1 record programs that do not import plimsoll";
   command.description =
-      "Writes plimsoll-enable.pth into the site-packages of the virtual environment that plimsoll "
-      "is installed in. From then on, a Python of that environment started with PLIMSOLL=1 records "
-      "as soon as it imports torch. Without PLIMSOLL=1 the file does nothing and loads nothing. "
-      "Outside virtual environments the command refuses to run.";
+      "Writes plimsoll-enable.pth into the site-packages of the virtual environment of plimsoll. "
+      "From then on, a Python of that environment started with PLIMSOLL=1 records as soon as it "
+      "imports torch. Without PLIMSOLL=1 the file does nothing.";
   command.sections = {{"examples",
                        {{"plimsoll enable", "once"},
                         {"PLIMSOLL=1 PLIMSOLL_OUT=run.plim torchrun train.py",

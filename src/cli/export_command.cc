@@ -194,14 +194,12 @@ Command export_command() {
       {"--to", "", "FORMAT", "The format.", format_names()},
       {"--output", "-o", "PATH",
        "Output file; - is standard output. Default: the recording's name with the format's suffix, "
-       "in the current folder. The file appears when it is complete."},
+       "in the current folder."},
       {"--redact", "", "",
        "Write pseudonyms instead of paths, names and the command line, for sharing. Sizes, times "
-       "and "
-       "addresses are kept, so a report has the same findings and bytes. Without --to, a Plimsoll "
-       "recording stays one, and any other becomes a snapshot. The names are in OUTPUT.names, "
-       "which "
-       "only you can read and which you keep: plimsoll decode puts them into a reply."},
+       "and addresses are kept. Without --to, a Plimsoll recording stays one, and any other "
+       "becomes a snapshot. Keep OUTPUT.names: with it, plimsoll decode puts the names into a "
+       "reply."},
       {"--force", "", "", "Replace the output if it exists."},
       {"--at", "", "POINT", "Point in time, for formats that show one; as in plimsoll report."},
       {"--device", "", "DEVICE",
@@ -212,7 +210,6 @@ Command export_command() {
       {"examples",
        {{"plimsoll export snapshot.pickle --to speedscope", "for https://www.speedscope.app"},
         {"plimsoll export run.plim --redact", "run.redacted.plim, for a bug report"},
-        {"plimsoll export snapshot.pickle --redact --to json", "the report without names"},
         {"plimsoll export run.pickle --to collapsed -o - | flamegraph.pl", "through a pipe"}}}};
   for (const ExportFormat& format : Session::export_formats()) {
     command.sections.front().rows.emplace_back(format.name, format.description);

@@ -150,16 +150,16 @@ Command holders_command() {
   command.summary = "Show what holds the live memory, of a recording or of a running program";
   command.description =
       "Prints the references from the program's modules, functions and exceptions to its live "
-      "tensors as a tree, with the bytes that each holds, and the edit that frees them. Given the "
-      "process id of a program that is being recorded, asks the program to look now: it does so "
-      "when its current step ends, and continues. Given a file, shows what is live at the "
-      "end or, if nothing is, at the peak.";
+      "tensors as a tree, with the bytes that each holds, and the edit that frees them: of a "
+      "running program at the end of its current step, of a file at its end or, if nothing is live "
+      "then, at the peak.";
   command.positionals = {{"WHAT", "Process id, or a recording.", Count::kOne, Takes::kRecording}};
   command.options = {{"--timeout", "", "SECONDS", "How long to wait for a process (default 60)."},
                      color_option()};
   command.sections = {{"examples",
-                       {{"plimsoll holders 4711", "a running program"},
-                        {"plimsoll holders latest", "the newest recording"}}}};
+                       {
+                           {"plimsoll holders 4711", "a running program"},
+                       }}};
   command.run = run_holders;
   return command;
 }

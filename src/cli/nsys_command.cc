@@ -299,10 +299,9 @@ Command nsys_command() {
   command.name = "nsys";
   command.summary = "Profile a program's GPU memory with Nsight Systems";
   command.description =
-      "Runs the program under NVIDIA's nsys (which must be installed) with the options for memory, "
-      "then summarizes its copies and its calls that allocate or free memory. nsys cannot attach "
-      "to a running process: start it with --launch, and record some seconds of it later with "
-      "--attach-seconds.";
+      "Runs the program under NVIDIA's nsys with the options for memory, then summarizes its "
+      "copies and its calls that allocate or free memory. nsys cannot attach to a running process: "
+      "start it with --launch, and record some seconds of it later with --attach-seconds.";
   command.positionals = {{"COMMAND", "Program and its arguments, after --.", Count::kAny}};
   command.options = {
       {"--launch", "", "", "Start COMMAND so that --attach-seconds can record it."},
@@ -318,11 +317,12 @@ Command nsys_command() {
   };
   command.sections = {
       {"examples",
-       {{"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and summarizes it"},
-        {"plimsoll nsys -- plimsoll run train.py", "with its phases, layers and memory"},
-        {"plimsoll nsys --launch -- python3 serve.py", "runs it without recording"},
-        {"plimsoll nsys --attach-seconds 30", "records 30 seconds of it"},
-        {"plimsoll nsys --print -- ./train", "prints the command lines"}}}};
+       {
+           {"plimsoll nsys -o unet -- python3 train.py", "writes unet.nsys-rep, and summarizes it"},
+           {"plimsoll nsys -- plimsoll run train.py", "with its phases, layers and memory"},
+           {"plimsoll nsys --launch -- python3 serve.py", "runs it without recording"},
+           {"plimsoll nsys --attach-seconds 30", "records 30 seconds of it"},
+       }}};
   command.run = run_nsys;
   return command;
 }

@@ -229,14 +229,12 @@ Command plot_command() {
   command.name = "plot";
   command.summary = "Draw a chart of a recording as SVG or PNG";
   command.description =
-      "Draws memory over time, or what fills memory at one point in time, for papers, READMEs "
-      "and issues. SVG is sharp at any size; PNG is for places that show no SVG.";
+      "Draws memory over time, or what fills memory at one point in time, as a picture.";
   command.positionals = {recording_positional(
       "The recording; with --what ranks, one recording per rank.", Count::kOneOrMore)};
   std::vector<std::string> kinds;
   for (const PlotKind& kind : kPlotKinds) kinds.emplace_back(kind.name);
-  Option output{"--output", "-o", "PATH",
-                "Output file, whose name ends in .svg or .png. It appears when it is complete."};
+  Option output{"--output", "-o", "PATH", "Output file, whose name ends in .svg or .png."};
   output.is_required = true;
   command.options = {
       {"--what", "", "CHART",
@@ -267,11 +265,12 @@ Command plot_command() {
   };
   command.sections = {
       {"examples",
-       {{"plimsoll plot run.plim -o memory.svg", "memory over time"},
-        {"plimsoll plot run.plim --what layers --at end -o layers.png", "layers at the end"},
-        {"plimsoll plot snapshot.pickle --what segments --by line -o segments.svg",
-         "which line pins which segment"},
-        {"plimsoll plot plimsoll-*-rank* --what ranks -o ranks.svg", "the ranks of a run"}}}};
+       {
+           {"plimsoll plot run.plim -o memory.svg", "memory over time"},
+           {"plimsoll plot run.plim --what layers --at end -o layers.png", "layers at the end"},
+           {"plimsoll plot snapshot.pickle --what segments --by line -o segments.svg",
+            "which line pins which segment"},
+       }}};
   command.run = run_plot;
   return command;
 }

@@ -23,9 +23,9 @@ Command prepare_command() {
   command.summary = "Compile the adapters for the installed torch ahead of the first recording";
   command.description =
       "The adapters that record PyTorch's tensors are compiled once for each version of torch and "
-      "Plimsoll, at their first use, which takes about a minute. This command does it "
-      "beforehand, for example when an image is built, so that no run waits. The compiled "
-      "files are in the folder PLIMSOLL_CACHE, or ~/.cache/plimsoll.";
+      "Plimsoll, at their first use, which takes about a minute. This command does it beforehand, "
+      "for example when an image is built. The compiled files are in PLIMSOLL_CACHE, or "
+      "~/.cache/plimsoll.";
   command.sections = {
       {"examples",
        {{"plimsoll prepare", "after an installation or an update of torch"},

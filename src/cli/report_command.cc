@@ -210,13 +210,10 @@ Command report_command() {
   command.name = "report";
   command.summary = "Explain a recording: findings first, then what fills memory";
   command.description =
-      "Reads recordings of plimsoll run and plimsoll.record(), PyTorch memory snapshots "
-      "(torch.cuda.memory._dump_snapshot, or the HTML of trace_plot) and torch.profiler traces, "
-      "also compressed with gzip. Prints the findings first (verdict, evidence, next step), then "
-      "the totals of each device and what filled it. The format is detected from the content, "
-      "never from the name, and no file can run code. Lines are shown with their source text if "
-      "the .py file is on this machine, has not changed since the recording began, and has the "
-      "recorded function.";
+      "Reads recordings of Plimsoll, PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, "
+      "or the HTML of trace_plot) and torch.profiler traces, also compressed with gzip. Prints the "
+      "findings first, then the totals of each device and what filled it. The format is detected "
+      "from the content, and no file can run code.";
   command.positionals = {recording_positional(
       "Recording; several are reported one after the other. - is standard input.",
       Count::kOneOrMore)};
@@ -228,27 +225,20 @@ Command report_command() {
       {"--at", "", "POINT",
        "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "
        "the first), failure-or-peak (default of --html: the failure that ended the program, else "
-       "the peak), step:9 (the peak within that step), an event number, or a time since the first "
-       "event such as 1.5s, 300ms, 20us."},
+       "the peak), step:9 (the peak within that step), an event number, or a time: 1.5s, 300ms, "
+       "20us."},
       {"--full", "", "",
-       "Print all findings, the totals of each device and the tables, not only what fits on one "
-       "screen (24 lines). --by, --top and --at do so, too."},
+       "Print everything, not only what fits on one screen. --by, --top and --at do so, too."},
       {"--top", "", "N", "Rows of each table (default 10; 20 with --json)."},
       {"--ranks", "", "",
-       "The files are the ranks of one run, in this order. By default, native recordings state "
-       "their rank, and that of other files is read from their names, such as rank3.pickle."},
-      {"--no-chart", "", "",
-       "Leave out the chart of memory over time, which is printed only on a terminal."},
+       "The files are the ranks of one run, in this order. By default, the rank is read from the "
+       "recording, or from the name: rank3.pickle."},
+      {"--no-chart", "", "", "Leave out the chart of memory over time."},
       {"--device", "", "DEVICE", "Only this device: 0, cuda:1, cpu."},
-      {"--json", "", "",
-       "Print one JSON object, described by `plimsoll schema`; for several files an array of "
-       "them."},
+      {"--json", "", "", "Print a JSON object (plimsoll schema); for several files an array."},
       {"--html", "", "PATH",
-       "Write the report as one HTML page with charts, for any browser, even without a network; "
-       "several files become one page. - is standard output."},
-      {"--against", "", "BEFORE",
-       "With --html: compare with this earlier recording or digest; the page begins with what "
-       "changed, and why."},
+       "Write the report as one HTML page, which needs no network. - is standard output."},
+      {"--against", "", "BEFORE", "With --html: compare with this earlier recording or digest."},
       {"--force", "", "", "Replace the page if it exists."},
       fail_on_option(report::kFindingIds),
       color_option(),
@@ -257,8 +247,6 @@ Command report_command() {
       {"examples",
        {{"plimsoll report snapshot.pickle", "findings, and what fills the peak"},
         {"plimsoll report snapshot.pickle --full", "the same with all tables"},
-        {"plimsoll report snapshot.pickle --html report.html", "as a page"},
-        {"plimsoll report after.plim --against before.plim --html diff.html", "what changed"},
         {"plimsoll report latest", "the newest recording below the current folder"},
         {"plimsoll report snapshot.pickle --by stack --top 3", "whole stacks"},
         {"plimsoll report snapshot.pickle --at oom --by size", "when it ran out of memory"},

@@ -186,19 +186,18 @@ Command run_command() {
   command.name = "run";
   command.summary = "Run a Python script or a program, and record its memory";
   command.description =
-      "Runs the script as python3 would, with its arguments, and records every tensor allocation "
-      "into a trace file for plimsoll report. The interpreter is $PLIMSOLL_PYTHON, or the one next "
-      "to this command, or python3 on PATH. After --, give a program linked with Plimsoll (any "
-      "other records nothing, which is an error); with --cuda-driver, any program that uses CUDA, "
-      "in any framework. Its requests to CUDA are recorded by shared library and stack.";
+      "Runs the script as python3 would, and records every tensor allocation for plimsoll report. "
+      "The interpreter is $PLIMSOLL_PYTHON, or the one next to this command, or python3 on PATH. "
+      "After --, give a program linked with Plimsoll; with --cuda-driver, any program that uses "
+      "CUDA.";
   command.positionals = {{"SCRIPT", "Script and its arguments.", Count::kOneOrMore}};
   command.options = {
       {"--output", "-o", "PATH",
-       "Trace file. Default: plimsoll-SCRIPT-PID.plim. An existing file is kept, and the next free "
-       "name is used: run.2.plim for run.plim."},
+       "The recording. Default: plimsoll-SCRIPT-PID.plim. If it exists, the next free name is "
+       "used: run.2.plim."},
       {"--force", "", "",
-       "Replace an earlier trace at PATH. Any other file is kept, and so is a trace that is still "
-       "being recorded."},
+       "Replace an earlier recording at PATH. Any other file is kept, and one that is still being "
+       "recorded."},
       {"--module", "-m", "", "SCRIPT is a module name, as in python -m."},
       {"--mode", "", "MODE",
        "full, or lite: only allocations, layers and phases, at a fraction of the cost. Default: "
@@ -212,7 +211,7 @@ Command run_command() {
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},
       {"--no-source-text", "", "",
-       "Record only hashes of the Python lines' text; plimsoll diff can still match the lines."},
+       "Record hashes of the Python lines instead of their text, enough for plimsoll diff."},
       {"--in-children", "", "", "Also record forked children, each into PATH.PID."},
       {"--adapter",
        "",
@@ -220,9 +219,8 @@ Command run_command() {
        "How to observe torch: libtorch (compiled hooks), python (without a compiler).",
        {"auto", "libtorch", "python", "none"}},
       {"--cuda-driver", "", "",
-       "Record what the program after --, and the programs that it starts, request from CUDA's "
-       "driver or runtime. The first one records into PATH, each other one into the next free "
-       "name."},
+       "Record what the program after --, and the programs that it starts, request from CUDA, each "
+       "into a file of its own."},
   };
   command.sections = {
       {"examples",

@@ -44,15 +44,15 @@ Command schema_command() {
   command.name = "schema";
   command.summary = "Print the JSON Schema of a report or another result";
   command.description =
-      "Prints the JSON Schema (draft 2020-12) of the output of plimsoll report --json, or of "
-      "plimsoll analyze --json for one log (analyze) or several (comparison), of plimsoll diff "
-      "--json, of plimsoll check --format json, or of a digest. Within a major "
-      "version, fields are added and never renamed or removed.";
-  command.positionals = {{"WHAT",
-                          "Schema to print (default report).",
-                          Count::kAtMostOne,
-                          Takes::kAnything,
-                          {"report", "analyze", "comparison", "diff", "digest", "check"}}};
+      "Prints the JSON Schema (draft 2020-12) of a result. Within a major version, fields are "
+      "added and never renamed or removed.";
+  command.positionals = {
+      {"WHAT",
+       "The result: of plimsoll report --json (default), plimsoll analyze --json for one log or "
+       "several (comparison), plimsoll diff --json, plimsoll check --format json, or a digest.",
+       Count::kAtMostOne,
+       Takes::kAnything,
+       {"report", "analyze", "comparison", "diff", "digest", "check"}}};
   command.run = run_schema;
   return command;
 }

@@ -247,10 +247,9 @@ Command top_command() {
   command.name = "top";
   command.summary = "Show live what fills the memory of this machine";
   command.description =
-      "Shows all GPUs (through NVIDIA's driver), the processes on them, the host's memory, and "
-      "what uses the memory of your recorded runs: categories, layers, the peak and the last "
-      "minute of each. A run does this work only while plimsoll top runs. Without a GPU it shows "
-      "the host. Piped, it prints a page each interval.";
+      "Shows all GPUs, the processes on them, the host's memory, and what uses the memory of your "
+      "recorded runs: categories, layers, the peak and the last minute of each. Piped, it prints a "
+      "page each interval.";
   command.options = {
       {"--line", "", "", "One line each interval: GPU Memory: 15.6 GB / 16.0 GB (97%)."},
       {"--once", "", "", "Print once and exit."},
@@ -267,7 +266,6 @@ Command top_command() {
                               {"?", "help"}};
   command.sections[1].rows = {
       {"plimsoll top", "next to a training run that plimsoll run records"},
-      {"plimsoll top --line >> memory.log", "appends a line every 2 s"},
       {"plimsoll top --once --pid 4711", "one process and its DataLoader workers"}};
   command.run = run_top;
   return command;

@@ -239,21 +239,20 @@ Command verify_command() {
   command.name = "verify";
   command.summary = "Check the last uses of memory: overwrite it afterwards and compare results";
   command.description =
-      "Records the script and runs it again. In the second run, the bytes of each storage on the "
-      "CPU are overwritten with 0xFF after the last operator that used it in the first run. The "
-      "parameters and the optimizer's state after each optimizer step, the standard output and the "
-      "exit status must be the same. If they differ, further runs find the first storage that is "
-      "used later, which was read without an operator. Exempt are parameters, buffers, optimizer "
-      "state, and memory whose last use is unknown. The program must be reproducible: set a seed. "
-      "Each run reads the same standard input, which is empty if it is a terminal.";
+      "Records the script and runs it again. In the second run, each storage on the CPU is "
+      "overwritten after the last operator that used it in the first run. Parameters and optimizer "
+      "state after each step, standard output and exit status must be the same. If they differ, "
+      "further runs find the first storage that is used later. The program must be reproducible: "
+      "set a seed.";
   command.positionals = {{"SCRIPT", "Script and its arguments.", Count::kOneOrMore}};
   command.options = {{"--module", "-m", "", "SCRIPT is a module name, as in python -m."}};
   command.sections = {
       {"exit status",
        {{"0", "identical"}, {"1", "different"}, {"2", "the runs cannot be compared"}}},
       {"examples",
-       {{"plimsoll verify train.py --steps 8", "a script"},
-        {"plimsoll verify -m package.train", "a module"}}}};
+       {
+           {"plimsoll verify train.py --steps 8", "a script"},
+       }}};
   command.run_words = run_verify;
   return command;
 }

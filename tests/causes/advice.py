@@ -219,7 +219,7 @@ ADVICE: dict[str, tuple[str, Fix]] = {
 
 
 NOTHING = "promises no saving"
-GPU = "needs a GPU: the saving is memory of the driver, CUDA or its allocator"
+GPU = "needs a GPU"
 NOT_MEASURED: dict[str, str] = {
     "out_of_memory": "the program ends there; other tests compare what it lacked",
     "memory_outside_tensors": NOTHING,

@@ -30,7 +30,7 @@ constexpr std::size_t kMostLayers = 24;  // rows of the tree
 constexpr std::array kContents = {
     ContentsTable{Dimension::kCategory, &report::Tables::by_category, "category", "By category"},
     ContentsTable{Dimension::kLayer, &report::Tables::by_layer, "layer",
-                  "By layer, excluding sublayers"},
+                  "By layer, without the layers inside"},
     ContentsTable{Dimension::kLine, &report::Tables::by_line, "line", "By line"},
     ContentsTable{Dimension::kOperator, &report::Tables::by_operator, "operator", "By operator"},
     ContentsTable{Dimension::kTensor, &report::Tables::by_tensor, "tensor", "By tensor"},
@@ -143,7 +143,7 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   const auto total = static_cast<double>(point.live_bytes + older_bytes(point));
   html.open("div", {{"class", "panel"}});
   html.open("div", {{"class", "head"}}).element("h3", {}, "By layer");
-  html.element("span", {{"class", "sub"}}, "including sublayers").close();
+  html.element("span", {{"class", "sub"}}, "with the layers inside").close();
   write_fixed_point(html, "The layers", place_in_time(point));
   write_chart(html, "Layers", "l" + std::to_string(view.number), {{"every", 420, 0}},
               [&](const charts::ChartOptions& options) {

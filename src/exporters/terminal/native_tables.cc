@@ -84,7 +84,7 @@ void fit_phases(std::vector<LayerColumn>& columns, const FoldedRows& rows,
   if (needed > width) std::erase_if(columns, is_phase);
 }
 
-// ---- kept for backward ----------------------------------------------------------------------
+// ---- saved for backward ---------------------------------------------------------------------
 
 std::string share_table(const std::vector<const report::GroupRow*>& rows, const char* key,
                         std::size_t top, std::size_t width, text::Color color) {
@@ -98,7 +98,7 @@ std::string share_table(const std::vector<const report::GroupRow*>& rows, const 
 }
 
 std::string saved_heading(const report::DeviceReport& device, const report::SavedRow& row) {
-  std::string text = "Kept for backward on " + device_name(device) + ": " + bytes_text(row.bytes) +
+  std::string text = "Saved for backward on " + device_name(device) + ": " + bytes_text(row.bytes) +
                      " in " + base::format_count(row.count) +
                      (row.count == 1 ? " allocation" : " allocations") + ", of " +
                      bytes_text(row.live_bytes) + " live when backward began";

@@ -122,7 +122,7 @@ TEST(ReportedText, memory_kept_for_backward_is_reported_by_its_allocator) {
   report.tables.saved_by_layer.push_back({-1, "Net.up.1", 20 * kMiB, 4, 8 * kMiB, 1.0, {}});
   const std::string text = saved_table(report, report.devices[0], 10, 100, text::Color::kOff);
   EXPECT_THAT(text,
-              HasSubstr("Kept for backward on cpu: 20.0 MiB in 4 allocations, of 25.0 MiB live "
+              HasSubstr("Saved for backward on cpu: 20.0 MiB in 4 allocations, of 25.0 MiB live "
                         "when backward"));
   EXPECT_THAT(text, HasSubstr("the most of 8 backwards"));
   EXPECT_THAT(text, HasSubstr("20.0 MiB  100.0%      4  8.0 MiB  aten::conv2d\n"));

@@ -314,7 +314,7 @@ std::string table_text(const report::Report& report, const report::DeviceReport&
   if (kind == TableKind::kSaved) {
     std::string text = saved_table(report, device, top, width, color);
     if (!text.empty()) return text;
-    return bold_line("What is kept for backward on " + device_name(device), color) +
+    return bold_line("What is saved for backward on " + device_name(device), color) +
            nothing("Unknown: this file does not mark where backward begins.");
   }
   if (kind == TableKind::kSteps) {
