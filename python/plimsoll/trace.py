@@ -226,7 +226,7 @@ class Trace(TraceInNotebook):
     def summary(
         self, *, by: Sequence[str] = (), top: int = 10, width: int = 100, color: bool = False
     ) -> str:
-        """Return the report as ``plimsoll report`` prints it, findings first.
+        """Return the report as ``plimsoll report --full`` prints it, findings first.
 
         Args:
             by: The tables to print: ``"line"``, ``"stack"``, ``"size"``, ``"layer"``…

@@ -75,6 +75,7 @@ def test_an_adapter_is_compiled_once_and_used_without_a_compiler(cache, small, m
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(adapter, "_loaded", {})
+    monkeypatch.setattr(adapter, "_torch_root", lambda: Path("/another/environment/torch"))
     assert load(source) is not first
     assert sorted(path.name for path in library_in(cache).parent.iterdir()) == [
         "_small.so",

@@ -30,6 +30,11 @@ if not folder:
     print("plimsoll: " + (f"{spec.origin} hides the package plimsoll" if spec else
           f"the package plimsoll is not installed for {sys.executable}"), file=sys.stderr)
     sys.exit(2)
+from os.path import exists
+if not exists(folder + "/_command/launch.py"):
+    print(f"plimsoll: {folder} is of another project; remove it (pip uninstall plimsoll), and "
+          "install plimsoll-profiler again", file=sys.stderr)
+    sys.exit(2)
 )";
 
 constexpr const char* kRun = R"(path = folder + "/" + sys.argv.pop(1)

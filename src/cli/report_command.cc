@@ -47,9 +47,9 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
       arguments.value("--at", arguments.has("--html") ? exporters::kPointOfPages : "peak");
   question.text.device = question.ask.device;
   question.is_json = arguments.has("--json");
-  question.is_brief = std::ranges::none_of(
-      std::array{"--full", "--by", "--top", "--at"},
-      [&](const char* option) { return arguments.has(option); });
+  question.is_brief =
+      std::ranges::none_of(std::array{"--full", "--by", "--top", "--at"},
+                           [&](const char* option) { return arguments.has(option); });
   question.has_chart = can_draw_pages() && !arguments.has("--no-chart");
   for (const char* const option : {"--json", "--by", "--full"}) {
     if (!arguments.has("--html") || !arguments.has(option)) continue;
@@ -212,8 +212,8 @@ Command report_command() {
   command.description =
       "Reads recordings of Plimsoll, PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, "
       "or the HTML of trace_plot) and torch.profiler traces, also compressed with gzip. Prints the "
-      "findings first, then the totals of each device and what filled it. The format is detected "
-      "from the content, and no file can run code.";
+      "findings and what filled each device, on one screen. The format is detected from the "
+      "content, and no file can run code.";
   command.positionals = {recording_positional(
       "Recording; several are reported one after the other. - is standard input.",
       Count::kOneOrMore)};

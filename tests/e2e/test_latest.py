@@ -30,7 +30,7 @@ def test_report_reads_the_newest_recording_and_names_it(plimsoll, project):
 
 def test_a_redacted_copy_is_not_the_newest_recording(plimsoll, project):
     plimsoll("export", "latest", "--redact", cwd=project)
-    assert "latest is runs/7/new.plim" in plimsoll("report", "latest", "--brief", cwd=project).err
+    assert "latest is runs/7/new.plim" in plimsoll("report", "latest", cwd=project).err
 
 
 def test_latest_can_be_combined_with_other_files(plimsoll, project):

@@ -96,16 +96,16 @@ def test_a_usage_error_is_status_2(plimsoll, planted):
     complains(plimsoll("report", planted, "--color", "red"), 2, "--color red")
 
 
-def test_brief_is_one_screen(plimsoll, planted, healthy):
+def test_a_report_is_one_screen_unless_more_is_asked_for(plimsoll, planted, healthy):
     for path in (planted, healthy):
-        lines = plimsoll("report", "--brief", path).out.splitlines()
+        lines = plimsoll("report", path).out.splitlines()
         assert len(lines) <= 24
-        assert lines[-1] == f"Full report: plimsoll report {path}"
-    brief = plimsoll("report", "--brief", planted)
-    full = plimsoll("report", planted)
-    assert brief.out.splitlines()[0] == full.out.splitlines()[0]
-    for option in (("--json",), ("--by", "line"), ("--top", "3")):
-        complains(plimsoll("report", "--brief", planted, *option), 2, f"leave out {option[0]}")
+        assert lines[-1] == f"Everything: plimsoll report --full {path}"
+    brief = plimsoll("report", planted).out
+    for more in (("--full",), ("--by", "line"), ("--top", "3"), ("--at", "end")):
+        text = plimsoll("report", planted, *more).out
+        assert "Everything:" not in text
+        assert text.splitlines()[0] == brief.splitlines()[0]
 
 
 def test_no_colour_when_piped(plimsoll, planted):
@@ -152,7 +152,9 @@ def test_a_report_is_as_wide_as_the_terminal(plimsoll_command, planted, columns,
     path = tmp_path / ("folder " * 30) / "planted.pickle"
     path.parent.mkdir()
     path.symlink_to(planted)
-    terminal = Terminal(plimsoll_command, "report", path, env={"NO_COLOR": "1"}, columns=columns)
+    terminal = Terminal(
+        plimsoll_command, "report", "--full", path, env={"NO_COLOR": "1"}, columns=columns
+    )
     assert terminal.status() == 0
     lines = terminal.shown.replace("\r", "").splitlines()
     widest = max(map(len, lines))
@@ -210,23 +212,23 @@ def test_colour_on_a_terminal_unless_no_color(plimsoll_command, planted):
 
 
 def test_a_terminal_gets_a_chart_after_the_findings(plimsoll_command, planted, golden):
-    shown = on_a_terminal(plimsoll_command, "report", planted, env={"NO_COLOR": "1"})
+    shown = on_a_terminal(plimsoll_command, "report", "--full", planted, env={"NO_COLOR": "1"})
     parts = shown.replace("\r", "").split("\n\n")
     (at,) = [at for at, part in enumerate(parts) if part.startswith("Memory on cuda:0 over time")]
     assert parts[at + 1].startswith("cuda:0  ")
     assert {part.split(" ")[0] for part in parts[:at]} <= {"CRITICAL", "WARNING", "INFO"}
     golden(parts[at] + "\n", "over_time/planted.txt")
-    colored = on_a_terminal(plimsoll_command, "report", planted)
+    colored = on_a_terminal(plimsoll_command, "report", "--full", planted)
     assert "\x1b[38;5;32m\u25a0\x1b[0m parameter" in colored
 
 
-@pytest.mark.parametrize("option", ["--no-chart", "--json", "--brief"])
-def test_a_report_without_a_chart(plimsoll_command, planted, option):
-    assert "over time" not in on_a_terminal(plimsoll_command, "report", planted, option)
+@pytest.mark.parametrize("options", [("--full", "--no-chart"), ("--full", "--json"), ()])
+def test_a_report_without_a_chart(plimsoll_command, planted, options):
+    assert "over time" not in on_a_terminal(plimsoll_command, "report", planted, *options)
 
 
 def test_no_chart_when_piped(plimsoll, planted):
-    assert "over time" not in plimsoll("report", planted, "--color", "always").out
+    assert "over time" not in plimsoll("report", "--full", planted, "--color", "always").out
 
 
 def test_a_reader_that_closes_its_end_causes_no_error(plimsoll_command, planted):

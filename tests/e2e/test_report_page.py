@@ -40,7 +40,7 @@ def test_an_existing_page_is_kept_without_force(plimsoll, planted, tmp_path):
     assert page.read_text().startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("option", [("--json",), ("--brief",), ("--by", "line")])
+@pytest.mark.parametrize("option", [("--json",), ("--full",), ("--by", "line")])
 def test_options_of_the_text_are_refused(plimsoll, planted, tmp_path, option):
     words = ("report", planted, "--html", tmp_path / "x.html", *option)
     complains(plimsoll(*words), 2, "--html", option[0])

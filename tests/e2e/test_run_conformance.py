@@ -153,3 +153,12 @@ def test_a_module_that_hides_plimsoll_is_named(plimsoll_command, tmp_path):
     status, out, errors, ours = observed([plimsoll_command, "run"], program, folder, sys.executable)
     assert (status, out, errors) == (2, "", "")
     assert ours == [f"plimsoll: {folder}/lib/plimsoll.py hides the package plimsoll\n"]
+
+
+def test_a_package_of_another_project_is_named(plimsoll_command, tmp_path):
+    files = {"main.py": "print('ran')", "lib/plimsoll/__init__.py": ""}
+    program = Program(("main.py",), files, {"PYTHONPATH": "lib"})
+    folder = tmp_path / "folder"
+    status, out, errors, ours = observed([plimsoll_command, "run"], program, folder, sys.executable)
+    assert (status, out, errors) == (2, "", "")
+    assert ours[0].startswith(f"plimsoll: {folder}/lib/plimsoll is of another project")

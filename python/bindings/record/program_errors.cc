@@ -21,18 +21,16 @@ bool has(const nb::handle values, const nb::handle wanted) {
 // Removes the error from the variables that f_locals copied. Before Python 3.13, the frame keeps
 // that copy. With the error in it, whose traceback has the frame, a cycle would keep the variables
 // of all callers alive until the next garbage collection.
-void forget([[maybe_unused]] nb::handle error, [[maybe_unused]] const nb::object& frame,
-            [[maybe_unused]] const nb::object& locals) {
-#if PY_VERSION_HEX < 0x030D0000
+void forget(nb::handle error, const nb::object& frame, const nb::object& locals) {
+  constexpr int kOptimized = 1;  // inspect.CO_OPTIMIZED, which the stable ABI does not declare
   const nb::object code = frame.attr("f_code");
-  const bool is_copy = (nb::cast<int>(code.attr("co_flags")) & CO_OPTIMIZED) != 0;
-  if (!is_copy || PyDict_CheckExact(locals.ptr()) == 0) return;
+  const bool is_copy = (nb::cast<int>(code.attr("co_flags")) & kOptimized) != 0;
+  if (!is_copy || PyDict_CheckExact(locals.ptr()) == 0) return;  // a proxy from Python 3.13 on
   PyObject* name = nullptr;
   PyObject* value = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(locals.ptr(), &at, &name, &value) != 0;) {
     if (value == error.ptr() && PyDict_SetItem(locals.ptr(), name, Py_None) != 0) PyErr_Clear();
   }
-#endif
 }
 
 // Whether the frame is that of a signal handler. Python passes a handler the frame that it

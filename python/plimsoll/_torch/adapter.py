@@ -190,7 +190,10 @@ def _compiler() -> list[str]:
 
 
 def _key(adapter: AdapterSource, folder: Path) -> str:
-    """Return a key for everything on which the adapter depends; needs no compiler."""
+    """Return a key for everything on which the adapter depends; needs no compiler.
+
+    Environments with the same torch and Python share it.
+    """
     import torch
 
     digest = hashlib.sha256()
@@ -199,7 +202,7 @@ def _key(adapter: AdapterSource, folder: Path) -> str:
         sysconfig.get_config_var("SOABI"),
         adapter.name,
         *_flags(adapter),
-        *_libraries(adapter),
+        *adapter.libraries,
     ]
     for part in parts:
         digest.update(str(part).encode() + b"\0")

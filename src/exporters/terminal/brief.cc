@@ -210,10 +210,9 @@ Lines largest_lines(const report::Report& report, std::size_t room, const TextOp
                    (points.front()->name == "peak" ? "its peak:" : points.front()->name + ":")};
     for (std::size_t i = 0; i < std::min({rows.size(), kMostRows, room - out.size()}); ++i) {
       constexpr std::size_t kBytesWidth = 12;
-      out.push_back(text::shorten_place(
-          text::pad_left(bytes_text(rows[i]->bytes), kBytesWidth) + "  " +
-              text::printable(rows[i]->key),
-          options.width));
+      out.push_back(text::shorten_place(text::pad_left(bytes_text(rows[i]->bytes), kBytesWidth) +
+                                            "  " + text::printable(rows[i]->key),
+                                        options.width));
     }
     return out;
   }

@@ -69,13 +69,14 @@ TEST(BriefText, the_verdict_the_first_step_and_the_peak_fit_on_one_screen) {
   report.findings = {finding("Too much.", "Use less."), finding("Odd.", "Look at it.")};
   EXPECT_EQ(to_brief_text(report, {}),
             "WARNING Too much.\n"
+            "  - evidence\n"
             "  \u2192 Use less.\n"
             "WARNING Odd.\n"
             "\n"
             "cuda:0  peak 12.0 GiB at event 1,843 of 6,486 (510.0 ms), end 1.0 GiB\n"
             "  activation 8.0 GiB, parameter 4.0 GiB\n"
             "\n"
-            "Full report: plimsoll report run.plim\n");
+            "Everything: plimsoll report --full run.plim\n");
 }
 
 TEST(BriefText, the_figures_that_nvidia_smi_shows_follow_the_peak) {
@@ -105,6 +106,22 @@ TEST(BriefText, without_categories_the_largest_line_is_named) {
   report.tables.by_category.clear();
   report.tables.by_line.push_back({0, "net.py:7 (f)", std::uint64_t{6} << 30, 1, 8, 1.0, {}});
   EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  most of it: net.py:7 (f) 6.0 GiB\n"));
+}
+
+TEST(BriefText, where_there_is_room_the_largest_lines_follow) {
+  report::Report report = small();
+  for (const char* line : {"net.py:7 (f)", "net.py:9 (f)", "a", "b", "c"}) {
+    report.tables.by_line.push_back({0, line, std::uint64_t{6} << 30, 1, 8, 1.0, {}});
+  }
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n\nLargest lines on cuda:0 at its peak:\n"
+                                                   "     6.0 GiB  net.py:7 (f)\n"
+                                                   "     6.0 GiB  net.py:9 (f)\n"
+                                                   "     6.0 GiB  a\n"
+                                                   "     6.0 GiB  b\n\n"));
+  std::string words;
+  for (int i = 0; i < 300; ++i) words += "word ";
+  report.findings = {finding(words, words)};
+  EXPECT_THAT(to_brief_text(report, {}), Not(HasSubstr("Largest lines")));
 }
 
 TEST(BriefText, imperfect_input_is_reported) {
@@ -153,7 +170,7 @@ TEST(BriefText, the_path_of_the_full_report_is_not_shortened) {
   report::Report report = small();
   report.source.path = std::string(300, 'x') + ".plim";
   EXPECT_THAT(to_brief_text(report, {}),
-              HasSubstr("\nFull report: plimsoll report " + report.source.path + "\n"));
+              HasSubstr("\nEverything: plimsoll report --full " + report.source.path + "\n"));
 }
 
 }  // namespace
