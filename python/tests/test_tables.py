@@ -1,13 +1,16 @@
 """The columns of a trace, as other libraries read them through the Arrow PyCapsule interface."""
 
 import gc
+import sqlite3
 import weakref
+from contextlib import closing
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import torch
 
 import plimsoll
 
@@ -140,6 +143,45 @@ def test_tables_join(trace):
 def test_stacks_have_the_line_that_reports_show(trace):
     lines = {row["line"] for row in trace.stacks}
     assert {row["key"] for row in trace.ask(top=1000).tables["by_line"]} <= lines
+
+
+def test_sql_rebuilds_the_table_of_layers(tmp_path):
+    path = tmp_path / "train.plim"
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8), torch.nn.BatchNorm1d(8)
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    with plimsoll.record(str(path)):
+        for _ in range(3):
+            model(torch.randn(32, 64)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    trace = plimsoll.open(str(path))
+    tables = trace.ask(device="cpu").tables
+    layers = {
+        row["layer"]: (row["own"]["bytes"], row["own"]["count"])
+        for row in tables["layers"]
+        if row["own"]["count"] > 0
+    }
+    assert layers["Sequential.0"][0] >= 3 * (64 * 128 + 128) * 4  # with Adam's state
+    (point,) = tables["points_in_time"]
+    with closing(sqlite3.connect(":memory:")) as database:
+        pd.DataFrame(pl.DataFrame(trace.lifetimes).to_pandas()).to_sql("lifetimes", database)
+        rows = database.execute(
+            """
+            SELECT coalesce(layer, ''), sum(size_bytes), count(*) FROM lifetimes
+            WHERE coalesce(alloc_event, -1) <= :event AND NOT is_pending_at_start
+              AND coalesce(free_requested_event, 1 << 40) > :event
+            GROUP BY layer
+            """,
+            {"event": point["event"]},
+        ).fetchall()
+    assert {layer: (size, count) for layer, size, count in rows} == layers
+    # Events have the same layers.
+    allocated = pl.DataFrame(trace.events).filter(pl.col("action") == "alloc")
+    born = pl.DataFrame(trace.lifetimes).filter(pl.col("alloc_event").is_not_null())
+    both = allocated.join(born, left_on="event", right_on="alloc_event")
+    assert both["layer"].to_list() == both["layer_right"].to_list()
 
 
 def test_blocks_fill_their_segments(trace):

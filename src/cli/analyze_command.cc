@@ -126,7 +126,8 @@ Command analyze_command() {
   command.description =
       "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), or the "
       "output of nvidia-smi --query-gpu=... --format=csv, or a log with the lines of DeepSpeed's "
-      "see_memory_usage(). Prints the findings, how memory changed "
+      "see_memory_usage() or with figures such as \"Allocated: 8073.4 MB\". Prints the findings, "
+      "how memory changed "
       "from start to end, and what used it at the end. Several logs, or those of several ranks, "
       "are compared in one table.";
   command.positionals = {{"FILE",
