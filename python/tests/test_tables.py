@@ -184,6 +184,54 @@ def test_sql_rebuilds_the_table_of_layers(tmp_path):
     assert both["layer"].to_list() == both["layer_right"].to_list()
 
 
+class Experts(torch.nn.Module):
+    """A mixture of experts that also returns what its gate computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(16, 4)
+        self.experts = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
+            for _ in range(4)
+        )
+
+    def forward(self, x):
+        logits = self.gate(x)
+        weights, chosen = logits.softmax(-1).topk(2)
+        result = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows, place = torch.where(chosen == number)
+            result = result.index_add(0, rows, expert(x[rows]) * weights[rows, place, None])
+        return result, logits
+
+
+def test_what_backward_keeps_is_what_hooks_of_saved_tensors_see(tmp_path):
+    model, x = Experts(), torch.randn(128, 16)
+    own = {each.untyped_storage().data_ptr() for each in [x, *model.parameters()]}
+    saved = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = (storage.nbytes(), tensor.detach())
+        return tensor.detach()  # the graph must not retain itself
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = model(x)[0].square().mean()
+    count, size = len(saved), sum(size for size, _ in saved.values())
+    saved.clear()
+    del loss
+    path = tmp_path / "experts.plim"
+    with plimsoll.record(str(path)):
+        for _ in range(2):
+            result, logits = model(x)
+            loss = result.square().mean()
+            loss.backward()
+    (kept,) = plimsoll.open(str(path)).ask(device="cpu").tables["saved"]
+    assert (kept["count"], kept["bytes"]) == (count, size)
+    assert logits.untyped_storage().nbytes() == 2048
+
+
 def test_blocks_fill_their_segments(trace):
     blocks = table(trace, "blocks").group_by("segment").aggregate([("size_bytes", "sum")])
     sums = dict(

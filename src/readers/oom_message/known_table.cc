@@ -1,6 +1,5 @@
 // The texts, as the sources of each program print them, and the setting that governs the number.
 #include <array>
-#include <vector>
 
 #include "readers/oom_message/known_texts.h"
 
@@ -10,8 +9,6 @@ namespace {
 using enum model::DeviceType;
 
 constexpr std::string_view kRecord = "Record what fills the memory: plimsoll run SCRIPT.";
-constexpr std::string_view kStopOthers =
-    "Stop other processes on the device (nvidia-smi lists them).";
 constexpr std::string_view kFewerBatches = "Use a smaller batch or a shorter sequence.";
 constexpr std::string_view kRecordHost =
     "Record what uses the host's memory, up to the kill: plimsoll run SCRIPT.";
@@ -44,13 +41,11 @@ constexpr Explanation kXla{
     {kFewerBatches,
      "If other programs share the device, set XLA_PYTHON_CLIENT_PREALLOCATE=false or "
      "XLA_PYTHON_CLIENT_MEM_FRACTION."}};
-constexpr Explanation kRmm{
-    kCuda,
-    "RMM (RAPIDS) ran out of device memory",
-    "RMM is the allocator of cuDF and cuML. It asked the CUDA driver, which refused; the message "
-    "has no numbers.",
-    {"Process less at a time, or let cuDF spill to the host (CUDF_SPILL=on).",
-     "If PyTorch shares the device, let both use one pool: rmm.allocators.torch."}};
+constexpr std::string_view kOfRmm =
+    "RMM is the allocator of cuDF and cuML. It asked the CUDA driver, which refused.";
+constexpr std::array<std::string_view, 3> kRmmSteps{
+    "Process less at a time, or let cuDF spill to the host (CUDF_SPILL=on).",
+    "If PyTorch shares the device, let both use one pool: rmm.allocators.torch."};
 constexpr Explanation kNccl{
     kCuda,
     "NCCL ran out of device memory; its error has no numbers",
@@ -107,8 +102,8 @@ constexpr Explanation kKilled{kCpu,
                               kSigkill,
                               {kWhoKilled, kRecordHost, kLoadLess}};
 
-// Of vLLM and SGLang.
-constexpr auto kServers = std::to_array<KnownPattern>({
+constexpr auto kPatterns = std::to_array<KnownPattern>({
+    // Of vLLM and SGLang.
     {"Free memory on device {|text}({free|GiB}/{total|GiB} GiB) on startup is less than desired "
      "GPU memory utilization ({fraction|number}, {wanted|GiB} GiB)",
      {kCuda,
@@ -116,7 +111,7 @@ constexpr auto kServers = std::to_array<KnownPattern>({
       "(gpu_memory_utilization {fraction})",
       "vLLM reserves gpu_memory_utilization of the whole device, whatever the model needs. Other "
       "processes, or an earlier server that has not ended, used the rest.",
-      {kStopOthers,
+      {"Stop other processes on the device (nvidia-smi lists them).",
        "Or lower gpu_memory_utilization so that its share of {total} is below {free}."}}},
     {"To serve at least one request with the {|text}max seq len ({length|number}), {needed|GiB} "
      "GiB KV cache is needed, which is larger than the available KV cache memory ({available|GiB} "
@@ -173,10 +168,7 @@ constexpr auto kServers = std::to_array<KnownPattern>({
       "the model and the KV cache.",
       {"Raise --mem-fraction-static; what it leaves is for activations and CUDA graphs.",
        "Or use a quantized model or more GPUs (--tp-size)."}}},
-});
-
-// Libraries that allocate on a device.
-constexpr auto kDeviceLibraries = std::to_array<KnownPattern>({
+    // Libraries that allocate on a device.
     {"Allocator ({allocator|text}) ran out of memory trying to allocate {requested|size} (rounded",
      {kCuda,
       "the allocator {allocator} of TensorFlow or JAX had no {requested} on the device",
@@ -221,12 +213,9 @@ constexpr auto kDeviceLibraries = std::to_array<KnownPattern>({
        "Or let CuPy allocate through PyTorch: cupy.cuda.set_allocator(), or one allocator of "
        "RMM."}}},
     {"out_of_memory: CUDA error (failed to allocate {requested|bytes} bytes)",
-     {kCuda,
-      "RMM (RAPIDS) had no {requested} on the device",
-      "RMM is the allocator of cuDF and cuML. It asked the CUDA driver, which refused.",
-      {"Process less at a time, or let cuDF spill to the host (CUDF_SPILL=on).",
-       "If PyTorch shares the device, let both use one pool: rmm.allocators.torch."}}},
-    {"std::bad_alloc: out_of_memory: CUDA error at", kRmm},
+     {kCuda, "RMM (RAPIDS) had no {requested} on the device", kOfRmm, kRmmSteps}},
+    {"std::bad_alloc: out_of_memory: CUDA error at",
+     {kCuda, "RMM (RAPIDS) ran out of device memory; its error has no numbers", kOfRmm, kRmmSteps}},
     {"Maximum pool size exceeded",
      {kCuda,
       "a pool of RMM (RAPIDS) reached its maximum size",
@@ -269,7 +258,7 @@ constexpr auto kDeviceLibraries = std::to_array<KnownPattern>({
       {"Run one small collective of each group before the model fills the device.",
        "Or leave some memory free (torch.cuda.set_per_process_memory_fraction), or use fewer "
        "channels (NCCL_MAX_NCHANNELS) or smaller buffers (NCCL_BUFFSIZE).",
-       "Let each rank use its own device (torch.cuda.set_device)."}}},
+       kOwnDevice}}},
     {"Cuda failure 2 'out of memory'", kNccl},
     {"Cuda failure 'out of memory'", kNccl},
     {"CUBLAS_STATUS_ALLOC_FAILED",
@@ -310,7 +299,7 @@ constexpr auto kDeviceLibraries = std::to_array<KnownPattern>({
       "bitsandbytes ran out of device memory; its error has no numbers",
       "The driver had no memory for bitsandbytes, which is outside of PyTorch's allocator; paged "
       "optimizers use managed memory of CUDA.",
-      {kFewerBatches, "Leave some memory free (torch.cuda.set_per_process_memory_fraction)."}}},
+      {kFewerBatches, kLeaveFree}}},
     {"torch.OutOfMemoryError: Allocation on device",
      {kCuda,
       "PyTorch ran out of memory under backend:cudaMallocAsync; its error has no numbers",
@@ -328,18 +317,14 @@ constexpr auto kDeviceLibraries = std::to_array<KnownPattern>({
     {"CUDA error: out of memory", kCudaDriver},
     {"CUDA_ERROR_OUT_OF_MEMORY", kCudaDriver},
     {"cudaErrorMemoryAllocation", kCudaDriver},
-});
-
-// What fills the memory of the machine.
-constexpr auto kHost = std::to_array<KnownPattern>({
+    // What fills the memory of the machine.
     {"killed due to the node running low on memory.{|text} Memory on the node {|text}was running "
-     "was "
-     "{used|size} / {total|size} ({|number}), which exceeds the memory usage threshold of "
+     "was {used|size} / {total|size} ({|number}), which exceeds the memory usage threshold of "
      "{threshold|number}",
      kRay},
     {"killed due to the node running low on memory.{|text} Memory on the node {|text}was "
-     "{used|size} / "
-     "{total|size} ({|number}), which exceeds the memory usage threshold of {threshold|number}",
+     "{used|size} / {total|size} ({|number}), which exceeds the memory usage threshold of "
+     "{threshold|number}",
      kRay},
     {"killed due to the node running low on memory",
      {kCpu,
@@ -406,18 +391,8 @@ constexpr auto kHost = std::to_array<KnownPattern>({
     {"died with <Signals.SIGKILL: 9>", kKilled},
 });
 
-std::vector<KnownPattern> all_patterns() {
-  std::vector<KnownPattern> all(kServers.begin(), kServers.end());
-  all.insert(all.end(), kDeviceLibraries.begin(), kDeviceLibraries.end());
-  all.insert(all.end(), kHost.begin(), kHost.end());
-  return all;
-}
-
 }  // namespace
 
-std::span<const KnownPattern> known_patterns() {
-  static const std::vector<KnownPattern> kAll = all_patterns();
-  return kAll;
-}
+std::span<const KnownPattern> known_patterns() { return kPatterns; }
 
 }  // namespace plimsoll::readers::oom_message
