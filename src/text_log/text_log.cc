@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -25,6 +27,8 @@
 
 namespace plimsoll::text_log {
 namespace {
+
+constexpr std::string_view kZero = "0.000 MB";  // parts that print as this are left out
 
 // A name from elsewhere, without the separators of the log.
 std::string word(std::string_view text) {
@@ -77,6 +81,9 @@ class Snapshot {
   void add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
                  std::string (*size_text)(std::uint64_t));
   void add_tensor(const LiveTensor& tensor);
+  std::span<const LiveTensor> first_of(const std::vector<LiveTensor>& tensors) const {
+    return std::span(tensors).first(std::min(tensors.size(), options_.top_large_tensors));
+  }
   void add_bar(std::string_view key, const DeviceBar& bar);
   void add_large_tensors(std::string_view key, const DeviceMemory& device,
                          std::uint64_t large_tensor_bytes);
@@ -106,7 +113,7 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
   };
   std::size_t named = 0;
   for (const MemoryShare& share : shares) {
-    if (share.size_bytes > 0 && (!most || named < *most)) {
+    if (sample::mb_text(share.size_bytes) != kZero && (!most || named < *most)) {
       ++named;
       add(share, word(share.name));
     } else {
@@ -114,7 +121,7 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
       rest.count += share.count;
     }
   }
-  if (rest.size_bytes > 0 && named > 0) add(rest, rest.name);
+  if (sample::mb_text(rest.size_bytes) != kZero && named > 0) add(rest, rest.name);
   if (!list.empty()) line(key, list);
 }
 
@@ -122,8 +129,9 @@ void Snapshot::add_sizes(std::string_view key, const std::vector<MemoryShare>& s
                          std::string (*size_text)(std::uint64_t)) {
   std::string list;
   for (const MemoryShare& share : shares) {
-    if (share.size_bytes == 0) continue;
-    list += (list.empty() ? "" : ", ") + word(share.name) + " " + size_text(share.size_bytes);
+    const std::string size = size_text(share.size_bytes);
+    if (size == kZero) continue;
+    list += (list.empty() ? "" : ", ") + word(share.name) + " " + size;
   }
   if (!list.empty()) line(key, list);
 }
@@ -137,7 +145,7 @@ void Snapshot::add_tensor(const LiveTensor& tensor) {
 void Snapshot::add_bar(std::string_view key, const DeviceBar& bar) {
   std::string list;
   for (const DevicePart& part : bar.parts) {
-    if (part.size_bytes == 0) continue;
+    if (sample::mb_text(static_cast<std::uint64_t>(std::abs(part.size_bytes))) == kZero) continue;
     list += (list.empty() ? "" : ", ") + part.kind;
     if (part.pid != 0) list += " " + std::to_string(part.pid);
     const auto bytes = static_cast<std::uint64_t>(part.size_bytes);
@@ -150,10 +158,9 @@ void Snapshot::add_large_tensors(std::string_view key, const DeviceMemory& devic
                                  std::uint64_t large_tensor_bytes) {
   line(key, std::to_string(device.large_count) + " in " + sample::mb_text(device.large_bytes) +
                 ", each above " + sample::mb_text(large_tensor_bytes));
-  const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
-  for (std::size_t i = 0; i < shown; ++i) {
+  for (const LiveTensor& tensor : first_of(device.large_tensors)) {
     text_ += "  ";
-    add_tensor(device.large_tensors[i]);
+    add_tensor(tensor);
   }
 }
 
@@ -173,7 +180,7 @@ void Snapshot::add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
       if (!device.peak_phase.empty()) line(uses.log_key, word(device.peak_phase));
       return;
     case sample::LogForm::kEachTensor:
-      for (const LiveTensor& tensor : device.peak_tensors) {
+      for (const LiveTensor& tensor : first_of(device.peak_tensors)) {
         text_ += std::string(uses.log_key) + ": ";
         add_tensor(tensor);
       }
