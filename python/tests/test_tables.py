@@ -232,6 +232,19 @@ def test_what_backward_keeps_is_what_hooks_of_saved_tensors_see(tmp_path):
     assert logits.untyped_storage().nbytes() == 2048
 
 
+def test_what_operators_return_has_a_shape(tmp_path):
+    path = tmp_path / "attention.plim"
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    with plimsoll.record(str(path)):
+        for _ in range(2):
+            x = layer(torch.randn(4, 32, 64))
+            (x.sin() * x.cos()).sum().backward()
+    rows = plimsoll.open(str(path)).ask(device="cpu", top=1000).tables["by_tensor"]
+    unknown = sum(row["bytes"] for row in rows if row["key"] == "[unknown]")
+    assert unknown <= 0.02 * sum(row["bytes"] for row in rows)
+    assert any("float32 [4, 32, 64]" in row["key"] for row in rows)
+
+
 def test_blocks_fill_their_segments(trace):
     blocks = table(trace, "blocks").group_by("segment").aggregate([("size_bytes", "sum")])
     sums = dict(
