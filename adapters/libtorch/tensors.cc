@@ -182,8 +182,13 @@ void record_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl
     record_allocation(storage._mutable_data_ptr_no_checks().get(), storage.nbytes());
   }
   const bool is_bucket = role == PLIMSOLL_ROLE_GRADIENT && is_in_bucket(tensor, storage);
-  record_tag(thread, storage,
-             is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name));
+  const std::uint32_t id =
+      is_bucket ? describe_bucket(tensor, storage) : tensor_id(thread, tensor, role, name);
+  if (role == PLIMSOLL_ROLE_KNOWN) {
+    const ThreadState::Described now{&storage, static_cast<std::uint32_t>(thread.instances), id};
+    if (std::exchange(thread.described, now) == now) return;
+  }
+  record_tag(thread, storage, id);
 }
 
 // Call this only inside an exception handler.

@@ -135,6 +135,13 @@ struct ThreadState {
 
   const void* last_output = nullptr;  // the storage last recorded as a module's output
   std::uint32_t last_output_instance = 0;
+  // The last description of a result: an operator and the module around it return the same one.
+  struct Described {
+    const void* storage = nullptr;
+    std::uint32_t instance = 0;
+    std::uint32_t tensor = 0;
+    bool operator==(const Described&) const = default;
+  } described;
 
   std::vector<RunningNode> nodes;                     // outermost first
   const void* const* python_position_slot = nullptr;  // in a backward: StackSource::position

@@ -1,13 +1,16 @@
 """The columns of a trace, as other libraries read them through the Arrow PyCapsule interface."""
 
 import gc
+import sqlite3
 import weakref
+from contextlib import closing
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import torch
 
 import plimsoll
 
@@ -140,6 +143,106 @@ def test_tables_join(trace):
 def test_stacks_have_the_line_that_reports_show(trace):
     lines = {row["line"] for row in trace.stacks}
     assert {row["key"] for row in trace.ask(top=1000).tables["by_line"]} <= lines
+
+
+def test_sql_rebuilds_the_table_of_layers(tmp_path):
+    path = tmp_path / "train.plim"
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8), torch.nn.BatchNorm1d(8)
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    with plimsoll.record(str(path)):
+        for _ in range(3):
+            model(torch.randn(32, 64)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    trace = plimsoll.open(str(path))
+    tables = trace.ask(device="cpu").tables
+    layers = {
+        row["layer"]: (row["own"]["bytes"], row["own"]["count"])
+        for row in tables["layers"]
+        if row["own"]["count"] > 0
+    }
+    assert layers["Sequential.0"][0] >= 3 * (64 * 128 + 128) * 4  # with Adam's state
+    (point,) = tables["points_in_time"]
+    with closing(sqlite3.connect(":memory:")) as database:
+        pd.DataFrame(pl.DataFrame(trace.lifetimes).to_pandas()).to_sql("lifetimes", database)
+        rows = database.execute(
+            """
+            SELECT coalesce(layer, ''), sum(size_bytes), count(*) FROM lifetimes
+            WHERE coalesce(alloc_event, -1) <= :event AND NOT is_pending_at_start
+              AND coalesce(free_requested_event, 1 << 40) > :event
+            GROUP BY layer
+            """,
+            {"event": point["event"]},
+        ).fetchall()
+    assert {layer: (size, count) for layer, size, count in rows} == layers
+    # Events have the same layers.
+    allocated = pl.DataFrame(trace.events).filter(pl.col("action") == "alloc")
+    born = pl.DataFrame(trace.lifetimes).filter(pl.col("alloc_event").is_not_null())
+    both = allocated.join(born, left_on="event", right_on="alloc_event")
+    assert both["layer"].to_list() == both["layer_right"].to_list()
+
+
+class Experts(torch.nn.Module):
+    """A mixture of experts that also returns what its gate computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(16, 4)
+        self.experts = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
+            for _ in range(4)
+        )
+
+    def forward(self, x):
+        logits = self.gate(x)
+        weights, chosen = logits.softmax(-1).topk(2)
+        result = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows, place = torch.where(chosen == number)
+            result = result.index_add(0, rows, expert(x[rows]) * weights[rows, place, None])
+        return result, logits
+
+
+def test_what_backward_keeps_is_what_hooks_of_saved_tensors_see(tmp_path):
+    model, x = Experts(), torch.randn(128, 16)
+    own = {each.untyped_storage().data_ptr() for each in [x, *model.parameters()]}
+    saved = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = (storage.nbytes(), tensor.detach())
+        return tensor.detach()  # the graph must not retain itself
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = model(x)[0].square().mean()
+    count, size = len(saved), sum(size for size, _ in saved.values())
+    saved.clear()
+    del loss
+    path = tmp_path / "experts.plim"
+    with plimsoll.record(str(path)):
+        for _ in range(2):
+            result, logits = model(x)
+            loss = result.square().mean()
+            loss.backward()
+    (kept,) = plimsoll.open(str(path)).ask(device="cpu").tables["saved"]
+    assert (kept["count"], kept["bytes"]) == (count, size)
+    assert logits.untyped_storage().nbytes() == 2048
+
+
+def test_what_operators_return_has_a_shape(tmp_path):
+    path = tmp_path / "attention.plim"
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    with plimsoll.record(str(path)):
+        for _ in range(2):
+            x = layer(torch.randn(4, 32, 64))
+            (x.sin() * x.cos()).sum().backward()
+    rows = plimsoll.open(str(path)).ask(device="cpu", top=1000).tables["by_tensor"]
+    unknown = sum(row["bytes"] for row in rows if row["key"] == "[unknown]")
+    assert unknown <= 0.02 * sum(row["bytes"] for row in rows)
+    assert any("float32 [4, 32, 64]" in row["key"] for row in rows)
 
 
 def test_blocks_fill_their_segments(trace):

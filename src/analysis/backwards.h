@@ -22,6 +22,32 @@ inline std::vector<std::uint32_t> backward_begins(const model::Trace& trace,
   return begins;
 }
 
+// A backward pass: the number of the device's events before its begin and before its end.
+struct BackwardSpan {
+  std::uint32_t begin = 0;
+  std::uint32_t end = model::kNone;  // kNone: it has not ended
+};
+inline BackwardSpan backward_from(const model::Trace& trace, const model::DeviceTrace& device,
+                                  std::uint32_t begin) {
+  for (std::size_t row = 0; row < device.mark_events.size(); ++row) {
+    const bool is_end = trace.marks[row].kind == model::MarkKind::kBackwardEnd;
+    if (is_end && device.mark_events[row] > begin) return {begin, device.mark_events[row]};
+  }
+  return {begin};
+}
+
+// Whether an allocation that is live when a backward begins is kept for it: made in forward, and,
+// as far as uses are known, either used by the backward or released by it. What is neither, such as
+// logits that a model returns, only the program keeps.
+inline bool is_kept_for(const BackwardSpan& backward, const model::DeviceTrace& device,
+                        std::size_t lifetime) {
+  const model::Lifetimes& lifetimes = device.lifetimes;
+  if (!has(lifetimes.flags[lifetime], model::LifetimeFlags::kSavedForBackward)) return false;
+  const model::LastUse use = lifetimes.use(lifetime);
+  return !use.is_known() || use.unused_from >= backward.begin || backward.end == model::kNone ||
+         model::death(lifetimes, lifetime, model::default_liveness(device)) < backward.end;
+}
+
 // At each of `begins`, the live bytes of allocations made in the recording for which `is_wanted` is
 // true (it takes rows of the lifetimes). Sums wrap, because a hostile file may have any size.
 template <typename IsWanted>

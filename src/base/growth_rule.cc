@@ -53,6 +53,23 @@ bool goes_on(Series aged) {
   return grown_since(last - (last + 2) / 5) >= kLeastInLastFifth * growth;
 }
 
+// The number of allocations of age at the end of each judged step. The youngest steps continue the
+// curve with their survivors, except for the last one, whose memory the next step may replace; and
+// if allocations of age died meanwhile, a window or a queue may be full, so nothing continues it.
+std::vector<std::int64_t> continued(const SiteSeries& site, const Ages& ages) {
+  const auto& [warm_up, of_age] = ages;
+  std::vector<std::int64_t> aged(
+      site.aged_counts.begin() + static_cast<std::ptrdiff_t>(warm_up + of_age),
+      site.aged_counts.end());
+  const std::size_t steps = site.born_counts.size();
+  const std::int64_t came_of_age = sum(site.born_counts.subspan(steps - 2 * of_age, of_age));
+  if (came_of_age > aged.back() - site.aged_counts[steps - 1 - of_age]) return {};
+  for (const std::int64_t count : site.born_counts.subspan(steps - of_age, of_age - 1)) {
+    aged.push_back(aged.back() + count);
+  }
+  return aged;
+}
+
 // Survivors of a step are capped at the largest count among the judged steps: earlier steps may
 // include permanent allocations of the site, and the last step still has memory that the next one
 // will replace.
@@ -78,8 +95,13 @@ std::optional<Growth> growth_of(const SiteSeries& site) {
   if (site.retired * 2 >= sum(site.born_counts.subspan(1))) return std::nullopt;
   const Series counts = site.born_counts.subspan(warm_up, counted);
   const std::size_t birth_steps = steps_with_survivors(counts);
-  if (birth_steps < kFewBirthSteps || !are_spread(counts)) return std::nullopt;
-  if (!goes_on(site.aged_counts.subspan(warm_up + of_age))) return std::nullopt;
+  if (birth_steps < kFewBirthSteps) return std::nullopt;
+  const bool grows = are_spread(counts) && goes_on(site.aged_counts.subspan(warm_up + of_age));
+  if (!grows) {
+    const std::vector<std::int64_t> aged = continued(site, {warm_up, of_age});
+    const Series all = site.born_counts.subspan(warm_up, steps - warm_up - 1);
+    if (aged.empty() || !are_spread(all) || !goes_on(aged)) return std::nullopt;
+  }
   const Series bytes = site.born_bytes.subspan(warm_up, counted);
   return Growth{.bytes_per_step = static_cast<double>(sum(bytes)) / static_cast<double>(counted),
                 .grown_bytes = grown_bytes(site.born_bytes, bytes),

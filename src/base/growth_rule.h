@@ -11,7 +11,9 @@
 //   3. the number of live allocations of age never falls by more than 20 % of its growth, as it
 //      does for a pool that fills and empties;
 //   4. the growth continues: at least 25 % of it is in the later half and, with 8 steps or more,
-//      10 % in the last fifth. A cache or window that is full has stopped growing;
+//      10 % in the last fifth. A cache or window that is full has stopped growing. If nothing of
+//      age died in the last T/8 steps, 2 and 4 may also hold with the survivors of these steps, so
+//      that random bursts are found;
 //   5. old allocations stay: of those made in the first step or before it, the number that died
 //      after the warm-up is less than half the number of newer survivors. A queue that was filled
 //      at the start frees an old entry for each new one.

@@ -106,6 +106,34 @@ TEST(GrowthRule, clean_sites_do_not_grow) {
   }
 }
 
+// Stored exceptions, each with a few tensors, in random steps.
+std::vector<Made> random_bursts(std::size_t steps, Random& random) {
+  std::vector<Made> all;
+  for (std::size_t step = 0; step < steps; ++step) {
+    const std::size_t count = below(random, 4) == 0 ? 1 + below(random, 4) : 0;
+    all.insert(all.end(), count, Made{step, 100, kForEver});
+    all.push_back({step, 100, 1});
+  }
+  return all;
+}
+// A cache of 16 entries, whose keys are random.
+std::vector<Made> cache_of_random_keys(std::size_t steps, Random& random) {
+  std::vector<Made> all;
+  std::vector<bool> is_known(16);
+  for (std::size_t step = 0; step < steps; ++step) {
+    const std::size_t key = below(random, is_known.size());
+    if (!is_known[key]) all.push_back({step, 100, kForEver});
+    is_known[key] = true;
+  }
+  return all;
+}
+
+TEST(GrowthRule, random_bursts_grow) {
+  EXPECT_GE(flagged(60, random_bursts), 80);
+  EXPECT_GE(flagged(128, random_bursts), 95);
+  EXPECT_LE(flagged(128, cache_of_random_keys), 1);
+}
+
 TEST(GrowthRule, a_full_window_does_not_grow) {
   EXPECT_EQ(judge(50, window_of(16, 50)), std::nullopt);
   EXPECT_EQ(judge(200, window_of(16, 200)), std::nullopt);

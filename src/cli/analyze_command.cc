@@ -125,9 +125,9 @@ Command analyze_command() {
   command.summary = "Summarize the text log of a training run, or compare several";
   command.description =
       "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), the "
-      "output of nvidia-smi --query-gpu=... --format=csv, or the lines of DeepSpeed's "
-      "see_memory_usage(). Prints the findings, how memory changed, and what used it at the end. "
-      "Several logs are compared in one table.";
+      "output of nvidia-smi --query-gpu=... --format=csv, the lines of DeepSpeed's "
+      "see_memory_usage(), or figures such as \"Allocated: 8073.4 MB\". Prints the findings, how "
+      "memory changed, and what used it at the end. Several logs are compared in one table.";
   command.positionals = {{"FILE",
                           "A log, a folder (the newest run in or below it), or latest (the same in "
                           "--dir). Default: latest.",

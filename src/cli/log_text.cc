@@ -219,8 +219,7 @@ std::string source_text(const logs::LogSummary& summary, const std::string& step
 }  // namespace
 
 std::string to_text(const logs::LogSummary& summary, const LogTextOptions& options) {
-  const bool is_counted = summary.source.format == to_string(logs::LogFormat::kTextLog);
-  const std::string step = is_counted ? "iteration" : "sample";
+  const std::string step = summary.step;
   std::string text;
   if (summary.source.runs > 1) {
     text = "This log has " + base::format_count(summary.source.runs) +

@@ -100,7 +100,7 @@ std::string block_of(const logs::LogSummary& summary, const DeviceSummary& devic
   text += list_of("Data Types", dtypes_of(device));
   const Figure* const large = find(device, "large_tensors");
   if (large != nullptr && device.large_tensor_bytes) {
-    text += "\nLarge Tensors (>" + formatted("%g", sample::to_mb(*device.large_tensor_bytes)) +
+    text += "\nLarge Tensors (>" + formatted("%.5g", sample::to_mb(*device.large_tensor_bytes)) +
             "MB): " + formatted("%.0f", *large->end) + "\n";
   }
   return text;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/layer_cells.h"
 #include "engine/table_builder.h"
 #include "engine/tables.h"
 
@@ -33,7 +34,8 @@ bool on_some_device(const model::Trace& trace, IsPresent&& is_present) {
 
 class EventTable {
  public:
-  explicit EventTable(TableBuilder& table) : table_(table), trace_(table.trace()) {}
+  explicit EventTable(TableBuilder& table)
+      : table_(table), trace_(table.trace()), layers_(trace_) {}
 
   void add_batch(const DeviceTrace& device, std::size_t number) {
     device_ = &device;
@@ -57,7 +59,7 @@ class EventTable {
     add_site("inner_operator", "innermost operator of the thread", &Site::inner_op);
     add_site("forward_operator", "in backward, the operator that created the autograd node",
              &Site::forward_op);
-    add_site("layer", "path of the module", &Site::layer);
+    add_layer();
     add_phase_and_flags();
     add_tensor();
     add_site("compile_context", "compile context of torch.compile", &Site::compile_context);
@@ -117,6 +119,16 @@ class EventTable {
     add_text(name, description, [&](std::size_t row) { return site(row).*field; });
   }
 
+  void add_layer() {
+    if (!trace_.has_layers()) return;
+    layers_.add_to(table_, "path of the module that owns the tensor, or else allocated it",
+                   [&](model::Layers& known, std::size_t row) {
+                     const std::uint32_t lifetime = lifetime_[row];
+                     return lifetime != kNone ? known.of(*device_, lifetime)
+                                              : known.named(trace_.strings[site(row).layer]);
+                   });
+  }
+
   void add_pool() {
     if (!trace_.sites.states(&Site::pool)) return;
     auto names = std::make_shared<Dictionary>();
@@ -173,6 +185,7 @@ class EventTable {
 
   TableBuilder& table_;
   const model::Trace& trace_;
+  LayerCells layers_;
   const DeviceTrace* device_ = nullptr;
   std::vector<std::uint32_t> lifetime_;  // by alloc event of the device; kNone for other events
   std::map<std::string_view, DistinctTexts> texts_;  // by column

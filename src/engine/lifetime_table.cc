@@ -8,6 +8,7 @@
 
 #include "analysis/holders/chains.h"
 #include "analysis/holders/holders.h"
+#include "engine/layer_cells.h"
 #include "engine/table_builder.h"
 #include "engine/tables.h"
 
@@ -85,7 +86,7 @@ class HolderPaths {
 };
 
 void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t number,
-                   HolderPaths& holders) {
+                   LayerCells& layers, HolderPaths& holders) {
   const model::Trace& trace = table.trace();
   const model::Lifetimes& rows = device.lifetimes;
   table.begin_batch(rows.size());
@@ -109,6 +110,10 @@ void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t n
   }));
   table.add("tensor_row", "row of the table tensors; 0: unknown",
             table.compute<model::TensorId>([&](std::size_t row) { return rows.tensor[row]; }));
+  if (trace.has_layers()) {
+    layers.add_to(table, "the layer that reports assign it to; null if none",
+                  [&](model::Layers& known, std::size_t row) { return known.of(device, row); });
+  }
   table.add("block", "row of the table blocks; null if freed, or without final state",
             table.with_nulls(
                 table.compute<std::uint32_t>([&](std::size_t row) { return rows.block[row]; }),
@@ -122,11 +127,12 @@ void add_lifetimes(TableBuilder& table, const DeviceTrace& device, std::size_t n
 Table lifetime_table(const StatePtr& state) {
   TableBuilder table("lifetimes", state);
   const auto& devices = table.trace().devices;
+  LayerCells layers(table.trace());
   HolderPaths holders(table.trace());
   for (std::size_t number = 0; number < devices.size(); ++number) {
-    add_lifetimes(table, devices[number], number, holders);
+    add_lifetimes(table, devices[number], number, layers, holders);
   }
-  if (devices.empty()) add_lifetimes(table, DeviceTrace{}, 0, holders);
+  if (devices.empty()) add_lifetimes(table, DeviceTrace{}, 0, layers, holders);
   return table.finish();
 }
 

@@ -135,14 +135,16 @@ std::optional<NvidiaSmiLog::Columns> NvidiaSmiLog::columns_of_header(
     const std::string name = plain(fields[i]);
     if (name == "timestamp") columns.time = i;
     for (std::size_t size = 0; size < kSizeColumns.size(); ++size) {
-      if (name.starts_with(kSizeColumns[size])) columns.sizes[size] = i;
+      if (!name.starts_with(kSizeColumns[size])) continue;
+      columns.sizes[size] = i;
+      ++known;
     }
     for (std::size_t id = 0; id < kIdColumns; ++id) {
       const auto& names = kIdNames[id];
       if (!name.empty() && std::ranges::find(names, name) != names.end()) columns.ids[id] = i;
     }
     // Columns that no other kind of log has.
-    if (name.starts_with("memory") || name.starts_with("utilization") ||
+    if (name.starts_with("memoryreserved") || name.starts_with("utilization") ||
         name.starts_with("temperaturegpu") || name.starts_with("powerdraw")) {
       ++known;
     }

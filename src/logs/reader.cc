@@ -17,6 +17,7 @@
 #include "logs/deepspeed_log.h"
 #include "logs/lines.h"
 #include "logs/nvidia_smi_log.h"
+#include "logs/printed_log.h"
 #include "logs/text_log_reader.h"
 #include "sample/names.h"
 
@@ -47,7 +48,8 @@ class AnyLog {
         }),
         lines_([this](std::string_view line) { take(line); }),
         text_log_(sink_),
-        deepspeed_(sink_) {}
+        deepspeed_(sink_),
+        printed_(sink_) {}
   AnyLog(const AnyLog&) = delete;
   AnyLog& operator=(const AnyLog&) = delete;
 
@@ -78,6 +80,7 @@ class AnyLog {
   TextLogReader text_log_;
   NvidiaSmiLog nvidia_smi_;
   DeepSpeedLog deepspeed_;
+  PrintedLog printed_;
   LogContents contents_;
 };
 
@@ -88,7 +91,9 @@ void AnyLog::take(std::string_view line) {
     has_table_ = has_table_ || NvidiaSmiLog::is_table(line);
     if (!format_ && !has_table_ && NvidiaSmiLog::knows(line)) format_ = LogFormat::kNvidiaSmi;
     if (!format_ && DeepSpeedLog::knows(line)) format_ = LogFormat::kDeepSpeed;
+    if (!format_ && PrintedLog::knows(line)) format_ = LogFormat::kPrinted;
     if (!format_) {
+      printed_.line(line);  // it may number the iteration of the first figures
       ++lines_before_;
       return;
     }
@@ -100,6 +105,8 @@ void AnyLog::take(std::string_view line) {
       return nvidia_smi_.line(line);
     case LogFormat::kDeepSpeed:
       return deepspeed_.line(line);
+    case LogFormat::kPrinted:
+      return printed_.line(line);
   }
 }
 
@@ -116,11 +123,11 @@ Error AnyLog::not_a_log() const {
       ErrorCode::kUnsupported,
       name_ +
           " is no text log of Plimsoll (tensor_profile_*.log), no CSV log of nvidia-smi, and has "
-          "no figures of DeepSpeed's see_memory_usage(); plimsoll report reads recordings, "
-          "snapshots and messages about memory");
+          "no figures such as \"Allocated: 8073.4 MB\" or those of DeepSpeed's see_memory_usage(); "
+          "plimsoll report reads recordings, snapshots and messages about memory");
 }
 
-// Figures in another notation, or without the line that names their device.
+// Figures in another notation.
 Error AnyLog::unreadable_figures() const {
   const std::uint64_t unreadable = text_log_.unreadable_figures();
   const std::uint64_t all = unreadable + text_log_.read_figures();
@@ -146,8 +153,9 @@ Result<LogContents> AnyLog::finish() {
     contents_.runs = 1;
     return contents_;
   }
-  if (*format_ == LogFormat::kDeepSpeed) {
+  if (*format_ == LogFormat::kDeepSpeed || *format_ == LogFormat::kPrinted) {
     deepspeed_.finish();
+    printed_.finish();
     contents_.unread_lines = 0;  // lines of the program's own
     contents_.runs = 1;
     return contents_;
@@ -171,8 +179,7 @@ Result<LogContents> AnyLog::finish() {
   if (!has_figures_) {
     return make_error(ErrorCode::kCorrupt,
                       name_ + " has " + std::to_string(contents_.snapshots) +
-                          " snapshots but no figures: in a text log of Plimsoll, they follow a "
-                          "line \"Device: NAME\"");
+                          " snapshots but no figures, such as \"Allocated: 8073.4 MB\"");
   }
   return contents_;
 }

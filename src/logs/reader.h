@@ -12,7 +12,7 @@
 
 namespace plimsoll::logs {
 
-enum class LogFormat : std::uint8_t { kTextLog, kNvidiaSmi, kDeepSpeed };
+enum class LogFormat : std::uint8_t { kTextLog, kNvidiaSmi, kDeepSpeed, kPrinted };
 
 inline const char* to_string(LogFormat format) {
   switch (format) {
@@ -22,13 +22,16 @@ inline const char* to_string(LogFormat format) {
       return "nvidia_smi_csv";
     case LogFormat::kDeepSpeed:
       return "deepspeed_log";
+    case LogFormat::kPrinted:
+      return "printed_log";
   }
   return "";
 }
 
 // What the number of a sample counts.
 inline const char* step_name(LogFormat format) {
-  return format == LogFormat::kTextLog ? "iteration" : "sample";
+  const bool is_numbered = format == LogFormat::kTextLog || format == LogFormat::kPrinted;
+  return is_numbered ? "iteration" : "sample";
 }
 
 struct LogContents {

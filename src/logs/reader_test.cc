@@ -81,14 +81,30 @@ TEST(LogReader, quotes_the_first_line_if_no_memory_of_a_device_can_be_read) {
       HasSubstr(
           "2 of 2 lines with figures of devices cannot be read; the first unrecognized line is "
           "5, \"Allocated: 8,5 MB\""));
-  EXPECT_THAT(sentence(replaced(log, "Device",
+  EXPECT_THAT(sentence(replaced(replaced(log, "MB", "GB"), "Device",
                                 "\x01"
                                 "Device")),
               HasSubstr("line is 4, \"\\x01Device: cuda:0\""));
-  EXPECT_THAT(sentence(replaced(log, "Device: cuda:0\n", "")),
-              HasSubstr("line is 4, \"Allocated: 8.5 MB\""));
   EXPECT_EQ(sentence(replaced(log, "Host", "printed by the program\nHost")), "read");
   EXPECT_EQ(sentence("=== Iteration 0 ===\nHost: process 3000.0 MB\n\n"), "read");
+}
+
+TEST(LogReader, figures_without_a_line_that_names_their_device_are_of_one_unnamed_device) {
+  const std::string log = replaced(a_log(), "Device: cuda:0\n", "");
+  std::vector<MemorySample> samples;
+  const auto contents = read_log_bytes(
+      log, "x.log",
+      [&](const SamplePlace&, const MemorySample& sample) { samples.push_back(sample); });
+  ASSERT_TRUE(contents.ok()) << contents.error().message;
+  EXPECT_EQ(contents->unread_lines, 0U);
+  ASSERT_EQ(samples.size(), 1U);
+  ASSERT_EQ(samples[0].devices.size(), 2U);
+  const DeviceMemory& device = samples[0].devices[1];
+  EXPECT_EQ(device.name, "the device");
+  EXPECT_EQ(device.reserved_bytes, 10'130 * tests::kMb);
+  EXPECT_EQ(device.categories.size(), 4U);
+  EXPECT_EQ(device.large_tensors.size(), 2U);
+  EXPECT_EQ(samples[0].devices[0].name, "cpu");
 }
 
 TEST(LogReader, a_header_or_a_lower_iteration_begins_a_run) {

@@ -122,7 +122,9 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
   }
   note_peak(known.summary.peak, device, iteration);
   if (!has_tensors) return;
-  note(figures, "tensors", std::optional(device.live_count), iteration);
+  if (device.live_count > 0) {
+    note(figures, "tensors", std::optional(device.live_count), iteration);
+  }
   note(figures, "tensor_bytes", std::optional(device.live_bytes), iteration);
   if (known.first_categories.empty()) {
     known.first_categories = device.categories;
@@ -176,6 +178,7 @@ LogSummary LogSummarizer::finish(const std::string& path, const LogContents& con
     }
     summary_.devices.push_back(std::move(summary));
   }
+  summary_.step = step_name(contents.format);
   summary_.jumps = detector_.jumps();
   summary_.findings = detector_.findings();
   for (const Device& device : devices_) {

@@ -28,7 +28,8 @@ struct LogSource {
     using base::Field;
     return base::field_list(
         Field{"path", &LogSource::path, "Path of the file."},
-        Field{"format", &LogSource::format, "plimsoll_text_log, nvidia_smi_csv or deepspeed_log."},
+        Field{"format", &LogSource::format,
+              "plimsoll_text_log, nvidia_smi_csv, deepspeed_log or printed_log."},
         Field{"bytes", &LogSource::bytes, "Size of the file in bytes."},
         Field{"snapshots", &LogSource::snapshots, "Number of complete samples of the run."},
         Field{"cut_snapshots", &LogSource::cut_snapshots,
@@ -200,6 +201,7 @@ struct LogSummary {
   std::vector<Figure> training;
   alerts::JumpCounts jumps;
   std::vector<MemoryAlert> findings;
+  std::string step = {};  // what the number of a sample counts
 
   static constexpr auto fields() {
     using base::Field;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/timestamps.h"
+#include "logs/labelled.h"
 #include "logs/numbers.h"
 #include "sample/names.h"
 #include "sample/sample_fields.h"
@@ -226,7 +227,8 @@ void TextLogReader::line(std::string_view line) {
   if (line.starts_with(kBegin)) {
     begin(line);
   } else if (line.empty()) {
-    end();
+    is_complete_ = true;
+    if (!is_foreign_) end();
   } else if (line.front() == '#') {
     take_header(line);
   } else if (sample_) {
@@ -238,7 +240,10 @@ void TextLogReader::line(std::string_view line) {
 
 void TextLogReader::take_in_snapshot(std::string_view line) {
   const bool is_figure = is_about_device(line);
-  if (take(line)) {
+  // Another program's log has its own names for figures.
+  const bool has_own_names =
+      is_foreign_ && (device() == nullptr || device()->name == kUnnamedDevice);
+  if (take(line) || (has_own_names && take_labelled(line, *sample_))) {
     read_figures_ += is_figure ? 1 : 0;
     return;
   }
@@ -249,6 +254,7 @@ void TextLogReader::take_in_snapshot(std::string_view line) {
 
 void TextLogReader::finish() {
   if (!sample_) return;
+  if (is_foreign_ && (is_complete_ || !sample_->devices.empty())) return end();
   ++cut_snapshots_;
   sample_.reset();
 }
@@ -259,6 +265,7 @@ bool TextLogReader::take_header(std::string_view line) {
   const auto number = number_in<std::uint64_t>(format.substr(0, format.find('.')));
   if (number && *number > kFormat) unknown_format_ = number;
   is_run_new_ = true;
+  has_header_ = true;
   return true;
 }
 
@@ -280,6 +287,8 @@ void TextLogReader::begin(std::string_view line) {
   }
   MemorySample& sample = sample_.emplace();
   current_device_ = 0;
+  is_foreign_ = !has_header_ && parts.size() == 1;
+  is_complete_ = false;
   sample.iteration = *iteration;
   for (const std::string_view part : parts) {
     if (const auto time = base::parse_time(part)) sample.time_ns = *time;
@@ -334,6 +343,10 @@ bool TextLogReader::take(std::string_view line) {
   if (key == "Host") return take_host(value, sample_->host);
   if (key == kCpuTensors) return take_tensors(value, cpu_alongside());
   if (key == kCpuCategories) return take_shares(value, cpu_alongside().categories);
+  if (device() == nullptr && is_about_device(line)) {
+    sample_->devices.emplace_back().name = kUnnamedDevice;
+    current_device_ = sample_->devices.size();
+  }
   return device() != nullptr && take_device_value(key, value);
 }
 

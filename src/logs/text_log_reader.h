@@ -2,6 +2,7 @@
 // precise as they were printed; shares sum to the live bytes with the same precision.
 //
 // An incomplete snapshot at the end of a truncated log is dropped; unknown lines are counted.
+// Figures before the first line "Device: NAME" are those of kUnnamedDevice (labelled.h).
 #pragma once
 
 #include <cstdint>
@@ -68,6 +69,10 @@ class TextLogReader {
   std::optional<UnreadLine> first_unread_;
   std::uint64_t run_ = 0;
   bool is_run_new_ = true;  // since the last sample
+  bool has_header_ = false;
+  // Whether the current snapshot is of another program: it has no time, and may have empty lines.
+  bool is_foreign_ = false;
+  bool is_complete_ = false;
   std::int64_t iteration_ = 0;
 };
 

@@ -48,13 +48,14 @@ TEST(TextLogReader, round_trips_written_logs) {
   sample.devices[1].growing = {{"activation", kMb / 32 + 1, 3}};
   sample.devices[1].unused_bytes = 5 * kMb + 1;
   sample.devices[1].unused = {{"unet.up", 3 * kMb, 2}, {"", 2 * kMb, 1}};
-  const std::string snapshot = text_log::text_log_snapshot(sample, {});
+  constexpr text_log::TextLogOptions kWhole{.most_bytes = 4096};
+  const std::string snapshot = text_log::text_log_snapshot(sample, kWhole);
   const ReadTextLog result = read_text_log(text_log::text_log_header(5) + snapshot);
   EXPECT_EQ(result.unread_lines, 0U);
   EXPECT_EQ(result.cut_snapshots, 0U);
   ASSERT_EQ(result.samples.size(), 1U);
   // Compares texts: writing the sample that was read must reproduce the snapshot.
-  EXPECT_EQ(text_log::text_log_snapshot(result.samples.front(), {}), snapshot);
+  EXPECT_EQ(text_log::text_log_snapshot(result.samples.front(), kWhole), snapshot);
   const MemorySample& back = result.samples.front();
   EXPECT_EQ(back.time_ns, sample.time_ns);
   ASSERT_EQ(back.devices.size(), 2U);

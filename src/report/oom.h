@@ -12,19 +12,26 @@
 
 namespace plimsoll::report {
 
+// Some messages do not state the size of the request, which is 0 then.
+inline std::optional<std::uint64_t> known_request(std::uint64_t bytes) {
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
 struct Oom {
   std::uint64_t event = 0;
   std::optional<std::int64_t> time_ns;
   std::uint64_t requested_bytes = 0;
   std::optional<std::uint64_t> device_free_bytes;
 
+  std::optional<std::uint64_t> stated_request() const { return known_request(requested_bytes); }
+
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
         Field{"event", &Oom::event, "Number of the event on its device."},
         Field{"time_ns", &Oom::time_ns, "Time of that event; null if unknown."},
-        Field{"requested_bytes", &Oom::requested_bytes,
-              "Size of the request that failed, after rounding."},
+        Field{"requested_bytes", &Oom::stated_request,
+              "Size of the request that failed, after rounding; null if unknown."},
         Field{"device_free_bytes", &Oom::device_free_bytes,
               "Free bytes of the device according to the driver; null if unknown."});
   }
@@ -141,13 +148,15 @@ struct OomDetails {
   std::string private_pools;             // "(0, 1)"
   OomNeed need;
 
+  std::optional<std::uint64_t> stated_request() const { return known_request(requested_bytes); }
+
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
         Field{"event", &OomDetails::event, "Number of the event on its device."},
         Field{"time_ns", &OomDetails::time_ns, "Time of that event; null if unknown."},
-        Field{"requested_bytes", &OomDetails::requested_bytes,
-              "Size of the request that failed, after rounding."},
+        Field{"requested_bytes", &OomDetails::stated_request,
+              "Size of the request that failed, after rounding; null if unknown."},
         Field{"device_free_bytes", &OomDetails::device_free_bytes,
               "Free bytes of the device according to the driver; null if unknown."},
         Field{"device_total_bytes", &OomDetails::device_total_bytes,

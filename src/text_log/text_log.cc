@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -25,6 +27,8 @@
 
 namespace plimsoll::text_log {
 namespace {
+
+constexpr std::string_view kZero = "0.000 MB";  // parts that print as this are left out
 
 // A name from elsewhere, without the separators of the log.
 std::string word(std::string_view text) {
@@ -75,8 +79,11 @@ class Snapshot {
   void add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
                    std::uint64_t large_tensor_bytes);
   void add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
-                 std::string (*size_text)(std::uint64_t), std::uint64_t least = 0);
+                 std::string (*size_text)(std::uint64_t));
   void add_tensor(const LiveTensor& tensor);
+  std::span<const LiveTensor> first_of(const std::vector<LiveTensor>& tensors) const {
+    return std::span(tensors).first(std::min(tensors.size(), options_.top_large_tensors));
+  }
   void add_bar(std::string_view key, const DeviceBar& bar);
   void add_large_tensors(std::string_view key, const DeviceMemory& device,
                          std::uint64_t large_tensor_bytes);
@@ -106,7 +113,7 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
   };
   std::size_t named = 0;
   for (const MemoryShare& share : shares) {
-    if (share.size_bytes > 0 && (!most || named < *most)) {
+    if (sample::mb_text(share.size_bytes) != kZero && (!most || named < *most)) {
       ++named;
       add(share, word(share.name));
     } else {
@@ -114,16 +121,17 @@ void Snapshot::add_shares(std::string_view key, const std::vector<MemoryShare>& 
       rest.count += share.count;
     }
   }
-  if (rest.size_bytes > 0) add(rest, rest.name);
+  if (sample::mb_text(rest.size_bytes) != kZero && named > 0) add(rest, rest.name);
   if (!list.empty()) line(key, list);
 }
 
 void Snapshot::add_sizes(std::string_view key, const std::vector<MemoryShare>& shares,
-                         std::string (*size_text)(std::uint64_t), std::uint64_t least) {
+                         std::string (*size_text)(std::uint64_t)) {
   std::string list;
   for (const MemoryShare& share : shares) {
-    if (share.size_bytes < least) continue;
-    list += (list.empty() ? "" : ", ") + word(share.name) + " " + size_text(share.size_bytes);
+    const std::string size = size_text(share.size_bytes);
+    if (size == kZero) continue;
+    list += (list.empty() ? "" : ", ") + word(share.name) + " " + size;
   }
   if (!list.empty()) line(key, list);
 }
@@ -137,22 +145,22 @@ void Snapshot::add_tensor(const LiveTensor& tensor) {
 void Snapshot::add_bar(std::string_view key, const DeviceBar& bar) {
   std::string list;
   for (const DevicePart& part : bar.parts) {
+    if (sample::mb_text(static_cast<std::uint64_t>(std::abs(part.size_bytes))) == kZero) continue;
     list += (list.empty() ? "" : ", ") + part.kind;
     if (part.pid != 0) list += " " + std::to_string(part.pid);
     const auto bytes = static_cast<std::uint64_t>(part.size_bytes);
     list += part.size_bytes < 0 ? " -" + sample::mb_text(0 - bytes) : " " + sample::mb_text(bytes);
   }
-  line(key, list);
+  if (!list.empty()) line(key, list);
 }
 
 void Snapshot::add_large_tensors(std::string_view key, const DeviceMemory& device,
                                  std::uint64_t large_tensor_bytes) {
   line(key, std::to_string(device.large_count) + " in " + sample::mb_text(device.large_bytes) +
                 ", each above " + sample::mb_text(large_tensor_bytes));
-  const std::size_t shown = std::min(device.large_tensors.size(), options_.top_large_tensors);
-  for (std::size_t i = 0; i < shown; ++i) {
+  for (const LiveTensor& tensor : first_of(device.large_tensors)) {
     text_ += "  ";
-    add_tensor(device.large_tensors[i]);
+    add_tensor(tensor);
   }
 }
 
@@ -165,14 +173,14 @@ void Snapshot::add_by_hand(const sample::Uses& uses, const DeviceMemory& device,
       if (has_tensors) mb_line(uses.log_key, device.live_bytes);
       return;
     case sample::LogForm::kSizes:
-      return add_sizes(uses.log_key, device.at_peak, sample::mb_text, 1);
+      return add_sizes(uses.log_key, device.at_peak, sample::mb_text);
     case sample::LogForm::kExactSizes:
       return add_sizes(uses.log_key, device.growing, sample::exact_mb_text);
     case sample::LogForm::kWord:
       if (!device.peak_phase.empty()) line(uses.log_key, word(device.peak_phase));
       return;
     case sample::LogForm::kEachTensor:
-      for (const LiveTensor& tensor : device.peak_tensors) {
+      for (const LiveTensor& tensor : first_of(device.peak_tensors)) {
         text_ += std::string(uses.log_key) + ": ";
         add_tensor(tensor);
       }
@@ -213,7 +221,8 @@ void Snapshot::add_device(const DeviceMemory& device, std::uint64_t large_tensor
     } else if constexpr (std::is_same_v<Type, std::vector<MemoryShare>>) {
       if (uses.log == sample::LogForm::kShares) return add_shares(uses.log_key, value);
       if (uses.log == sample::LogForm::kLargestShares) {
-        return add_shares(uses.log_key, value, options_.top_layers);
+        const std::size_t least = &value == &device.layers ? 1 : 0;
+        return add_shares(uses.log_key, value, std::max(options_.top_layers, least));
       }
     }
     add_by_hand(uses, device, large_tensor_bytes);
@@ -259,7 +268,9 @@ std::string text_log_header(std::int64_t time_ns) {
          "\n# Summarize it with: plimsoll analyze FILE\n\n";
 }
 
-std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options) {
+namespace {
+
+std::string snapshot_of(const MemorySample& sample, const TextLogOptions& options) {
   Snapshot snapshot(options);
   snapshot.begin(sample);
   const bool has_accelerator = std::ranges::any_of(
@@ -273,6 +284,25 @@ std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& 
   }
   snapshot.add_host(sample.host);
   return snapshot.take();
+}
+
+}  // namespace
+
+std::string text_log_snapshot(const MemorySample& sample, const TextLogOptions& options) {
+  const auto accelerators = static_cast<std::size_t>(std::ranges::count_if(
+      sample.devices, [](const auto& each) { return !sample::is_cpu(each.name); }));
+  const std::size_t most = options.most_bytes * std::max<std::size_t>(accelerators, 1);
+  TextLogOptions fitting = options;
+  std::size_t& layers = fitting.top_layers;
+  std::size_t& tensors = fitting.top_large_tensors;
+  std::string text = snapshot_of(sample, fitting);
+  while (text.size() > most && (layers > 0 || tensors > 1)) {
+    std::size_t& longer =
+        layers > std::max<std::size_t>(1, 2 * tensors) || tensors <= 1 ? layers : tensors;
+    longer -= std::max<std::size_t>(1, longer / 8);
+    text = snapshot_of(sample, fitting);
+  }
+  return text;
 }
 
 Status append_text_log(const std::string& path, const MemorySample& sample,

@@ -1,5 +1,5 @@
-// The text log of a run: OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log, about 1 KB per snapshot,
-// for people, grep, and text_log_reader.h. docs/monitoring-reference.md describes the format.
+// The text log of a run: OUTPUT_DIR/profiles/tensor_profile_TIMESTAMP.log, for
+// people, grep, and text_log_reader.h. docs/monitoring-reference.md describes the format.
 //
 // A snapshot is one write, so that a killed run leaves complete snapshots, and ends with an empty
 // line.
@@ -17,6 +17,7 @@ namespace plimsoll::text_log {
 struct TextLogOptions {
   std::size_t top_layers = 10;
   std::size_t top_large_tensors = 5;
+  std::size_t most_bytes = 1024;  // of a snapshot, for each GPU; the lists are shortened to fit
 };
 
 std::string text_log_header(std::int64_t time_ns);

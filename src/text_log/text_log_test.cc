@@ -68,7 +68,23 @@ TEST(TextLog, of_a_large_model_names_the_largest_parts_and_sums_the_rest) {
   EXPECT_THAT(text, HasSubstr("\nComponents: encoder.0/parameters 1.000 MB in 4, "
                               "encoder.1/parameters 1.000 MB in 4, (rest) 94.000 MB in 376\n"));
   EXPECT_THAT(text, Not(HasSubstr("unknown")));
-  EXPECT_LT(text_log_snapshot(sample, {}).size(), 1600U);
+  device.at_peak = device.categories;
+  device.bar = tests::made_bar();
+  for (int i = 0; i < 40; ++i) {
+    const std::string layer =
+        "model.decoder.layers." + std::to_string(i) + ".self_attention.output";
+    device.large_tensors.push_back(
+        {layer + ".weight", "parameter", "bfloat16", "[16384, 16384]", layer, 512 * tests::kMb});
+    device.layers.push_back({layer, tests::kMb, 4});
+    device.unused.push_back({layer, tests::kMb, 4});
+  }
+  for (const std::size_t named : {1UL, 10UL, 1000UL}) {
+    const std::string fitted =
+        text_log_snapshot(sample, {.top_layers = named, .top_large_tensors = named});
+    EXPECT_LE(fitted.size(), 1024U) << fitted;
+    EXPECT_THAT(fitted, HasSubstr("\nLayers: unet.down.0 3000.0 MB in 100, "));
+    EXPECT_THAT(fitted, HasSubstr("\n  1024.0 MB | [64, 64, 256, 256] | "));
+  }
 }
 
 TEST(TextLog, writes_the_batch_and_what_was_live_at_the_peak) {

@@ -104,6 +104,21 @@ def test_a_log_without_readable_figures_of_a_device_is_an_error(analyze, tmp_pat
     complains(analyze("comma.log"), 3, "the first unrecognized line is 4,", "Device: NAME")
 
 
+def test_a_log_without_devices_is_summarized_by_what_it_has(analyze, tmp_path):
+    log = without_header(generated_logs.leak()).lstrip().replace("Device: cuda:0\n", "")
+    (tmp_path / "part.log").write_text(log)
+    ran = analyze("part.log")
+    assert "Activations on the device keep growing" in ran.stdout
+    assert "What fills the device at the end" in ran.stdout
+    assert "unrecognized" not in ran.stdout
+    lines = [f"step {i}: GPU {20 + 10 * i}.0 MB, CPU 1645.1 MB, loss=0.5\n" for i in range(30)]
+    (tmp_path / "train.txt").write_text("".join(lines))
+    summary = json.loads(analyze("train.txt", "--json").stdout)
+    assert summary["source"]["format"] == "printed_log"
+    assert (summary["first_iteration"], summary["last_iteration"]) == (0, 29)
+    assert [finding["id"] for finding in summary["findings"]] == ["memory_growth"]
+
+
 def write_log(path, recipe, age=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(generated_logs.RECIPES[recipe]())
@@ -249,7 +264,7 @@ def test_a_finding_may_fail_the_command(analyze, tmp_path):
         (b"x" * 5_000_000, ["no text log"]),
         (generated_logs.HEADER.encode(), ["holds no complete sample"]),
         (
-            b"=== Iteration 5 ===\nAllocated: 5.0 MB\n\n" * 201,
+            b"=== Iteration 5 ===\nAllocated: 5,0 MB\n\n" * 201,
             ["201 of 201 lines with figures of devices cannot be read"],
         ),
         (b"# Plimsoll tensor profile, format 2.\n\n=== Iteration 1 ===\n\n", ["format 2", "later"]),

@@ -77,4 +77,5 @@ cases.ARGUMENTS = {
     "--densification_interval 5 --report_every 15 --device cuda",
 }
 cases.CASES.setdefault("workspaces", importlib.import_module("workspaces").workspaces)
+cases.CASES.setdefault("forward_once", importlib.import_module("forward_once").forward_once)
 cases.CASES[case[0]](*case[1:])

@@ -32,6 +32,7 @@ def run(fake, device, folder, *case, **environment):
     "case",
     [
         "backward",
+        "forward_once",
         "lite",
         "middle",
         "threads",

@@ -128,7 +128,7 @@ def _lines(
         if trace is not None:
             break
     details = memory_lines.failures_of(trace, failure.device) if trace is not None else []
-    requested = details[-1]["requested_bytes"] if details else 0
+    requested = (details[-1]["requested_bytes"] if details else None) or 0
     yield from request or request_lines(failure, requested)
     if trace is not None:
         yield from memory_lines.of_trace(trace, details[-1])

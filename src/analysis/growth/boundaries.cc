@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/evidence/passes.h"
 #include "analysis/growth/cycles.h"
 #include "analysis/growth/optimizer_rhythm.h"
 #include "analysis/growth/root_calls.h"
@@ -155,8 +156,38 @@ Boundaries find_rhythm(const Trace& trace, const DeviceTrace& device) {
   return found;
 }
 
+// Removes the points inside a forward on the device: the same pass allocates before and after them.
+// `events` ascend.
+void remove_inside_forwards(const Trace& trace, const DeviceTrace& device,
+                            std::vector<std::uint32_t>& events) {
+  if (!trace.has_layers() || !trace.has_phases()) return;
+  const evidence::Passes passes(trace, device);
+  struct Pass {
+    std::string_view root;
+    std::uint32_t number = 0;
+    bool operator==(const Pass&) const = default;
+  };
+  const auto pass_at = [&](std::uint32_t event) {
+    const model::Site& site = trace.site(device, event);
+    if (site.phase != model::Phase::kForward) return Pass{};
+    return Pass{evidence::root_of(trace.strings[site.layer]), passes.of(site.layer, event)};
+  };
+  const auto is_alloc = [&](std::uint32_t event) {
+    return device.events.action[event] == model::Action::kAlloc;
+  };
+  Pass before;
+  std::uint32_t event = 0, next = 0;
+  std::erase_if(events, [&](std::uint32_t end) {
+    for (; event < end; ++event) {
+      if (is_alloc(event)) before = pass_at(event);
+    }
+    for (next = std::max(next, end); next < device.events.size() && !is_alloc(next);) ++next;
+    return !before.root.empty() && next < device.events.size() && pass_at(next) == before;
+  });
+}
+
 // Takes the boundaries of another device, by time. Pinned host memory, or a device that only holds
-// data, has no steps of its own.
+// data, has no steps of its own. A device inside a forward is in one step, whatever others do.
 template <typename Find>
 Boundaries borrowed(const Trace& trace, const DeviceTrace& device, Find&& find) {
   for (const DeviceTrace& other : trace.devices) {
@@ -171,7 +202,9 @@ Boundaries borrowed(const Trace& trace, const DeviceTrace& device, Find&& find) 
     Boundaries found;
     found.name = of_other.name;
     found.are_calls = of_other.are_calls;
-    if (!keep(first_events_after(device, times_ns), base::kFewestGrowthSteps, found)) continue;
+    std::vector<std::uint32_t> events = first_events_after(device, times_ns);
+    remove_inside_forwards(trace, device, events);
+    if (!keep(events, base::kFewestGrowthSteps, found)) continue;
     found.steps_each = of_other.steps_each;
     found.steps = found.events.size() * of_other.steps_each;
     return found;

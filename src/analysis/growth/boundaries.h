@@ -12,6 +12,8 @@
 //      layer keeps something for backward;
 //   8. else the calls or valleys of another device, by time.
 //
+// Of another device, points inside a forward on this one do not count.
+//
 // If there are more than 128 boundaries, only every n-th is kept, counted from the last one.
 #pragma once
 

@@ -202,6 +202,33 @@ TEST(Boundaries, a_device_without_a_rhythm_borrows_the_steps_of_another_by_time)
   EXPECT_EQ(found.steps, 7u);
 }
 
+// A model on a GPU runs once for each pass; between its layers, the host computes what it needs.
+model::Trace with_forwards(std::uint64_t passes) {
+  TraceMaker maker;
+  std::uint64_t address = 1;
+  for (std::uint64_t pass = 0; pass < passes; ++pass) {
+    for (int layer = 0; layer < 12; ++layer) {
+      const std::uint64_t host = ++address;
+      maker.on({model::DeviceType::kCpu, -1}).alloc(host, 1 << 20).free(host, 1 << 20);
+      maker.on({model::DeviceType::kCuda, 0});
+      maker.alloc_reported(
+          ++address, 512,
+          {.layer = "Net." + std::to_string(layer), .phase = model::Phase::kForward});
+    }
+    maker.alloc_reported(++address, 512, {.phase = model::Phase::kOther});
+  }
+  return maker.finish();
+}
+
+TEST(Boundaries, a_forward_is_one_step_whatever_another_device_does) {
+  const auto once = with_forwards(1);
+  ASSERT_EQ(to_string(once.devices[0].device), "cuda:0");
+  EXPECT_EQ(find_boundaries(once, once.devices[1]).name, "cycle");
+  const auto found = find_boundaries(once, once.devices[0]);
+  EXPECT_THAT(found.events, IsEmpty());
+  EXPECT_THAT(found.why_none, HasSubstr("no steps"));
+}
+
 TEST(Boundaries, a_device_states_why_it_cannot_be_judged) {
   const auto trace = with_pinned_memory(3);
   EXPECT_THAT(find_boundaries(trace, trace.devices.back()).why_none, HasSubstr("no steps"));

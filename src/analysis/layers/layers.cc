@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/backwards.h"
 #include "analysis/layers/layer_calls.h"
 #include "analysis/replay.h"
 #include "base/natural_order.h"
@@ -66,11 +67,14 @@ class DeviceLayers {
  private:
   void add_live(const Points& points) {
     const auto& lifetimes = device_.lifetimes;
+    const BackwardSpan backward =
+        backward_from(trace_, device_,
+                      static_cast<std::uint32_t>(points.saved.value_or(model::kBeforeFirst) + 1));
     for (std::size_t row = 0; row < lifetimes.size(); ++row) {
       LayerBytes& own = rows_[of_lifetime_[row].index()].own;
       if (is_live(lifetimes, row, model::default_liveness(device_), points.now)) add(row, own);
       if (!points.saved) continue;
-      if (has(lifetimes.flags[row], model::LifetimeFlags::kSavedForBackward) &&
+      if (is_kept_for(backward, device_, row) &&
           is_live(lifetimes, row, model::default_liveness(device_), *points.saved)) {
         own.saved_bytes += trace_.lifetime_bytes(device_, row);
       }

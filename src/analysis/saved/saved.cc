@@ -90,10 +90,11 @@ class DeviceSaved {
     const std::size_t step = model::step_of(ends, begin > 0 ? begin - 1 : 0);
     if (step < ends.size()) row.step = ends[step].step;
     const auto point = std::int64_t{begin} - 1;
+    const BackwardSpan backward = backward_from(trace_, device_, begin);
     for (const std::uint32_t live : live_set(device_, model::default_liveness(device_), point)) {
       const std::uint64_t size = trace_.lifetime_bytes(device_, live);
       row.live_bytes += size;
-      if (!is_saved(device_, live)) continue;
+      if (!is_kept_for(backward, device_, live)) continue;
       row.bytes += size;
       ++row.count;
       saved_.push_back({live, size});

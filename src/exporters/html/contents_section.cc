@@ -170,7 +170,8 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
     write_bytes(html, inside.bytes);
     html.open("td", {{"class", "b"}}).raw(bar(share, main_paint(inside))).close();
     html.element("td", {{"class", "n"}}, base::format_percent(share));
-    html.element("td", {{"class", "n count"}}, bytes_text(inside.peak_bytes)).close();
+    const std::string of_one = row.layer->layers.size() > 1 ? "each " : "";
+    html.element("td", {{"class", "n count"}}, of_one + bytes_text(inside.peak_bytes)).close();
   }
   html.close().close().close().close();
 }

@@ -11,6 +11,7 @@
 #include "exporters/layer_tree.h"
 #include "exporters/point_text.h"
 #include "exporters/terminal/devices.h"
+#include "report/rest_row.h"
 #include "text/layout.h"
 #include "text/table.h"
 
@@ -56,6 +57,13 @@ bool is_phase(const LayerColumn& column) {
          column.bytes != &report::LayerBytes::peak_bytes;
 }
 
+// Of equal layers, the peak is that of one, unlike the other figures, which are sums.
+std::string cell_text(const FoldedLayerRow& row, const LayerColumn& column) {
+  const std::uint64_t bytes = row.inclusive.*column.bytes;
+  const bool is_of_one = column.bytes == &report::LayerBytes::peak_bytes && row.layers.size() > 1;
+  return (is_of_one && bytes > 0 ? "each " : "") + bytes_or_dash(bytes);
+}
+
 // The legend of the tree, which names its columns.
 std::string tree_heading(const std::vector<LayerColumn>& columns, const FoldedRows& rows) {
   std::string text = "; each with the layers inside it";
@@ -77,7 +85,7 @@ void fit_phases(std::vector<LayerColumn>& columns, const FoldedRows& rows,
   for (const LayerColumn& column : columns) {
     std::size_t widest = text::display_width(column.name);
     for (const FoldedLayerRow* row : rows) {
-      widest = std::max(widest, text::display_width(bytes_or_dash(row->inclusive.*column.bytes)));
+      widest = std::max(widest, text::display_width(cell_text(*row, column)));
     }
     needed += kGap + widest;
   }
@@ -94,6 +102,37 @@ std::string share_table(const std::vector<const report::GroupRow*>& rows, const 
                    base::format_count(rows[i]->count), bytes_text(rows[i]->largest_bytes),
                    text::printable(rows[i]->key)});
   }
+  return table.empty() ? "" : table.to_text(width, color);
+}
+
+// What equal layers created is one row, as in the table of layers. "each" has their mean.
+std::string saved_by_layer(const report::Report& report, const report::DeviceReport& device,
+                           const report::SavedRow& saved, std::size_t top, std::size_t width,
+                           text::Color color) {
+  FoldedRows rows = rows_of(report.tables.folded_layers, device);
+  std::erase_if(rows, [](const FoldedLayerRow* row) { return row->own.saved_bytes == 0; });
+  std::ranges::stable_sort(rows, std::ranges::greater{},
+                           [](const FoldedLayerRow* row) { return row->own.saved_bytes; });
+  text::TextTable table({{"bytes"}, {"share"}, {"layers"}, {"each"}, {"created in layer", kWords}});
+  const auto add = [&](std::uint64_t bytes, std::size_t layers, const std::string& name) {
+    const double share = static_cast<double>(bytes) / static_cast<double>(saved.bytes);
+    table.add_row({bytes_text(bytes), base::format_percent(share), base::format_count(layers),
+                   layers > 1 ? bytes_text(bytes / layers) : "", name});
+  };
+  const std::size_t kept = rows.size() == top + 1 ? rows.size() : std::min(top, rows.size());
+  std::uint64_t rest_bytes = 0;
+  std::size_t rest_layers = 0;
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const FoldedLayerRow& row = *rows[at];
+    if (at < kept) {
+      add(row.own.saved_bytes, row.layers.size(),
+          row.layer.empty() ? "[no layer]" : text::printable(row.layer));
+    } else {
+      rest_bytes += row.own.saved_bytes;
+      rest_layers += row.layers.size();
+    }
+  }
+  if (rest_layers > 0) add(rest_bytes, rest_layers, report::rest_key(rows.size() - kept));
   return table.empty() ? "" : table.to_text(width, color);
 }
 
@@ -158,7 +197,7 @@ LayerTreeText layer_tree(const report::Report& report, const report::DeviceRepor
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::vector<std::string> cells;
     for (const LayerColumn& column : columns) {
-      cells.push_back(bytes_or_dash(rows[i]->inclusive.*column.bytes));
+      cells.push_back(cell_text(*rows[i], column));
     }
     cells.push_back(names[i]);
     table.add_row(std::move(cells));
@@ -173,9 +212,7 @@ std::string saved_table(const report::Report& report, const report::DeviceReport
   std::string out = bold_line(text::wrap(saved_heading(device, *rows.front()), 2, width), color);
   out += share_table(rows_of(report.tables.saved_by_operator, device), "created by operator", top,
                      width, color);
-  out += share_table(rows_of(report.tables.saved_by_layer, device), "created in layer", top, width,
-                     color);
-  return out;
+  return out + saved_by_layer(report, device, *rows.front(), top, width, color);
 }
 
 std::string step_table(const report::Report& report, const report::DeviceReport& device,

@@ -86,11 +86,11 @@ TEST(ReportedText, equal_layers_are_one_row_and_others_are_in_the_order_of_their
   report.tables.layers.push_back({-1, "Net.b", {}, layer_bytes(41, 0, 41), {}});
   report.tables.folded_layers = report::fold_layers(report.tables.layers);
   EXPECT_EQ(layer_tree(report, report.devices[0], 10, 100, text::Color::kOff).table,
-            "     total   forward  backward      peak  layer\n"
-            "  48.0 MiB  39.0 MiB   9.0 MiB  29.0 MiB  Net\n"
-            "  41.0 MiB  41.0 MiB         -  41.0 MiB    b\n"
-            "  20.0 MiB  20.0 MiB         -   2.0 MiB      0…9 (10 × 2.0 MiB)\n"
-            "  21.0 MiB  21.0 MiB         -  11.0 MiB      10…11 (2 × 10.5 MiB)\n");
+            "     total   forward  backward           peak  layer\n"
+            "  48.0 MiB  39.0 MiB   9.0 MiB       29.0 MiB  Net\n"
+            "  41.0 MiB  41.0 MiB         -       41.0 MiB    b\n"
+            "  20.0 MiB  20.0 MiB         -   each 2.0 MiB      0…9 (10 × 2.0 MiB)\n"
+            "  21.0 MiB  21.0 MiB         -  each 11.0 MiB      10…11 (2 × 10.5 MiB)\n");
 }
 
 TEST(ReportedText, a_tree_without_space_for_phases_omits_them) {
@@ -119,13 +119,28 @@ TEST(ReportedText, memory_kept_for_backward_is_reported_by_its_allocator) {
   EXPECT_EQ(saved_table(report, report.devices[0], 10, 100, text::Color::kOff), "");
   report.tables.saved.push_back({-1, 99, {}, 3, 20 * kMiB, 4, 25 * kMiB, 8});
   report.tables.saved_by_operator.push_back({-1, "aten::conv2d", 20 * kMiB, 4, 8 * kMiB, 1.0, {}});
-  report.tables.saved_by_layer.push_back({-1, "Net.up.1", 20 * kMiB, 4, 8 * kMiB, 1.0, {}});
+  report.tables.folded_layers.clear();
+  const auto add_layer = [&](const char* name, std::size_t layers, std::uint64_t saved_bytes) {
+    report::FoldedLayerRow& row = report.tables.folded_layers.emplace_back();
+    row.device = -1;
+    row.layer = name;
+    row.layers.resize(layers);
+    row.own.saved_bytes = saved_bytes;
+  };
+  add_layer("", 1, 0);
+  add_layer("Net.up.0…3", 4, 16 * kMiB);
+  add_layer("Net.down", 1, 4 * kMiB);
   const std::string text = saved_table(report, report.devices[0], 10, 100, text::Color::kOff);
   EXPECT_THAT(text,
               HasSubstr("Saved for backward on cpu: 20.0 MiB in 4 allocations, of 25.0 MiB live "
                         "when backward"));
   EXPECT_THAT(text, HasSubstr("the most of 8 backwards"));
   EXPECT_THAT(text, HasSubstr("20.0 MiB  100.0%      4  8.0 MiB  aten::conv2d\n"));
+  EXPECT_THAT(text, HasSubstr("     bytes  share  layers     each  created in layer\n"
+                              "  16.0 MiB  80.0%       4  4.0 MiB  Net.up.0…3\n"
+                              "   4.0 MiB  20.0%       1           Net.down\n"));
+  EXPECT_THAT(saved_table(report, report.devices[0], 0, 100, text::Color::kOff),
+              HasSubstr("20.0 MiB  100.0%       5  4.0 MiB  [other: 2 groups]\n"));
 }
 
 TEST(ReportedText, the_last_steps_are_shown_with_their_largest_categories) {

@@ -369,10 +369,6 @@ void add_recording(const Message& message, report::Finding& finding) {
   finding.evidence.push_back(unknown + ".");
 }
 
-}  // namespace
-
-namespace {
-
 std::string count_text(std::uint64_t count) {
   return "The text has " + counted(count, "message") + " about this device; this is the last.";
 }
@@ -429,13 +425,10 @@ report::Finding explain_message(model::OomMessage stated, const std::string& lin
   }
   if (is_spilled(message)) {
     say("A driver on Linux refuses such memory; that of Windows, also under WSL, moves some of it "
-        "to "
-        "the host.");
+        "to the host.");
   }
   for (std::string& note : message.notes) say(std::move(note));
-  if (count > 1) {
-    say(count_text(count));
-  }
+  if (count > 1) say(count_text(count));
   add_recording(message, finding);
   return finding;
 }

@@ -184,7 +184,7 @@ model::OomMessage message_of(const KnownPattern& known, const Captures& captures
     return found == captures.end() ? std::nullopt : found->bytes;
   };
   model::OomMessage message;
-  message.device = {known.device, known.device == model::DeviceType::kCpu ? -1 : 0};
+  message.device = {known.means.device, known.means.device == model::DeviceType::kCpu ? -1 : 0};
   const auto device = std::ranges::find(captures, "device", &Capture::name);
   constexpr double kMostKnownDevices = 4096;
   if (device != captures.end()) {
@@ -196,9 +196,9 @@ model::OomMessage message_of(const KnownPattern& known, const Captures& captures
   message.free_bytes = bytes("free");
   message.limit_bytes = bytes("limit");
   model::KnownText& text = message.known.emplace();
-  text.title = filled(known.title, captures);
-  text.evidence = filled(known.evidence, captures);
-  for (const std::string_view step : known.steps) {
+  text.title = filled(known.means.title, captures);
+  text.evidence = filled(known.means.evidence, captures);
+  for (const std::string_view step : known.means.steps) {
     if (!step.empty()) text.steps.push_back(filled(step, captures));
   }
   return message;
@@ -212,13 +212,44 @@ std::size_t next_of(std::string_view text, std::string_view literal, std::size_t
                           : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\"'";
+  const std::size_t from = text.find_first_not_of(kBlanks);
+  if (from == text.npos) return {};
+  return text.substr(from, text.find_last_not_of(kBlanks) - from + 1);
+}
+
+// Whether a program states a name as a status, on a line other than a comment: alone, with its
+// meaning, behind a label such as "CUDA error: " or "Reason: ", or in a column of a table.
+bool is_stated(std::string_view text, std::size_t at, std::size_t size) {
+  const std::size_t begin = text.rfind('\n', at) + 1;
+  const std::string_view before = text.substr(begin, at - begin);
+  const std::string_view after = first_line(text.substr(at + size));
+  const std::string_view label = without_blanks(before);
+  if (label.empty()) return without_blanks(after).empty() || after.starts_with(": out of memory");
+  if (std::string_view("#/*;<-").find(label.front()) != text.npos) return false;
+  const auto is_column = [](std::string_view gap) { return gap == "  " || gap.ends_with('\t'); };
+  if (before.size() > 1 && is_column(before.substr(before.size() - 2))) {
+    if (without_blanks(after).empty() || is_column(after.substr(0, 2))) return true;
+  }
+  std::string lower(label);
+  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+  constexpr std::array<std::string_view, 7> kLabels{"error",  "fail",  "exception", "reason",
+                                                    "status", "state", "message"};
+  return (label.ends_with(':') || label.ends_with('=')) &&
+         std::ranges::any_of(kLabels,
+                             [&](std::string_view word) { return lower.find(word) != lower.npos; });
+}
+
 // The last place where the whole pattern matches.
 std::optional<FoundKnown> last_of(const KnownPattern& known, std::string_view text) {
   std::string_view rest = known.pattern;
   const std::string_view literal = take_literal(rest);
+  const bool is_name = rest.empty() && literal.find_first_of(" \"") == text.npos;
   std::optional<std::pair<std::size_t, Captures>> last;
   for (std::size_t at = next_of(text, literal, 0); at != text.npos;
        at = next_of(text, literal, at + literal.size())) {
+    if (is_name && !is_stated(text, at, literal.size())) continue;
     if (auto captures = match(rest, text.substr(at + literal.size()))) {
       last.emplace(at, *std::move(captures));
     }
@@ -234,8 +265,9 @@ std::optional<FoundKnown> last_of(const KnownPattern& known, std::string_view te
 std::vector<FoundKnown> find_known_texts(std::string_view text) {
   std::vector<FoundKnown> all;
   for (const KnownPattern& known : known_patterns()) {
-    const bool is_explained = std::ranges::any_of(
-        all, [&](const FoundKnown& found) { return found.message.device.type == known.device; });
+    const bool is_explained = std::ranges::any_of(all, [&](const FoundKnown& found) {
+      return found.message.device.type == known.means.device;
+    });
     if (is_explained) continue;
     if (auto found = last_of(known, text)) all.push_back(*std::move(found));
   }

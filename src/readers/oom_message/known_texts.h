@@ -21,12 +21,18 @@ namespace plimsoll::readers::oom_message {
 //   {name|text}    up to the literal that follows, within a line
 // A number may have a parenthesis before it. {requested}, {total}, {free}, {limit} and {device} are
 // also figures of the message. Title and evidence name captures in braces: {total}.
-struct KnownPattern {
-  std::string_view pattern;
+//
+// A pattern that is a single name must be stated as a status (is_stated): documentation, comments
+// and settings mention the name, too.
+struct Explanation {
   model::DeviceType device;
   std::string_view title;
   std::string_view evidence;
   std::array<std::string_view, 3> steps;  // the rest is empty
+};
+struct KnownPattern {
+  std::string_view pattern;
+  Explanation means;
 };
 
 // More specific texts come before those that a program prints as a consequence.

@@ -31,8 +31,7 @@ struct OtherText {
 
 constexpr std::string_view kSummary =
     "this is the table of torch.cuda.memory_summary(), which has totals only. Record what "
-    "allocates "
-    "them: plimsoll run SCRIPT";
+    "allocates them: plimsoll run SCRIPT";
 constexpr std::string_view kCut =
     "this out-of-memory message is cut off before its first number. Pass a longer part of the log";
 
@@ -81,9 +80,9 @@ Result<std::string> read_text(ByteSource& source, const ReadContext& context) {
       return prepared_log(std::move(text));
     }
     if (text.size() + got > most) {
-      return make_error(ErrorCode::kLimit, "this text is larger than " + std::to_string(most) +
-                                               " bytes: pass only the part with the out-of-memory "
-                                               "message");
+      return make_error(ErrorCode::kLimit,
+                        "this text is larger than " + std::to_string(most) +
+                            " bytes: pass only the part with the out-of-memory message");
     }
     decoder.feed({reinterpret_cast<const char*>(piece.data()), got}, text);
   }
