@@ -81,7 +81,8 @@ def first_cause(difference: dict[str, Any]) -> dict[str, Any]:
 
 
 def causes_of(finding: dict[str, Any]) -> list[str]:
-    return [each for each in finding["evidence"] if re.match(r"[+-]?[\d.,]+ [KMG]?i?B: ", each)]
+    cause = r"[+-]?[\d.,]+ [KMG]?i?B: (?!everything else|other causes)"
+    return [each for each in finding["evidence"] if re.match(cause, each)]
 
 
 def assert_plausible(difference: dict[str, Any]) -> None:
