@@ -1,7 +1,6 @@
 #include "comparison/causes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 
 #include "comparison/cause_text.h"
 #include "comparison/retention.h"
+#include "comparison/row_facts.h"
 
 namespace plimsoll::comparison {
 namespace {
@@ -26,9 +26,6 @@ using Rows = std::vector<std::size_t>;
 constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor to be the cause
 constexpr double kMostOfAll = 0.7;      // of all bytes
 constexpr double kMostOfMoved = 0.5;    // of the difference, for the rest to be of another moment
-constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
-constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
-constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
 constexpr std::size_t kSeveralLayers = 3;
 constexpr const char* kPeakMoved = "peak_moved";
 constexpr const char* kNoCause = "";  // merged into everything else
@@ -41,39 +38,6 @@ bool is_under(std::string_view path, std::string_view module) {
 std::string parent_of(std::string_view path) {
   const std::size_t dot = path.rfind('.');
   return std::string(path.substr(0, dot == std::string_view::npos ? 0 : dot));
-}
-
-// "[8, 65, 96]" -> 49,920; 0 if it is not a shape.
-std::uint64_t elements_in(std::string_view shape) {
-  std::uint64_t elements = shape.empty() ? 0 : 1;
-  for (const char* at = shape.data(); at != shape.data() + shape.size(); ++at) {
-    std::uint64_t size = 0;
-    const auto parsed = std::from_chars(at, shape.data() + shape.size(), size);
-    if (parsed.ec != std::errc{}) continue;
-    elements *= size;
-    at = parsed.ptr - 1;
-  }
-  return elements;
-}
-
-// The dtype of a parameter, gradient, buffer or optimizer state. For an activation, its element
-// size: "16-bit activation". Empty if unknown.
-std::string dtype_in(const report::DigestKey& key, const report::DigestRow& row) {
-  if (!key.dtype.empty()) return key.dtype;
-  const std::uint64_t elements = elements_in(row.shape);
-  if (key.category != "activation" || elements == 0 || row.largest_bytes % elements != 0) return {};
-  const std::uint64_t bits = 8 * (row.largest_bytes / elements);
-  return bits > 64 ? std::string() : std::to_string(bits) + "-bit " + key.category;
-}
-
-// Whether the dtype differs between the two sides. The shape of a view does not show how many
-// elements its memory has, so the element counts must be equal.
-bool has_other_dtype(const PairAtPoint& row) {
-  if (row.before == nullptr || row.after == nullptr) return false;
-  if (elements_in(row.before->shape) != elements_in(row.after->shape)) return false;
-  const std::string before = dtype_in(*row.before_key, *row.before);
-  const std::string after = dtype_in(*row.after_key, *row.after);
-  return !before.empty() && !after.empty() && before != after;
 }
 
 class Explainer {
@@ -158,17 +122,9 @@ class Explainer {
     causes_.push_back(std::move(cause));
   }
 
-  static bool is_foreach(const report::DigestKey* key) {
-    return key != nullptr && key->op.find("_foreach_") != std::string::npos;
-  }
-
   const PairAtPoint& largest(const Rows& rows) const {
     return rows_[*std::ranges::max_element(
         rows, {}, [&](std::size_t row) { return std::abs(rows_[row].difference()); })];
-  }
-
-  static bool is_now_foreach(const PairAtPoint& row) {
-    return is_foreach(row.after_key) && !is_foreach(row.before_key);
   }
 
   // Modules that only one side has, without those nested in another such module. Those with one
@@ -263,29 +219,6 @@ class Explainer {
     }
   }
 
-  static double ratio(const PairAtPoint& row) {
-    return static_cast<double>(row.after_bytes()) / static_cast<double>(row.before_bytes());
-  }
-  static double largest_ratio(const PairAtPoint& row) {
-    return static_cast<double>(row.after->largest_bytes) /
-           static_cast<double>(row.before->largest_bytes);
-  }
-  static bool is_near(double ratio, double other) {
-    return std::abs(ratio / other - 1) < kSameRatio;
-  }
-  static bool is_alike(double ratio, double other) {
-    return std::abs(ratio / other - 1) < kAlikeRatio;
-  }
-  static double weight(const PairAtPoint& row) {
-    return static_cast<double>(row.before_bytes()) + static_cast<double>(row.after_bytes());
-  }
-  static bool is_in_one(const PairAtPoint& row) {
-    return (row.before_bytes() == 0) != (row.after_bytes() == 0);
-  }
-  static bool is_on_both(const PairAtPoint& row) {
-    return row.before_bytes() > 0 && row.after_bytes() > 0;
-  }
-
   // The ratio that applies to the most bytes of these rows; 1 if there are none.
   double commonest_ratio(const Rows& rows) const {
     std::map<std::int64_t, double> weights;  // by logarithm, in units of kSameRatio
@@ -319,20 +252,6 @@ class Explainer {
     claim("dtype_changed", change + ", " + factor_text(factor), change, rows);
   }
 
-  // Whether the same parameters take other bytes only because a GPU rounds sizes up.
-  static bool is_rounded(const PairAtPoint& row) {
-    return !row.after->shape.empty() && row.before->shape == row.after->shape &&
-           row.before_count() == row.after_count() &&
-           static_cast<std::uint64_t>(std::abs(row.difference())) <
-               kGpuRounding * row.after_count();
-  }
-
-  static bool is_resized_parameter(const PairAtPoint& row) {
-    return is_on_both(row) && row.key().category == "parameter" && !is_rounded(row) &&
-           row.before->instance_bytes != row.after->instance_bytes &&
-           row.before_count() * row.after->instances == row.after_count() * row.before->instances;
-  }
-
   // Layers whose parameters changed in size.
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
@@ -348,18 +267,6 @@ class Explainer {
     return std::ranges::any_of(layers, [&](const std::string& other) {
       return layer == other || (other.find('.') != std::string::npos && is_under(layer, other));
     });
-  }
-
-  // Whether the total, the size of the allocations or their count changed by the factor. A loop
-  // over a longer sequence changes the count.
-  static bool is_scaled(const PairAtPoint& row, double factor) {
-    const double size = largest_ratio(row);
-    const double times =
-        static_cast<double>(row.after_count()) / static_cast<double>(row.before_count());
-    const auto is_one_or_factor = [&](double ratio) {
-      return is_near(ratio, 1) || is_alike(ratio, factor);
-    };
-    return is_alike(ratio(row), factor) || (is_one_or_factor(size) && is_one_or_factor(times));
   }
 
   // One factor for most activations: another batch, image or sequence size. Other memory that
@@ -546,12 +453,6 @@ class Explainer {
       return {std::move(id), "", key.category, key.category};
     }
     return {std::move(id), key.layer, key.function, key.category};
-  }
-
-  // Whether one allocation is larger than all of the other recording at any time.
-  static bool is_larger(const report::DigestRow* row, const report::DigestKey* other) {
-    return row != nullptr && other != nullptr && other->most_bytes &&
-           static_cast<std::int64_t>(row->largest_bytes) > *other->most_bytes;
   }
 
   // Lines that allocate the same sizes as before, but more or less of it is live.

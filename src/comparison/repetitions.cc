@@ -368,13 +368,12 @@ void split_container(Digest& before, const std::string& old_container, Digest& a
   const std::vector<int> is = kinds_of(sizes_of(after, container, repetitions));
   if (was == is) return;
   const Pairs pairs = paired(was, is);
-  std::size_t equal = 0;
-  for (const auto& [i, j] : pairs.paired) equal += was[i] == is[j] ? 1 : 0;
-  const bool are_most_equal = 2 * equal >= pairs.paired.size();
+  const bool is_one_equal = std::ranges::any_of(
+      pairs.paired, [&](const auto& pair) { return was[pair.first] == is[pair.second]; });
   Part old_changed;
   Part changed;
   for (const auto& [i, j] : pairs.paired) {
-    if ((was[i] == is[j]) == are_most_equal) continue;
+    if (!is_one_equal || was[i] == is[j]) continue;
     old_changed.indices.insert(old_repetitions[i]);
     changed.indices.insert(repetitions[j]);
   }

@@ -1,5 +1,5 @@
-// Gives the repetitions of a block that changed in another way than most names of their own, so
-// that they are compared like other modules.
+// Gives the repetitions of a block that were added, removed or resized, unlike others, names of
+// their own, so that they are compared like other modules.
 #pragma once
 
 #include <utility>
