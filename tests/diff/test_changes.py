@@ -86,7 +86,7 @@ def causes_of(finding: dict[str, Any]) -> list[str]:
 
 
 def assert_plausible(difference: dict[str, Any]) -> None:
-    """No finding or cause is about 0 bytes unless nothing grew, and no saving exceeds the growth."""
+    """A cause of 0 bytes is only at an unchanged point, and no saving exceeds the growth."""
     findings = difference["findings"]
     most = max(point["difference_bytes"] for point in difference["points"])
     assert not findings[0]["id"].endswith("_differs") or most <= 0
