@@ -58,13 +58,13 @@ std::map<std::string, bool> indices_in(const Digest& digest) {
 
 using Fold = std::function<std::string(std::string_view)>;
 
-// What a pair of nodes has in common, as a number. An insertion changes indices, so an equal size
-// counts more than an equal index, but less than an equal name.
-constexpr int kSameClass = 5;
-constexpr int kSameSize = 3;
-constexpr int kSameIndex = 2;
-constexpr int kSameName = 4;
-constexpr int kOtherClass = 1;  // of modules that have nothing inside, and one name
+// What a pair of nodes has in common, as a number. An insertion changes indices, so an equal index
+// decides only between pairings that are equally good.
+constexpr int kSameClass = 500;
+constexpr int kSameName = 400;
+constexpr int kSameSize = 300;
+constexpr int kOtherClass = 100;  // of modules that have nothing inside, and one name
+constexpr int kSameIndex = 1;
 
 struct Node {
   std::string path;
@@ -170,9 +170,16 @@ Nodes open(const Nodes& nodes) {
 // what is inside of it is paired with what is outside on the other side.
 class Pairer {
  public:
-  void pair_children(Node& before, Node& after) {
-    pair_lists(before.children, after.children);
-    pair_inside(before);
+  void pair_trees(Node& before, Node& after) {
+    pair_children(before, after);
+    Nodes old_nodes;
+    Nodes new_nodes;
+    add_open(before, old_nodes);
+    add_open(after, new_nodes);
+    pair_moved(old_nodes, new_nodes);
+    for (Node* const node : old_nodes) {
+      if (node->partner != nullptr) pair_children(*node, *node->partner);
+    }
   }
 
   // Whether a pair has two classes, and little else in common.
@@ -186,6 +193,11 @@ class Pairer {
  private:
   using Pairs = std::vector<std::pair<Node*, Node*>>;
 
+  void pair_children(Node& before, Node& after) {
+    pair_lists(before.children, after.children);
+    pair_inside(before);
+  }
+
   static void join(Node& before, Node& after) {
     before.partner = &after;
     after.partner = &before;
@@ -193,7 +205,11 @@ class Pairer {
 
   void pair_lists(const Nodes& before, const Nodes& after) {
     for (const auto& [one, other] : best_pairs(before, after)) join(*one, *other);
-    pair_moved(before, after);
+    Nodes old_nodes;
+    Nodes new_nodes;
+    for (Node* const node : open(before)) add_inside(*node, old_nodes);
+    for (Node* const node : open(after)) add_inside(*node, new_nodes);
+    pair_moved(old_nodes, new_nodes);
     for (Node* const one : open(before)) {  // what has another class and other contents now
       const auto other = std::ranges::find_if(after, [&](const Node* each) {
         return each->partner == nullptr && each->name == one->name;
@@ -204,18 +220,16 @@ class Pairer {
     }
   }
 
-  // Pairs what was moved into or out of containers that have no partner, large modules first.
-  void pair_moved(const Nodes& before, const Nodes& after) {
-    Nodes old_nodes;
-    Nodes new_nodes;
-    add_open(before, old_nodes);
-    add_open(after, new_nodes);
+  // Pairs what was moved into or out of containers, large modules first. What has nothing inside is
+  // known only by its size.
+  void pair_moved(const Nodes& old_nodes, const Nodes& new_nodes) {
     if (old_nodes.size() * new_nodes.size() > kMostPairs) return;
+    const auto is_likely = [](const Node& one, const Node& other) {
+      return !one.children.empty() || one.sized_kind == other.sized_kind;
+    };
     std::set<const Node*> taken;
-    for (const auto& [one, other] : by_score(old_nodes, new_nodes, true)) {
-      const bool is_leaf = one->children.empty();
-      const bool is_likely = !is_leaf || one->sized_kind == other->sized_kind;
-      if (!is_likely || taken.contains(one) || taken.contains(other) || has_partner_inside(*one) ||
+    for (const auto& [one, other] : by_score(old_nodes, new_nodes, is_likely)) {
+      if (taken.contains(one) || taken.contains(other) || has_partner_inside(*one) ||
           has_partner_inside(*other)) {
         continue;
       }
@@ -225,10 +239,16 @@ class Pairer {
     }
   }
 
-  static void add_open(const Nodes& nodes, Nodes& out) {
-    for (Node* const node : open(nodes)) {
-      out.push_back(node);
-      add_open(node->children, out);
+  static void add_inside(Node& node, Nodes& out) {
+    out.push_back(&node);
+    for (Node* const child : node.children) add_inside(*child, out);
+  }
+
+  // All nodes without a partner in a tree.
+  static void add_open(const Node& node, Nodes& out) {
+    for (Node* const child : node.children) {
+      if (child->partner == nullptr) out.push_back(child);
+      add_open(*child, out);
     }
   }
 
@@ -283,7 +303,7 @@ class Pairer {
     for (const auto& [child, partner] : best_pairs(one.children, other.children)) {
       inside += score(*child, *partner);
     }
-    const bool is_alike = 2 * inside > std::max(one.weight, other.weight);
+    const bool is_alike = 4 * inside > one.weight + other.weight;
     const bool is_same = value > 0 && name > 0;
     if (inside == 0 && !is_same) return 0;
     return is_alike || is_same || name > 0 ? std::max(1, value + name + inside) : 0;
@@ -293,7 +313,9 @@ class Pairer {
     if (before.empty() || after.empty()) return {};
     const bool is_short = before.size() * after.size() <= kMostPairs;
     if (is_short && (is_sequence(before) || is_sequence(after))) return in_order(before, after);
-    return by_score(before, after, is_short);
+    return by_score(before, after, [&](const Node& one, const Node& other) {
+      return is_short || one.name == other.name;
+    });
   }
 
   // The pairs of the highest sum that keep the order. Of several, those of the earliest modules.
@@ -322,11 +344,12 @@ class Pairer {
   }
 
   // The pairs with the highest score first; of equal ones, those of the earliest modules.
-  Pairs by_score(const Nodes& before, const Nodes& after, bool is_short) {
+  template <typename IsLikely>
+  Pairs by_score(const Nodes& before, const Nodes& after, const IsLikely& is_likely) {
     std::vector<std::tuple<int, std::size_t, std::size_t>> candidates;
     for (std::size_t i = 0; i < before.size(); ++i) {
       for (std::size_t j = 0; j < after.size(); ++j) {
-        if (!is_short && before[i]->name != after[j]->name) continue;
+        if (!is_likely(*before[i], *after[j])) continue;
         const int both = score(*before[i], *after[j]);
         if (both > 0) candidates.emplace_back(-both, i, j);
       }
@@ -360,7 +383,7 @@ ModulePairs::ModulePairs(const Digest& before, const Digest& after) {
   Tree old_tree(before, fold);
   Tree new_tree(after, fold);
   Pairer pairer;
-  pairer.pair_children(old_tree.root(), new_tree.root());
+  pairer.pair_trees(old_tree.root(), new_tree.root());
   for (const auto& [path, node] : new_tree.nodes()) {
     (node->partner == nullptr ? added_ : paired_).insert(path);
   }
