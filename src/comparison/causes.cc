@@ -70,7 +70,7 @@ class Explainer {
     added_modules(before_modules_, &ModulePairs::is_removed, "module_removed", "gone");
     dtypes();
     scaled_computation();
-    for (const char* const category : {"optimizer_state", "gradient", "buffer"}) {
+    for (const char* const category : {"optimizer_state", "gradient", "buffer", "activation"}) {
       scaled_counts(category);
     }
     sizes_of_parameters();
@@ -177,7 +177,7 @@ class Explainer {
   // on the next one, which is in the same module.
   Rows results_beside(const std::set<std::string, std::less<>>& parents) const {
     return open_rows([&](const PairAtPoint& row) {
-      const bool has_moved = moves_results_ && retention_.is_of_another_moment(row);
+      const bool has_moved = moves_results_ && retention_.is_of_another_moment(row, scale_);
       return is_in_one(row) && row.key().category == "activation" && !has_moved &&
              parents.contains(parent_of(row.layer)) && !modules_.is_added(row.layer) &&
              !modules_.is_removed(row.layer);
@@ -300,6 +300,7 @@ class Explainer {
     if (!is_one_factor || fitting < kMostOfChanged * changed || fitting < kMostOfAll * all) return;
     const Rows rows = open_rows(
         [&](const PairAtPoint& row) { return row.key().category != "parameter" && fits(row); });
+    scale_ = factor;
     claim("scaled", "activations and what is computed from them " + factor_text(factor),
           "activation", rows);
   }
@@ -320,7 +321,11 @@ class Explainer {
         [&](const PairAtPoint& row) { return is_scaled(row) && is_near(ratio(row), factor); });
     for (const std::size_t row : rows) fitting += weight(rows_[row]);
     if (rows.size() < 2 || fitting < kMostOfAll * all) return;
-    claim("scaled", std::string(category) + " " + factor_text(factor), std::string(category), rows);
+    const bool are_results = category == "activation";  // as of several passes of forward
+    claim(are_results && factor > 1 ? "more_kept" : "scaled",
+          std::string(category) + " " + factor_text(factor) +
+              (are_results ? ", of unchanged sizes" : ""),
+          std::string(category), rows);
   }
 
   // Layers whose parameters changed in size, with everything that is computed in them. Those with
@@ -399,8 +404,8 @@ class Explainer {
   }
 
   void moved(const std::string& title) {
-    const Rows rows =
-        open_rows([&](const PairAtPoint& row) { return retention_.is_of_another_moment(row); });
+    const Rows rows = open_rows(
+        [&](const PairAtPoint& row) { return retention_.is_of_another_moment(row, scale_); });
     claim(kPeakMoved, title, "", rows);
     if (rows.empty()) return;
     causes_.back().place.clear();
@@ -627,6 +632,7 @@ class Explainer {
   const Digest* after_;
   const std::vector<PairAtPoint>& rows_;
   std::vector<std::int64_t> of_row_;  // index of the cause that has claimed the row; -1: none
+  double scale_ = 1;                  // of most activations
   bool moves_results_;                // results of another moment belong to no module that changed
   Retention retention_;
   const ModulePairs& modules_;

@@ -28,8 +28,6 @@ bool is_foreach(const report::DigestKey* key) {
   return key != nullptr && key->op.find("_foreach_") != std::string::npos;
 }
 
-bool is_alike(double ratio, double other) { return std::abs(ratio / other - 1) < kAlikeRatio; }
-
 // Whether the same parameters take other bytes only because a GPU rounds sizes up.
 bool is_rounded(const PairAtPoint& row) {
   return !row.after->shape.empty() && row.before->shape == row.after->shape &&
@@ -38,6 +36,8 @@ bool is_rounded(const PairAtPoint& row) {
 }
 
 }  // namespace
+
+bool is_alike(double ratio, double other) { return std::abs(ratio / other - 1) < kAlikeRatio; }
 
 bool is_near(double ratio, double other) { return std::abs(ratio / other - 1) < kSameRatio; }
 

@@ -27,6 +27,7 @@ inline double largest_ratio(const PairAtPoint& row) {
          static_cast<double>(row.before->largest_bytes);
 }
 bool is_near(double ratio, double other);
+bool is_alike(double ratio, double other);  // roughly, as of a sequence and its shifted copy
 
 // Whether the total, the size of the allocations or their count changed by the factor. A loop
 // over a longer sequence changes the count.
