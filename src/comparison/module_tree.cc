@@ -280,9 +280,10 @@ class Pairer {
   int score(const Node& one, const Node& other) {
     const auto known = scores_.find({&one, &other});
     if (known != scores_.end()) return known->second;
-    if (scores_.size() > kMostPairs) return one.name == other.name ? kSameName : 0;
+    if (++compared_ > kMostPairs) return one.name == other.name ? kSameName : 0;
     const int value = computed_score(one, other);
-    scores_.emplace(std::pair(&one, &other), value);
+    const bool is_leaf = one.children.empty() && other.children.empty();
+    if (!is_leaf) scores_.emplace(std::pair(&one, &other), value);
     return value;
   }
 
@@ -366,7 +367,8 @@ class Pairer {
     return pairs;
   }
 
-  std::map<std::pair<const Node*, const Node*>, int> scores_;
+  std::size_t compared_ = 0;
+  std::map<std::pair<const Node*, const Node*>, int> scores_;  // unless both have nothing inside
 };
 
 }  // namespace
