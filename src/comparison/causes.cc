@@ -77,6 +77,7 @@ class Explainer {
     foreach_scratch();
     if (!options.moved.empty()) moved(options.moved);
     kept_results();
+    replaced_lines();
     kept();
     reallocated();
     unpaired();
@@ -506,6 +507,28 @@ class Explainer {
     }
     for (const auto& [group, change] : changes) {
       if (change.bytes == 0 && change.before != change.after) claim(kNoCause, "", "", change.rows);
+    }
+  }
+
+  // Memory of a function of a layer that is live on one side only, and other memory of the same
+  // category on the other side, if a key of them is new or gone.
+  void replaced_lines() {
+    std::map<std::tuple<std::string, std::string, std::string>, std::pair<Rows, Rows>> functions;
+    for (const std::size_t row : open_rows(is_in_one)) {
+      const report::DigestKey& key = rows_[row].key();
+      auto& [gone, added] = functions[{rows_[row].layer, key.function, key.category}];
+      (rows_[row].after_bytes() == 0 ? gone : added).push_back(row);
+    }
+    for (const auto& [function, rows] : functions) {
+      const auto& [gone, added] = rows;
+      Rows both = added;
+      both.insert(both.end(), gone.begin(), gone.end());
+      const bool is_edited = std::ranges::any_of(
+          both, [&](std::size_t row) { return rows_[row].pairing == Pairing::kUnpaired; });
+      if (gone.empty() || added.empty() || !is_edited) continue;
+      const auto& [layer, name, category] = function;
+      claim("replaced", replaced_text(rows_of(gone), rows_of(added)), layer.empty() ? name : layer,
+            both);
     }
   }
 

@@ -20,6 +20,7 @@ struct Live {
   std::uint64_t count = 1;
   std::int64_t most_bytes = 0;  // at any time
   std::string category = "activation";
+  std::string text = "x = f(y)";
 };
 
 Digest live_in(const std::string& layer, const std::vector<Live>& rows) {
@@ -31,7 +32,7 @@ Digest live_in(const std::string& layer, const std::vector<Live>& rows) {
     key.category = live.category;
     key.layer = live.layer;
     key.function = "Net.forward";
-    key.text = "x = " + live.layer;
+    key.text = live.text;
     key.most_bytes = std::max(live.most_bytes, live.bytes);
     digest.keys.push_back(key);
     if (live.bytes == 0) continue;
@@ -77,6 +78,17 @@ TEST(OneEdit, a_larger_batch_whose_peak_is_at_another_moment_is_two_causes) {
   EXPECT_THAT(explained(before, after),
               ElementsAre("6000 B: activations and what is computed from them × 1.5",
                           "400 B: the peak moved from backward of Net.a to backward of Net.b"));
+}
+
+TEST(OneEdit, memory_of_another_moment_is_the_same_on_an_edited_line) {
+  const auto peak_in = [](const std::string& layer, const std::string& text, std::int64_t kept) {
+    const auto bytes = [&](const std::string& each) { return each == layer ? 500 : 0; };
+    return live_in(layer, {{"Net", kept, 1, kept, "parameter"},
+                           {"Net.a", bytes("Net.a"), 1, 500, "temporary", text},
+                           {"Net.b", bytes("Net.b"), 1, 500, "temporary", text}});
+  };
+  EXPECT_THAT(explained(peak_in("Net.a", "self.a(x)", 4000), peak_in("Net.b", "self.c(x)", 6000)),
+              ElementsAre("2000 B: size of Net"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -401,15 +402,53 @@ void split_container(Digest& before, const std::string& old_container, Digest& a
   if (!parts.empty()) Splitter(after, container, std::move(parts)).run();
 }
 
+// Splits the repetitions of a block that was one module, at `single`, in the other digest: that
+// with the most similar size is the same.
+void split_from_one(Digest& digest, const std::string& container, const Digest& other,
+                    const std::string& single) {
+  const auto repetitions = repetitions_in(digest, container);
+  std::int64_t wanted = 0;
+  for (const DigestModule& module : other.modules) {
+    if (module.path == single || module.path.starts_with(single + '.')) {
+      wanted += static_cast<std::int64_t>(module.parameter_bytes /
+                                          std::max<std::uint64_t>(module.instances, 1));
+    }
+  }
+  std::vector<std::int64_t> away;  // from the size of the single one
+  for (const Sizes& sizes : sizes_of(digest, container, repetitions)) {
+    std::int64_t sum = -wanted;
+    for (const auto& [name, bytes] : sizes) sum += bytes;
+    away.push_back(std::abs(sum));
+  }
+  if (away.size() < 2) return;
+  const auto nearest = static_cast<std::size_t>(std::ranges::min_element(away) - away.begin());
+  Part others;
+  for (std::size_t i = 0; i < repetitions.size(); ++i) {
+    if (i != nearest) others.indices.insert(repetitions[i]);
+  }
+  others.name = name_of(others.indices);
+  Splitter(digest, container, {std::move(others)}).run();
+}
+
+std::string without_star(const std::string& path) { return path.substr(0, path.size() - 2); }
+
 }  // namespace
 
 std::pair<Digest, Digest> with_changed_repetitions(const Digest& before, const Digest& after,
                                                    const ModulePairs& modules) {
   std::pair<Digest, Digest> out(before, after);
   for (const DigestModule& module : before.modules) {
-    if (!module.path.ends_with(".*")) continue;
-    const std::string container = module.path.substr(0, module.path.size() - 2);
-    split_container(out.first, container, out.second, modules.name_before(container));
+    const std::string name = modules.name_before(module.path);
+    if (module.path.ends_with(".*")) {
+      const std::string container = without_star(module.path);
+      if (!name.ends_with(".*") && !modules.is_removed(name)) {
+        split_from_one(out.first, container, after, name);
+      } else {
+        split_container(out.first, container, out.second, modules.name_before(container));
+      }
+    } else if (name.ends_with(".*") && module.instances == 1) {
+      split_from_one(out.second, without_star(name), before, module.path);
+    }
   }
   return out;
 }
