@@ -272,9 +272,9 @@ class Aligner {
         }
       }
     }
-    const auto is_joined = [&](const Key& key) {
+    const auto is_joined = [&](const Key& key) {  // not if it is live at none of the points
       const auto& [one, other] = groups.at(reduced(key.key, parts));
-      return one == other;
+      return one == other && !one.profile.empty();
     };
     const auto text_of = [&](const Key& key) {
       return is_joined(key) ? reduced(key.key, parts) : profile_text(key, kEverything);

@@ -111,21 +111,27 @@ std::string factor_text(double factor) {
   return text;
 }
 
-std::string modules_text(const std::vector<const report::DigestModule*>& modules) {
-  const bool is_one = modules.size() == 1;
+std::string names_text(const std::vector<report::DigestModule>& modules) {
   std::vector<std::string> names;
-  for (const report::DigestModule* const module : modules) {
+  std::string parent;
+  for (const report::DigestModule& module : modules) {
     if (names.size() == kMostNames) break;
-    const std::size_t name = names.empty() ? 0 : module->path.rfind('.') + 1;
-    names.push_back(module->path.substr(name));
-    if (!module->type.empty()) names.back() += " (" + module->type + ")";
+    const std::size_t name = module.path.rfind('.') + 1;
+    const bool is_sibling = !names.empty() && module.path.substr(0, name) == parent;
+    names.push_back(module.path.substr(is_sibling ? name : 0));
+    parent = module.path.substr(0, name);
+    if (!module.type.empty()) names.back() += " (" + module.type + ")";
   }
   if (names.size() < modules.size()) {
     names.push_back(std::to_string(modules.size() - names.size()) + " more");
   }
-  const std::uint64_t instances = modules.front()->instances;
+  return listed(names);
+}
+
+std::string modules_text(const std::vector<report::DigestModule>& modules) {
+  const std::uint64_t instances = modules.front().instances;
   std::string text = instances > 1 ? std::to_string(instances) + " × " : "";
-  return text + (is_one ? "module " : "modules ") + listed(names) + (is_one ? " is " : " are ");
+  return text + (modules.size() == 1 ? "module " : "modules ") + names_text(modules);
 }
 
 std::string shapes_text(const PairAtPoint& row) {

@@ -12,8 +12,10 @@
 namespace plimsoll::comparison {
 
 std::string factor_text(double factor);  // "× 1.125"
-// "3 × modules Net.blocks.*.mlp.2 (Linear) and 3 (ReLU) are ": all have one parent.
-std::string modules_text(const std::vector<const report::DigestModule*>& modules);
+// "Net.blocks.*.mlp.2 (Linear), 3 (ReLU) and 4 more"
+std::string names_text(const std::vector<report::DigestModule>& modules);
+// "3 × modules Net.blocks.*.mlp.2 (Linear) and 3 (ReLU)"
+std::string modules_text(const std::vector<report::DigestModule>& modules);
 // ": [512, 128] → [768, 128]"; empty if the shapes are unknown or equal.
 std::string shapes_text(const PairAtPoint& row);
 // "12 × activation of softmax and matmul in Net.blocks.*.attention, now saved". Rows of one layer,

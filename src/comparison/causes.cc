@@ -1,11 +1,11 @@
 #include "comparison/causes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,6 +14,7 @@
 
 #include "comparison/cause_text.h"
 #include "comparison/retention.h"
+#include "comparison/row_facts.h"
 
 namespace plimsoll::comparison {
 namespace {
@@ -25,11 +26,7 @@ using Rows = std::vector<std::size_t>;
 constexpr double kMostOfChanged = 0.8;  // of the changed bytes, for one factor to be the cause
 constexpr double kMostOfAll = 0.7;      // of all bytes
 constexpr double kMostOfMoved = 0.5;    // of the difference, for the rest to be of another moment
-constexpr double kSameRatio = 0.005;    // ratios that differ by less are equal
-constexpr double kAlikeRatio = 0.03;    // e.g. a sequence and its shifted copy: 48 / 32, 47 / 31
-constexpr std::uint64_t kGpuRounding = 512;  // bytes of a block in PyTorch's CUDA allocator
 constexpr std::size_t kSeveralLayers = 3;
-constexpr std::size_t kMostIndices = 10'000;
 constexpr const char* kPeakMoved = "peak_moved";
 constexpr const char* kNoCause = "";  // merged into everything else
 
@@ -43,67 +40,15 @@ std::string parent_of(std::string_view path) {
   return std::string(path.substr(0, dot == std::string_view::npos ? 0 : dot));
 }
 
-// "0-2, 7" -> {0, 1, 2, 7}
-std::set<std::uint64_t> numbers_in(std::string_view ranges) {
-  std::set<std::uint64_t> numbers;
-  const char* at = ranges.data();
-  const char* const end = at + ranges.size();
-  while (at != end && numbers.size() < kMostIndices) {
-    std::uint64_t first = 0;
-    auto parsed = std::from_chars(at, end, first);
-    if (parsed.ec != std::errc{}) break;
-    std::uint64_t last = first;
-    at = parsed.ptr;
-    if (at != end && *at == '-') {
-      parsed = std::from_chars(at + 1, end, last);
-      if (parsed.ec != std::errc{}) break;
-      at = parsed.ptr;
-    }
-    for (; first <= last && numbers.size() < kMostIndices; ++first) numbers.insert(first);
-    while (at != end && (*at == ',' || *at == ' ')) ++at;
-  }
-  return numbers;
-}
-
-// "[8, 65, 96]" -> 49,920; 0 if it is not a shape.
-std::uint64_t elements_in(std::string_view shape) {
-  std::uint64_t elements = shape.empty() ? 0 : 1;
-  for (const char* at = shape.data(); at != shape.data() + shape.size(); ++at) {
-    std::uint64_t size = 0;
-    const auto parsed = std::from_chars(at, shape.data() + shape.size(), size);
-    if (parsed.ec != std::errc{}) continue;
-    elements *= size;
-    at = parsed.ptr - 1;
-  }
-  return elements;
-}
-
-// The dtype of a parameter, gradient, buffer or optimizer state. For an activation, its element
-// size: "16-bit activation". Empty if unknown.
-std::string dtype_in(const report::DigestKey& key, const report::DigestRow& row) {
-  if (!key.dtype.empty()) return key.dtype;
-  const std::uint64_t elements = elements_in(row.shape);
-  if (key.category != "activation" || elements == 0 || row.largest_bytes % elements != 0) return {};
-  const std::uint64_t bits = 8 * (row.largest_bytes / elements);
-  return bits > 64 ? std::string() : std::to_string(bits) + "-bit " + key.category;
-}
-
-// Whether the dtype differs between the two sides. The shape of a view does not show how many
-// elements its memory has, so the element counts must be equal.
-bool has_other_dtype(const PairAtPoint& row) {
-  if (row.before == nullptr || row.after == nullptr) return false;
-  if (elements_in(row.before->shape) != elements_in(row.after->shape)) return false;
-  const std::string before = dtype_in(*row.before_key, *row.before);
-  const std::string after = dtype_in(*row.after_key, *row.after);
-  return !before.empty() && !after.empty() && before != after;
-}
-
 class Explainer {
  public:
   Explainer(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
-            const Alignment& alignment)
-      : rows_(rows),
+            const Alignment& alignment, bool moves_results)
+      : before_(&before),
+        after_(&after),
+        rows_(rows),
         of_row_(rows.size(), -1),
+        moves_results_(moves_results),
         retention_(before, after, alignment),
         modules_(alignment.modules) {
     for (const report::DigestKey& key : before.keys) {
@@ -120,18 +65,19 @@ class Explainer {
   Explained run(const ExplainOptions& options) {
     kept_each_step();
     kept_graph();
+    replaced_modules();
     added_modules(after_modules_, &ModulePairs::is_added, "module_added", "new");
     added_modules(before_modules_, &ModulePairs::is_removed, "module_removed", "gone");
-    repeated_modules();
     dtypes();
     scaled_computation();
-    for (const char* const category : {"optimizer_state", "gradient", "buffer"}) {
+    for (const char* const category : {"optimizer_state", "gradient", "buffer", "activation"}) {
       scaled_counts(category);
     }
     sizes_of_parameters();
     foreach_scratch();
     if (!options.moved.empty()) moved(options.moved);
     kept_results();
+    replaced_lines();
     kept();
     reallocated();
     unpaired();
@@ -173,11 +119,8 @@ class Explainer {
       cause.difference_bytes += rows_[row].difference();
       cause.is_assumed = cause.is_assumed || is_assumed(rows_[row].pairing);
     }
+    cause.own_bytes = cause.difference_bytes;
     causes_.push_back(std::move(cause));
-  }
-
-  static bool is_foreach(const report::DigestKey* key) {
-    return key != nullptr && key->op.find("_foreach_") != std::string::npos;
   }
 
   const PairAtPoint& largest(const Rows& rows) const {
@@ -185,112 +128,96 @@ class Explainer {
         rows, {}, [&](std::size_t row) { return std::abs(rows_[row].difference()); })];
   }
 
-  static bool is_now_foreach(const PairAtPoint& row) {
-    return is_foreach(row.after_key) && !is_foreach(row.before_key);
-  }
-
   // Modules that only one side has, without those nested in another such module. Those with one
-  // parent are one cause.
+  // parent are one cause. A container of modules that both have is named only for its own memory.
   void added_modules(const Modules& all, bool (ModulePairs::*is_alone)(std::string_view) const,
                      const char* id, const char* what) {
-    std::map<std::string, std::vector<const DigestModule*>> groups;
-    std::map<std::string, std::string, std::less<>> parents;  // by the name of the module
+    std::map<std::string, std::vector<const DigestModule*>> groups;  // by parent
+    std::map<std::string, std::set<std::size_t>, std::less<>> rows;  // by the name of the module
     for (const auto& [name, module] : all) {
       const std::string parent = parent_of(name);
       if (!(modules_.*is_alone)(name) || (modules_.*is_alone)(parent)) continue;
       groups[parent].push_back(module);
-      parents.emplace(name, parent);
+      rows[name];
     }
-    std::map<std::string, Rows> rows;
     for (const std::size_t row : open_rows([](const PairAtPoint&) { return true; })) {
       std::string name = rows_[row].layer;
-      // Whether backward needs the result of a module depends on the next one.
-      if (is_in_one(rows_[row]) && rows_[row].key().category == "activation") {
-        if (std::string next = next_in_sequence(name); parents.contains(next)) name = next;
-      }
       if (!(modules_.*is_alone)(name)) continue;
-      while (!name.empty() && !parents.contains(name)) name = parent_of(name);
-      if (!name.empty()) rows[parents[name]].push_back(row);
+      while (!name.empty() && !rows.contains(name)) name = parent_of(name);
+      if (!name.empty()) rows[name].insert(row);
     }
-    for (const auto& [parent, modules] : groups) {
-      claim(id, modules_text(modules) + what, modules.front()->path, rows[parent]);
+    for (auto& [parent, modules] : groups) {
+      Rows claimed;
+      std::vector<DigestModule> named;
+      for (const DigestModule* const module : modules) {
+        const auto& own = rows[&all == &after_modules_ ? modules_.name_after(module->path)
+                                                       : modules_.name_before(module->path)];
+        claimed.insert(claimed.end(), own.begin(), own.end());
+        if (!own.empty() || !is_around_others(all, *module)) named.push_back(*module);
+      }
+      if (named.empty()) continue;
+      const Rows results = results_beside({parent});
+      claimed.insert(claimed.end(), results.begin(), results.end());
+      claim(id, modules_text(named) + (named.size() == 1 ? " is " : " are ") + what,
+            named.front().path, claimed);
     }
   }
 
-  // "Net.head.2" -> "Net.head.3"; empty if the name is no index.
-  static std::string next_in_sequence(const std::string& layer) {
-    const std::string parent = parent_of(layer);
-    std::uint64_t index = 0;
-    const char* const end = layer.data() + layer.size();
-    const auto parsed = std::from_chars(end - (layer.size() - parent.size() - 1), end, index);
-    if (parent.empty() || parsed.ec != std::errc{} || parsed.ptr != end) return {};
-    return parent + '.' + std::to_string(index + 1);
+  // Whether something in a module that one side has is on both sides.
+  bool is_around_others(const Modules& all, const DigestModule& module) const {
+    const bool is_after = &all == &after_modules_;
+    return std::ranges::any_of(
+        is_after ? after_->modules : before_->modules, [&](const auto& each) {
+          if (!is_under(each.path, module.path)) return false;
+          return is_after ? !modules_.is_added(modules_.name_after(each.path))
+                          : !modules_.is_removed(modules_.name_before(each.path));
+        });
   }
 
-  // Blocks that are repeated more or less often, with unchanged memory per repetition.
-  void repeated_modules() {
-    const std::set<std::string> resized = resized_layers();
-    for (const auto& [path, after] : after_modules_) {
-      const auto found = before_modules_.find(path);
-      if (found == before_modules_.end() || !path.ends_with('*')) continue;
-      const DigestModule& before = *found->second;
-      if (module_count(before) == module_count(*after)) continue;
-      const auto rows = open_rows([&](const PairAtPoint& row) {
-        const bool is_same_each = row.before == nullptr || row.after == nullptr
-                                      ? !is_in(row.key().layer, resized)
-                                      : row.before->instance_bytes == row.after->instance_bytes;
-        return is_same_each && is_under(row.key().layer, after->path);
+  // Results that are live on one side only. Whether backward needs the result of a module depends
+  // on the next one, which is in the same module.
+  Rows results_beside(const std::set<std::string, std::less<>>& parents) const {
+    return open_rows([&](const PairAtPoint& row) {
+      const bool has_moved = moves_results_ && retention_.is_of_another_moment(row, scale_);
+      return is_in_one(row) && row.key().category == "activation" && !has_moved &&
+             parents.contains(parent_of(row.layer)) && !modules_.is_added(row.layer) &&
+             !modules_.is_removed(row.layer);
+    });
+  }
+
+  // Modules of another class, whose operators are others, too. One class may be replaced in many
+  // modules.
+  void replaced_modules() {
+    std::map<std::string, std::vector<std::string>> changes;
+    for (const auto& [name, old_class] : modules_.replaced()) {
+      const auto module = after_modules_.find(name);
+      const bool has_other_operator = std::ranges::any_of(rows_, [&](const PairAtPoint& row) {
+        return is_under(row.layer, name) &&
+               (row.before_key == nullptr || row.after_key == nullptr ||
+                row.before_key->op != row.after_key->op);
       });
-      const bool is_more = module_count(*after) > module_count(before);
-      const auto names =
-          index_names(after->path, is_more ? before : *after, is_more ? *after : before);
-      std::string text = names;
-      text.append(is_more ? " is new: " : " is gone: ");
-      text.append(std::to_string(module_count(*after))).append(" × ").append(after->path);
-      text.append(", was ").append(std::to_string(module_count(before))).append(" ×");
-      claim(is_more ? "module_added" : "module_removed", text, names, rows);
+      if (module == after_modules_.end() || !has_other_operator) continue;
+      changes[old_class + " → " + module->second->type].push_back(name);
     }
-  }
-
-  // The digest omits modules that allocate nothing, so the highest index determines the count.
-  static std::uint64_t module_count(const DigestModule& module) {
-    const auto indices = numbers_in(module.indices);
-    return indices.empty() ? module.instances : *indices.rbegin() + 1;
-  }
-
-  // "Net.blocks.4 to Net.blocks.5": the indices that only `more` has.
-  static std::string index_names(const std::string& path, const DigestModule& less,
-                                 const DigestModule& more) {
-    if (less.indices.empty() || more.indices.empty()) return path;
-    const std::string block = path.substr(0, path.size() - 1);
-    const std::uint64_t first = module_count(less);
-    const std::uint64_t last = module_count(more) - 1;
-    std::string names = block + std::to_string(first);
-    if (last > first) names += " to " + block + std::to_string(last);
-    return names;
-  }
-
-  static double ratio(const PairAtPoint& row) {
-    return static_cast<double>(row.after_bytes()) / static_cast<double>(row.before_bytes());
-  }
-  static double largest_ratio(const PairAtPoint& row) {
-    return static_cast<double>(row.after->largest_bytes) /
-           static_cast<double>(row.before->largest_bytes);
-  }
-  static bool is_near(double ratio, double other) {
-    return std::abs(ratio / other - 1) < kSameRatio;
-  }
-  static bool is_alike(double ratio, double other) {
-    return std::abs(ratio / other - 1) < kAlikeRatio;
-  }
-  static double weight(const PairAtPoint& row) {
-    return static_cast<double>(row.before_bytes()) + static_cast<double>(row.after_bytes());
-  }
-  static bool is_in_one(const PairAtPoint& row) {
-    return (row.before_bytes() == 0) != (row.after_bytes() == 0);
-  }
-  static bool is_on_both(const PairAtPoint& row) {
-    return row.before_bytes() > 0 && row.after_bytes() > 0;
+    for (const auto& [change, names] : changes) {
+      std::set<std::string, std::less<>> parents;
+      std::vector<DigestModule> modules;
+      for (const std::string& name : names) {
+        parents.insert(parent_of(name));
+        modules.push_back(*after_modules_.find(name)->second);
+        modules.back().type.clear();
+      }
+      Rows rows = open_rows([&](const PairAtPoint& row) {
+        return std::ranges::any_of(
+            names, [&](const std::string& name) { return is_under(row.layer, name); });
+      });
+      const Rows results = results_beside(parents);
+      std::ranges::copy_if(results, std::back_inserter(rows), [&](std::size_t row) {
+        return std::ranges::find(rows, row) == rows.end();
+      });
+      claim("replaced", modules_text(modules) + ": " + change, modules.front().path, rows);
+      if (!rows.empty()) replaced_causes_.insert(causes_.size() - 1);
+    }
   }
 
   // The ratio that applies to the most bytes of these rows; 1 if there are none.
@@ -326,25 +253,11 @@ class Explainer {
     claim("dtype_changed", change + ", " + factor_text(factor), change, rows);
   }
 
-  // Whether the same parameters take other bytes only because a GPU rounds sizes up.
-  static bool is_rounded(const PairAtPoint& row) {
-    return !row.after->shape.empty() && row.before->shape == row.after->shape &&
-           row.before_count() == row.after_count() &&
-           static_cast<std::uint64_t>(std::abs(row.difference())) <
-               kGpuRounding * row.after_count();
-  }
-
-  static bool is_resized_parameter(const PairAtPoint& row) {
-    return is_on_both(row) && row.key().category == "parameter" && !is_rounded(row) &&
-           row.before->instance_bytes != row.after->instance_bytes &&
-           row.before_count() * row.after->instances == row.after_count() * row.before->instances;
-  }
-
   // Layers whose parameters changed in size.
   std::set<std::string> resized_layers() const {
     std::set<std::string> layers;
     for (const std::size_t row : open_rows(is_resized_parameter)) {
-      layers.insert(rows_[row].key().layer);
+      layers.insert(rows_[row].layer);
     }
     return layers;
   }
@@ -355,18 +268,6 @@ class Explainer {
     return std::ranges::any_of(layers, [&](const std::string& other) {
       return layer == other || (other.find('.') != std::string::npos && is_under(layer, other));
     });
-  }
-
-  // Whether the total, the size of the allocations or their count changed by the factor. A loop
-  // over a longer sequence changes the count.
-  static bool is_scaled(const PairAtPoint& row, double factor) {
-    const double size = largest_ratio(row);
-    const double times =
-        static_cast<double>(row.after_count()) / static_cast<double>(row.before_count());
-    const auto is_one_or_factor = [&](double ratio) {
-      return is_near(ratio, 1) || is_alike(ratio, factor);
-    };
-    return is_alike(ratio(row), factor) || (is_one_or_factor(size) && is_one_or_factor(times));
   }
 
   // One factor for most activations: another batch, image or sequence size. Other memory that
@@ -391,7 +292,7 @@ class Explainer {
       all += weight(rows_[row]);
       if (!is_open(row)) continue;
       changed += weight(rows_[row]);
-      if (!fits(rows_[row]) || is_in(rows_[row].key().layer, resized)) continue;
+      if (!fits(rows_[row]) || is_in(rows_[row].layer, resized)) continue;
       fitting += weight(rows_[row]);
       ++lines;
     }
@@ -400,6 +301,7 @@ class Explainer {
     if (!is_one_factor || fitting < kMostOfChanged * changed || fitting < kMostOfAll * all) return;
     const Rows rows = open_rows(
         [&](const PairAtPoint& row) { return row.key().category != "parameter" && fits(row); });
+    scale_ = factor;
     claim("scaled", "activations and what is computed from them " + factor_text(factor),
           "activation", rows);
   }
@@ -420,32 +322,39 @@ class Explainer {
         [&](const PairAtPoint& row) { return is_scaled(row) && is_near(ratio(row), factor); });
     for (const std::size_t row : rows) fitting += weight(rows_[row]);
     if (rows.size() < 2 || fitting < kMostOfAll * all) return;
-    claim("scaled", std::string(category) + " " + factor_text(factor), std::string(category), rows);
+    const bool are_results = category == "activation";  // as of several passes of forward
+    claim(are_results && factor > 1 ? "more_kept" : "scaled",
+          std::string(category) + " " + factor_text(factor) +
+              (are_results ? ", of unchanged sizes" : ""),
+          std::string(category), rows);
   }
 
-  // Layers whose parameters changed in size, with everything that is computed in them.
+  // Layers whose parameters changed in size, with everything that is computed in them. Those with
+  // one parent are one cause; the layers of the root module are named.
   void sizes_of_parameters() {
     std::map<std::string, std::set<std::string>> layers;  // by parent
     for (const std::string& layer : resized_layers()) layers[parent_of(layer)].insert(layer);
-    std::set<std::string> groups;
     for (const auto& [parent, children] : layers) {
-      const bool is_root = parent.find('.') == std::string::npos;
-      if (children.size() > 1 && !is_root) {
-        groups.insert(parent);
-      } else {
-        groups.insert(children.begin(), children.end());
-      }
-    }
-    for (const std::string& group : groups) {
-      const Rows rows =
-          open_rows([&](const PairAtPoint& row) { return is_under(row.key().layer, group); });
-      const Rows parameters = open_rows([&](const PairAtPoint& row) {
-        return is_under(row.key().layer, group) && is_resized_parameter(row);
-      });
+      const bool is_one = children.size() > 1 && parent.find('.') != std::string::npos;
+      const std::set<std::string> groups = is_one ? std::set{parent} : children;
+      const auto is_in_groups = [&](const PairAtPoint& row) {
+        return std::ranges::any_of(
+            groups, [&](const std::string& group) { return is_under(row.layer, group); });
+      };
+      const Rows parameters = open_rows(
+          [&](const PairAtPoint& row) { return is_resized_parameter(row) && is_in_groups(row); });
       if (parameters.empty()) continue;  // in a group before
-      claim("size_changed", "size of " + group + shapes_text(largest(parameters)), group, rows);
+      const PairAtPoint& example = largest(parameters);
+      std::vector<DigestModule> modules;
+      for (const std::string& group : groups) {
+        const bool is_first = is_under(example.layer, group);
+        modules.insert(is_first ? modules.begin() : modules.end(), {.path = group});
+      }
+      const std::string subject = modules.front().path;
+      claim("size_changed", "size of " + names_text(modules) + shapes_text(example), subject,
+            open_rows(is_in_groups));
       // The line that sets the size.
-      const std::string& constructor = largest(parameters).key().place;
+      const std::string& constructor = example.key().place;
       if (!constructor.starts_with('[')) causes_.back().place = constructor;
     }
   }
@@ -496,8 +405,8 @@ class Explainer {
   }
 
   void moved(const std::string& title) {
-    const Rows rows =
-        open_rows([&](const PairAtPoint& row) { return retention_.is_of_another_moment(row); });
+    const Rows rows = open_rows(
+        [&](const PairAtPoint& row) { return retention_.is_of_another_moment(row, scale_); });
     claim(kPeakMoved, title, "", rows);
     if (rows.empty()) return;
     causes_.back().place.clear();
@@ -552,12 +461,6 @@ class Explainer {
     return {std::move(id), key.layer, key.function, key.category};
   }
 
-  // Whether one allocation is larger than all of the other recording at any time.
-  static bool is_larger(const report::DigestRow* row, const report::DigestKey* other) {
-    return row != nullptr && other != nullptr && other->most_bytes &&
-           static_cast<std::int64_t>(row->largest_bytes) > *other->most_bytes;
-  }
-
   // Lines that allocate the same sizes as before, but more or less of it is live.
   void kept() {
     std::map<Group, Rows> groups;
@@ -607,14 +510,35 @@ class Explainer {
     }
   }
 
+  // Memory of a function of a layer that is live on one side only, and other memory of the same
+  // category on the other side, if a key of them is new or gone.
+  void replaced_lines() {
+    std::map<std::tuple<std::string, std::string, std::string>, std::pair<Rows, Rows>> functions;
+    for (const std::size_t row : open_rows(is_in_one)) {
+      const report::DigestKey& key = rows_[row].key();
+      auto& [gone, added] = functions[{rows_[row].layer, key.function, key.category}];
+      (rows_[row].after_bytes() == 0 ? gone : added).push_back(row);
+    }
+    for (const auto& [function, rows] : functions) {
+      const auto& [gone, added] = rows;
+      Rows both = added;
+      both.insert(both.end(), gone.begin(), gone.end());
+      const bool is_edited = std::ranges::any_of(
+          both, [&](std::size_t row) { return rows_[row].pairing == Pairing::kUnpaired; });
+      if (gone.empty() || added.empty() || !is_edited) continue;
+      const auto& [layer, name, category] = function;
+      claim("replaced", replaced_text(rows_of(gone), rows_of(added)), layer.empty() ? name : layer,
+            both);
+    }
+  }
+
   // Keys that only one side has. Removed and added keys in one function of a layer count as a
   // replacement.
   void unpaired() {
     std::map<std::pair<std::string, std::string>, std::pair<Rows, Rows>> functions;
     for (const std::size_t row :
          open_rows([](const PairAtPoint& row) { return row.pairing == Pairing::kUnpaired; })) {
-      const report::DigestKey& key = rows_[row].key();
-      auto& [gone, added] = functions[{key.layer, key.function}];
+      auto& [gone, added] = functions[{rows_[row].layer, rows_[row].key().function}];
       (rows_[row].after_key == nullptr ? gone : added).push_back(row);
     }
     std::map<Group, Rows> groups;
@@ -644,8 +568,10 @@ class Explainer {
     static const std::set<std::string_view> kOfModules = {"module_added", "module_removed",
                                                           "size_changed", "dtype_changed"};
     std::optional<std::size_t> largest_cause;
+    std::size_t growing = 0;
     for (std::size_t cause = 0; cause < causes_.size(); ++cause) {
-      if (!kOfModules.contains(causes_[cause].id)) continue;
+      if (!kOfModules.contains(causes_[cause].id) && !replaced_causes_.contains(cause)) continue;
+      if (causes_[cause].difference_bytes > 0) ++growing;
       if (!largest_cause || std::abs(causes_[cause].difference_bytes) >
                                 std::abs(causes_[*largest_cause].difference_bytes)) {
         largest_cause = cause;
@@ -662,6 +588,7 @@ class Explainer {
       cause.difference_bytes += rows_[row].difference();
     }
     cause.rows += rows.size();
+    if (growing == 1) cause.own_bytes = cause.difference_bytes;
     cause.title += ", and what is computed from it";
   }
 
@@ -691,7 +618,8 @@ class Explainer {
     std::vector<std::size_t> order;
     for (std::size_t cause = 0; cause < causes_.size(); ++cause) {
       // At an unchanged point, a replacement that sums to 0 is what changed.
-      const std::int64_t size = causes_[cause].id == "replaced" && difference == 0
+      const bool is_operator = causes_[cause].id == "replaced" && !replaced_causes_.contains(cause);
+      const std::int64_t size = is_operator && difference == 0
                                     ? largest_row[cause]
                                     : std::abs(causes_[cause].difference_bytes);
       if (size >= least_bytes && causes_[cause].id != kNoCause) {
@@ -723,13 +651,18 @@ class Explainer {
     return out;
   }
 
+  const Digest* before_;
+  const Digest* after_;
   const std::vector<PairAtPoint>& rows_;
   std::vector<std::int64_t> of_row_;  // index of the cause that has claimed the row; -1: none
+  double scale_ = 1;                  // of most activations
+  bool moves_results_;                // results of another moment belong to no module that changed
   Retention retention_;
   const ModulePairs& modules_;
   std::set<std::string_view> old_lines_;  // the texts of the lines of the first digest
   std::vector<DiffCause> causes_;
-  Modules before_modules_;  // by name
+  std::set<std::size_t> replaced_causes_;  // those of modules
+  Modules before_modules_;                 // by name
   Modules after_modules_;
 };
 
@@ -737,19 +670,24 @@ class Explainer {
 
 Explained explain(const std::vector<PairAtPoint>& rows, const Digest& before, const Digest& after,
                   const Alignment& alignment, ExplainOptions options) {
-  Explained explained = Explainer(rows, before, after, alignment).run(options);
   std::int64_t difference = 0;
   for (const PairAtPoint& row : rows) difference += row.difference();
-  std::int64_t others = 0;  // of the causes that have the sign of the difference
-  for (const DiffCause& cause : explained.causes) {
-    const bool has_sign = (cause.difference_bytes > 0) == (difference > 0);
-    if (cause.id != kPeakMoved && has_sign) others += std::abs(cause.difference_bytes);
+  // Whether causes with the sign of the difference explain most of it.
+  const auto are_most = [&](const Explained& explained) {
+    std::int64_t others = 0;
+    for (const DiffCause& cause : explained.causes) {
+      const bool has_sign = (cause.difference_bytes > 0) == (difference > 0);
+      if (cause.id != kPeakMoved && has_sign) others += std::abs(cause.difference_bytes);
+    }
+    return static_cast<double>(others) >= kMostOfMoved * static_cast<double>(std::abs(difference));
+  };
+  for (const bool moves_results : {true, false}) {
+    if (options.moved.empty()) break;
+    Explained explained = Explainer(rows, before, after, alignment, moves_results).run(options);
+    if (are_most(explained) || std::abs(difference) < options.least_bytes) return explained;
   }
-  const bool are_most =
-      static_cast<double>(others) >= kMostOfMoved * static_cast<double>(std::abs(difference));
-  if (are_most || std::abs(difference) < options.least_bytes) return explained;
   options.moved.clear();
-  return Explainer(rows, before, after, alignment).run(options);
+  return Explainer(rows, before, after, alignment, false).run(options);
 }
 
 }  // namespace plimsoll::comparison

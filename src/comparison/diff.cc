@@ -16,6 +16,7 @@
 #include "comparison/cause_text.h"
 #include "comparison/causes.h"
 #include "comparison/held.h"
+#include "comparison/repetitions.h"
 
 namespace plimsoll::comparison {
 namespace {
@@ -131,15 +132,14 @@ Finding describe_point(const DiffPoint& point, const std::vector<const DiffCause
   // The edit at the first cause's holder also ends what it holds of the other causes.
   DiffCause first = *causes.front();
   std::int64_t held_bytes = first.difference_bytes;
+  const std::int64_t growth = std::max<std::int64_t>(difference, 0);
   for (const DiffCause* const cause : std::span(causes).subspan(1)) {
     if (!is_held_alike(first, *cause)) continue;
     held_bytes += cause->difference_bytes;
     first.holders.front().bytes += cause->holders.front().bytes;
     first.holders.front().count += cause->holders.front().count;
   }
-  const bool is_growth = difference > 0;
-  finding.steps =
-      steps_of(first, is_growth ? first.difference_bytes : 0, is_growth ? held_bytes : 0);
+  finding.steps = steps_of(first, std::min(first.own_bytes, growth), std::min(held_bytes, growth));
   if (first.held.empty() || first.holders.empty()) return finding;
   finding.holders = first.holders;
   finding.evidence.push_back(holder_text(first.holders.front()));
@@ -505,7 +505,8 @@ Finding finding_of(const DiffPoint& point, std::size_t most_evidence) {
 }
 
 Diff compare(const Digest& before, const Digest& after, const DiffOptions& options) {
-  return Comparer(before, after, options).run();
+  const auto [from, to] = with_changed_repetitions(before, after, ModulePairs(before, after));
+  return Comparer(from, to, options).run();
 }
 
 }  // namespace plimsoll::comparison

@@ -71,6 +71,8 @@ struct DiffCause {
   // "held by metrics.history now"; empty if the holder is the same, or unknown.
   std::string held = {};
   std::string edit = {};  // ends what the holder holds
+  // Without what is computed from it, if that may be computed from another cause.
+  std::int64_t own_bytes = 0;
   // Of the row with the largest difference, for the next step.
   std::string category;
   bool is_foreach = false;     // only the later recording updates all parameters together there

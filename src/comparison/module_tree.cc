@@ -6,6 +6,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace {
 
 using report::Digest;
 
-constexpr std::size_t kLongestSequence = 1000;  // of modules whose order is compared
-constexpr std::size_t kLongestKind = 200;       // of a text; a hash replaces longer ones
+constexpr std::size_t kMostPairs = 1'000'000;  // of modules; more are paired by name only
+constexpr std::size_t kLongestKind = 200;      // of a text; a hash replaces longer ones
 constexpr char kOnlyBefore = '\'';  // ends the name of a module whose path is another's now
 
 bool is_index(std::string_view name) {
@@ -26,13 +27,6 @@ std::string_view around(std::string_view path) {
   const std::size_t dot = path.rfind('.');
   return path.substr(0, dot == std::string_view::npos ? 0 : dot);
 }
-
-// Whether the indices inside a module are folded, or names, or both.
-struct Indices {
-  bool are_folded = false;
-  bool are_names = false;
-  bool operator==(const Indices&) const = default;
-};
 
 // Calls visit(path of the container, its indices as *; name) and takes the name that it returns.
 template <typename Visit>
@@ -50,12 +44,12 @@ std::string with_names(std::string_view path, const Visit& visit) {
   return out;
 }
 
-std::map<std::string, Indices> indices_in(const Digest& digest) {
-  std::map<std::string, Indices> indices;
+// By module: whether some of its indices are folded.
+std::map<std::string, bool> indices_in(const Digest& digest) {
+  std::map<std::string, bool> indices;
   for (const report::DigestModule& module : digest.modules) {
     with_names(module.path, [&](const std::string& container, std::string_view name) {
-      if (name == "*") indices[container].are_folded = true;
-      if (is_index(name)) indices[container].are_names = true;
+      if (name == "*" || is_index(name)) indices[container] |= name == "*";
       return name;
     });
   }
@@ -64,6 +58,14 @@ std::map<std::string, Indices> indices_in(const Digest& digest) {
 
 using Fold = std::function<std::string(std::string_view)>;
 
+// What a pair of nodes has in common, as a number. An insertion changes indices, so an equal index
+// decides only between pairings that are equally good.
+constexpr int kSameClass = 500;
+constexpr int kSameName = 400;
+constexpr int kSameSize = 300;
+constexpr int kOtherClass = 100;  // of modules that have nothing inside, and one name
+constexpr int kSameIndex = 1;
+
 struct Node {
   std::string path;
   std::string name;
@@ -71,9 +73,14 @@ struct Node {
   std::string own_bytes;  // of its parameters; if its class is unknown, of all its memory
   std::string kind;       // its class and those inside; if unknown, what it allocates
   std::string sized_kind;
+  int weight = 0;  // of a pair with an equal node of another name
   std::vector<Node*> children;
   Node* partner = nullptr;
 };
+
+int name_score(const Node& node) {
+  return is_index(node.name) || node.name == "*" ? kSameIndex : kSameName;
+}
 
 // The modules of a digest, and the layers that its keys name. Owns the nodes.
 class Tree {
@@ -129,8 +136,10 @@ class Tree {
   static void describe(Node& node) {
     if (node.children.empty() && !node.type.empty()) node.kind = node.type;
     node.sized_kind = node.kind + ' ' + node.own_bytes;
+    node.weight = kSameClass + kSameSize;
     for (Node* const child : node.children) {
       describe(*child);
+      node.weight += child->weight + name_score(*child);
       node.kind += '(' + child->kind + ')';
       node.sized_kind += '(' + child->sized_kind + ')';
     }
@@ -143,31 +152,119 @@ class Tree {
   std::map<std::string, std::unique_ptr<Node>, std::less<>> nodes_;
 };
 
-bool is_sequence(const std::vector<Node*>& nodes) {
-  return nodes.size() <= kLongestSequence &&
-         std::ranges::all_of(nodes, [](const Node* node) { return is_index(node->name); });
+using Nodes = std::vector<Node*>;
+
+bool is_sequence(const Nodes& nodes) {
+  return std::ranges::all_of(
+      nodes, [](const Node* node) { return is_index(node->name) || node->name == "*"; });
 }
 
-std::vector<Node*> open(const std::vector<Node*>& nodes) {
-  std::vector<Node*> out;
+Nodes open(const Nodes& nodes) {
+  Nodes out;
   std::ranges::copy_if(nodes, std::back_inserter(out),
                        [](const Node* node) { return node->partner == nullptr; });
   return out;
 }
 
+// Pairs the nodes of two trees so that most is kept. A container that only one side has is passed:
+// what is inside of it is paired with what is outside on the other side.
 class Pairer {
  public:
-  void pair_children(Node& before, Node& after) {
-    const bool are_sequences = is_sequence(before.children) && is_sequence(after.children);
-    if (are_sequences) {
-      pair_in_order(before.children, after.children);
-    } else {
-      pair_named(before.children, after.children);
+  void pair_trees(Node& before, Node& after) {
+    pair_children(before, after);
+    Nodes old_nodes;
+    Nodes new_nodes;
+    add_open(before, old_nodes);
+    add_open(after, new_nodes);
+    pair_moved(old_nodes, new_nodes);
+    for (Node* const node : old_nodes) {
+      if (node->partner != nullptr) pair_children(*node, *node->partner);
     }
-    pair_inside(before);
+  }
+
+  // Whether a pair has two classes, and little else in common.
+  bool is_replaced(const Node& before, const Node& after) {
+    if (before.type.empty() || after.type.empty() || before.type == after.type) return false;
+    if (before.children.empty() != after.children.empty()) return false;
+    return before.children.empty() ||
+           2 * score(before, after) < std::max(before.weight, after.weight);
   }
 
  private:
+  using Pairs = std::vector<std::pair<Node*, Node*>>;
+
+  void pair_children(Node& before, Node& after) {
+    pair_lists(before.children, after.children);
+    pair_inside(before);
+  }
+
+  static void join(Node& before, Node& after) {
+    before.partner = &after;
+    after.partner = &before;
+  }
+
+  void pair_lists(const Nodes& before, const Nodes& after) {
+    for (const auto& [one, other] : best_pairs(before, after)) join(*one, *other);
+    Nodes old_nodes;
+    Nodes new_nodes;
+    for (Node* const node : open(before)) add_inside(*node, old_nodes);
+    for (Node* const node : open(after)) add_inside(*node, new_nodes);
+    pair_moved(old_nodes, new_nodes);
+    for (Node* const one : open(before)) {  // what has another class and other contents now
+      const auto other = std::ranges::find_if(after, [&](const Node* each) {
+        return each->partner == nullptr && each->name == one->name;
+      });
+      if (other != after.end() && !has_partner_inside(*one) && !has_partner_inside(**other)) {
+        join(*one, **other);
+      }
+    }
+  }
+
+  // Pairs what was moved into or out of containers, large modules first. What has nothing inside is
+  // known only by its size.
+  void pair_moved(const Nodes& old_nodes, const Nodes& new_nodes) {
+    if (old_nodes.size() * new_nodes.size() > kMostPairs) return;
+    const auto is_likely = [](const Node& one, const Node& other) {
+      return !one.children.empty() || one.sized_kind == other.sized_kind;
+    };
+    std::set<const Node*> taken;
+    for (const auto& [one, other] : by_score(old_nodes, new_nodes, is_likely)) {
+      if (taken.contains(one) || taken.contains(other) || has_partner_inside(*one) ||
+          has_partner_inside(*other)) {
+        continue;
+      }
+      join(*one, *other);
+      take_inside(*one, taken);
+      take_inside(*other, taken);
+    }
+  }
+
+  static void add_inside(Node& node, Nodes& out) {
+    out.push_back(&node);
+    for (Node* const child : node.children) add_inside(*child, out);
+  }
+
+  // All nodes without a partner in a tree.
+  static void add_open(const Node& node, Nodes& out) {
+    for (Node* const child : node.children) {
+      if (child->partner == nullptr) out.push_back(child);
+      add_open(*child, out);
+    }
+  }
+
+  static void take_inside(const Node& node, std::set<const Node*>& taken) {
+    for (const Node* const child : node.children) {
+      taken.insert(child);
+      take_inside(*child, taken);
+    }
+  }
+
+  static bool has_partner_inside(const Node& node) {
+    return std::ranges::any_of(node.children, [](const Node* child) {
+      return child->partner != nullptr || has_partner_inside(*child);
+    });
+  }
+
   // A module without a partner may be the wrapper of one that has.
   void pair_inside(Node& before) {
     for (Node* const child : before.children) {
@@ -179,17 +276,51 @@ class Pairer {
     }
   }
 
-  static void join(Node& before, Node& after) {
-    before.partner = &after;
-    after.partner = &before;
+  // 0: the nodes are no pair.
+  int score(const Node& one, const Node& other) {
+    const auto known = scores_.find({&one, &other});
+    if (known != scores_.end()) return known->second;
+    if (++compared_ > kMostPairs) return one.name == other.name ? kSameName : 0;
+    const int value = computed_score(one, other);
+    const bool is_leaf = one.children.empty() && other.children.empty();
+    if (!is_leaf) scores_.emplace(std::pair(&one, &other), value);
+    return value;
   }
 
-  // The longest common subsequence, in which equal sizes count more than equal classes. Of several
-  // such pairings, the one with the earliest modules.
-  static void pair_in_order(const std::vector<Node*>& before, const std::vector<Node*>& after) {
-    const auto score = [](const Node& one, const Node& other) {
-      return one.sized_kind == other.sized_kind ? 4 : one.kind == other.kind ? 3 : 0;
-    };
+  int computed_score(const Node& one, const Node& other) {
+    const int name = one.name == other.name ? name_score(one) : 0;
+    if (one.sized_kind == other.sized_kind) return one.weight + name;
+    const bool has_class = !one.type.empty() && !other.type.empty();
+    const bool is_leaf = one.children.empty() && other.children.empty();
+    int value = 0;
+    if (has_class || is_leaf) {
+      if (has_class ? one.type == other.type : one.kind == other.kind) value = kSameClass;
+    }
+    if (is_leaf) {
+      if (value == 0) return name > 0 && has_class ? kOtherClass + name : 0;
+      return value + name + (one.own_bytes == other.own_bytes ? kSameSize : 0);
+    }
+    int inside = 0;
+    for (const auto& [child, partner] : best_pairs(one.children, other.children)) {
+      inside += score(*child, *partner);
+    }
+    const bool is_alike = 4 * inside > one.weight + other.weight;
+    const bool is_same = value > 0 && name > 0;
+    if (inside == 0 && !is_same) return 0;
+    return is_alike || is_same || name > 0 ? std::max(1, value + name + inside) : 0;
+  }
+
+  Pairs best_pairs(const Nodes& before, const Nodes& after) {
+    if (before.empty() || after.empty()) return {};
+    const bool is_short = before.size() * after.size() <= kMostPairs;
+    if (is_short && (is_sequence(before) || is_sequence(after))) return in_order(before, after);
+    return by_score(before, after, [&](const Node& one, const Node& other) {
+      return is_short || one.name == other.name;
+    });
+  }
+
+  // The pairs of the highest sum that keep the order. Of several, those of the earliest modules.
+  Pairs in_order(const Nodes& before, const Nodes& after) {
     std::vector<std::vector<int>> best(before.size() + 1, std::vector<int>(after.size() + 1));
     for (std::size_t i = before.size(); i-- > 0;) {
       for (std::size_t j = after.size(); j-- > 0;) {
@@ -199,96 +330,71 @@ class Pairer {
         }
       }
     }
+    Pairs pairs;
     for (std::size_t i = 0, j = 0; i < before.size() && j < after.size();) {
       const int both = score(*before[i], *after[j]);
       if (both > 0 && best[i][j] == both + best[i + 1][j + 1]) {
-        join(*before[i++], *after[j++]);
+        pairs.emplace_back(before[i++], after[j++]);
       } else if (best[i][j] == best[i][j + 1]) {
         ++j;
       } else {
         ++i;
       }
     }
+    return pairs;
   }
 
-  static void pair_named(const std::vector<Node*>& before, const std::vector<Node*>& after) {
-    pair_if(before, after, [](const Node& one, const Node& other) {
-      return one.name == other.name && (one.kind == other.kind || one.type == other.type);
-    });
-    pair_if(before, after,
-            [](const Node& one, const Node& other) { return one.sized_kind == other.sized_kind; });
-    pair_wrapped(before, after);
-    pair_wrapped(after, before);
-    pair_alike(before, after);
-    pair_if(before, after,
-            [](const Node& one, const Node& other) { return one.name == other.name; });
-  }
-
-  template <typename IsPair>
-  static void pair_if(const std::vector<Node*>& before, const std::vector<Node*>& after,
-                      const IsPair& is_pair) {
-    for (Node* const one : open(before)) {
-      const auto other = std::ranges::find_if(after, [&](const Node* each) {
-        return each->partner == nullptr && is_pair(*one, *each);
-      });
-      if (other != after.end()) join(*one, **other);
-    }
-  }
-
-  // Modules of one class that were renamed and resized, if as many are gone as are new.
-  static void pair_alike(const std::vector<Node*>& before, const std::vector<Node*>& after) {
-    std::map<std::string_view, std::pair<std::vector<Node*>, std::vector<Node*>>> kinds;
-    for (Node* const node : open(before)) kinds[node->kind].first.push_back(node);
-    for (Node* const node : open(after)) kinds[node->kind].second.push_back(node);
-    for (const auto& [kind, sides] : kinds) {
-      const auto& [gone, added] = sides;
-      if (gone.size() != added.size()) continue;
-      for (std::size_t i = 0; i < gone.size(); ++i) join(*gone[i], *added[i]);
-    }
-  }
-
-  // Modules of one side that are inside a module of the other side.
-  static void pair_wrapped(const std::vector<Node*>& inner, const std::vector<Node*>& outer) {
-    for (Node* const node : open(inner)) {
-      if (node->children.empty()) continue;
-      for (Node* const each : open(outer)) {
-        if (Node* const found = find_inside(*each, node->sized_kind)) {
-          node->partner = found;
-          found->partner = node;
-          break;
-        }
+  // The pairs with the highest score first; of equal ones, those of the earliest modules.
+  template <typename IsLikely>
+  Pairs by_score(const Nodes& before, const Nodes& after, const IsLikely& is_likely) {
+    std::vector<std::tuple<int, std::size_t, std::size_t>> candidates;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      for (std::size_t j = 0; j < after.size(); ++j) {
+        if (!is_likely(*before[i], *after[j])) continue;
+        const int both = score(*before[i], *after[j]);
+        if (both > 0) candidates.emplace_back(-both, i, j);
       }
     }
+    std::ranges::sort(candidates);
+    Pairs pairs;
+    std::vector<bool> has_old(before.size());
+    std::vector<bool> has_new(after.size());
+    for (const auto& [score, i, j] : candidates) {
+      if (has_old[i] || has_new[j]) continue;
+      has_old[i] = has_new[j] = true;
+      pairs.emplace_back(before[i], after[j]);
+    }
+    return pairs;
   }
 
-  static Node* find_inside(const Node& node, const std::string& sized_kind) {
-    for (Node* const child : node.children) {
-      if (child->partner == nullptr && child->sized_kind == sized_kind) return child;
-      if (Node* const found = find_inside(*child, sized_kind)) return found;
-    }
-    return nullptr;
-  }
+  std::size_t compared_ = 0;
+  std::map<std::pair<const Node*, const Node*>, int> scores_;  // unless both have nothing inside
 };
 
 }  // namespace
 
 ModulePairs::ModulePairs(const Digest& before, const Digest& after) {
   const auto old_indices = indices_in(before);
-  for (const auto& [container, indices] : indices_in(after)) {
+  for (const auto& [container, are_folded] : indices_in(after)) {
     const auto found = old_indices.find(container);
-    if (found != old_indices.end() && found->second != indices) folded_.insert(container);
+    if (found != old_indices.end() && found->second != are_folded) folded_.insert(container);
   }
+  fold_names(before, after);
+  fold_names(after, before);
   const Fold fold = [&](std::string_view path) { return name_after(path); };
   Tree old_tree(before, fold);
   Tree new_tree(after, fold);
-  Pairer().pair_children(old_tree.root(), new_tree.root());
+  Pairer pairer;
+  pairer.pair_trees(old_tree.root(), new_tree.root());
   for (const auto& [path, node] : new_tree.nodes()) {
     (node->partner == nullptr ? added_ : paired_).insert(path);
   }
   for (const auto& [path, node] : old_tree.nodes()) {  // after the modules around them
     if (node->partner != nullptr) {
       names_.emplace(path, node->partner->path);
-      if (!node->children.empty() && !node->type.empty() && !node->partner->type.empty()) {
+      if (pairer.is_replaced(*node, *node->partner)) {
+        replaced_.emplace(node->partner->path, node->type);
+      } else if (!node->children.empty() && !node->type.empty() && !node->partner->type.empty()) {
         classes_.emplace(node->type, node->partner->type);
       }
       continue;
@@ -300,9 +406,26 @@ ModulePairs::ModulePairs(const Digest& before, const Digest& after) {
   }
 }
 
+// Repetitions that only one digest counts, and the other one names, as in a ModuleDict.
+void ModulePairs::fold_names(const Digest& counted, const Digest& named) {
+  for (const report::DigestModule& module : counted.modules) {
+    if (!module.path.ends_with(".*") || module.type.empty() || module.instances < 2) continue;
+    const std::string container(around(module.path));
+    std::uint64_t instances = 0;
+    const bool are_repetitions = std::ranges::all_of(named.modules, [&](const auto& each) {
+      if (around(each.path) != container) return true;
+      ++instances;
+      return each.type == module.type && !each.path.ends_with('*');
+    });
+    if (are_repetitions && instances == module.instances) folded_names_.insert(container);
+  }
+}
+
 std::string ModulePairs::name_after(std::string_view layer) const {
   return with_names(layer, [&](const std::string& container, std::string_view name) {
-    return is_index(name) && folded_.contains(container) ? std::string_view("*") : name;
+    const bool is_folded = is_index(name) ? folded_.contains(container)
+                                          : !container.empty() && folded_names_.contains(container);
+    return is_folded ? std::string_view("*") : name;
   });
 }
 

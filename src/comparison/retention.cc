@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "comparison/row_facts.h"
+
 namespace plimsoll::comparison {
 namespace {
 
@@ -112,12 +114,18 @@ bool Retention::grow_each_step(const std::vector<PairAtPoint>& rows) const {
   return is_about(sum_halfway, steps) && is_about(sum_last, after_.digest->source.steps);
 }
 
-bool Retention::is_of_another_moment(const PairAtPoint& row) const {
+bool Retention::is_of_another_moment(const PairAtPoint& row, double scale) const {
   if (row.before_key == nullptr || row.after_key == nullptr) return false;
+  if (!row.before_key->most_bytes || !row.after_key->most_bytes) return false;
+  const std::int64_t most = *row.after_key->most_bytes;
+  const std::int64_t most_before = *row.before_key->most_bytes;
+  const bool is_as_before =
+      scale == 1 ? most == most_before
+                 : is_alike(static_cast<double>(most), scale * static_cast<double>(most_before));
   const Counts before = counts_of(before_, row.before_key);
   const Counts after = counts_of(after_, row.after_key);
-  return row.before_key->most_bytes && row.before_key->most_bytes == row.after_key->most_bytes &&
-         before.bytes_at_step_end == after.bytes_at_step_end && before.at_end == after.at_end;
+  return is_as_before && before.bytes_at_step_end == after.bytes_at_step_end &&
+         before.at_end == after.at_end;
 }
 
 std::uint64_t Retention::kept_per_step(const std::vector<PairAtPoint>& rows) const {

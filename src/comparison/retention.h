@@ -30,9 +30,10 @@ class Retention {
   bool grow_each_step(const std::vector<PairAtPoint>& rows) const;
   // Of these rows, how many more are kept for each step; at least 1.
   std::uint64_t kept_per_step(const std::vector<PairAtPoint>& rows) const;
-  // Whether the key allocates as much as before and is live at step ends as before, so that it
-  // differs at the point only because the points are at different moments of a step.
-  bool is_of_another_moment(const PairAtPoint& row) const;
+  // Whether the key allocates as much as before, or a multiple that all activations have, and is
+  // live at step ends as before, so that it differs at the point only because the points are at
+  // different moments of a step.
+  bool is_of_another_moment(const PairAtPoint& row, double scale) const;
   // Whether most of what a graph of the first recording contains is live after backward in the
   // second one, as with retain_graph=True.
   bool keeps_graph(const std::string& device) const;

@@ -1,7 +1,8 @@
 """The edits of changes.txt, applied to the programs in `programs`.
 
-`expected.tsv` has the first cause that a diff must name for each; after a neutral edit it must find
-no difference.
+`expected.tsv` has the first cause that a diff must name for each, a pattern that the causes of the
+first finding must match (`also`), and the most causes that it may have (`most`). After a neutral
+edit, a diff must find no difference.
 """
 
 from __future__ import annotations

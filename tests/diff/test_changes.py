@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 # Changes for which another cause comes first. docs/diff.md lists them under its limits.
 KNOWN_MISSES = {
     "gan_norm_inserted_second": "scratch memory of backward, outside of modules: `new` is first",
+    "tower_one_block_silu": "a digest has one class for all repetitions of a module",
     "vit_attention_dropout": "more and larger allocations of one line: the first cause is `grew`",
 }
 
@@ -80,6 +81,23 @@ def first_cause(difference: dict[str, Any]) -> dict[str, Any]:
     return cause
 
 
+def causes_of(finding: dict[str, Any]) -> list[str]:
+    cause = r"[+-]?[\d.,]+ [KMG]?i?B: (?!everything else|other causes)"
+    return [each for each in finding["evidence"] if re.match(cause, each)]
+
+
+def assert_plausible(difference: dict[str, Any]) -> None:
+    """A cause of 0 bytes is only at an unchanged point, and no saving exceeds the growth."""
+    findings = difference["findings"]
+    most = max(point["difference_bytes"] for point in difference["points"])
+    assert not findings[0]["id"].endswith("_differs") or most <= 0
+    for finding in findings:
+        is_unchanged = finding["id"].endswith("_differs")
+        assert is_unchanged or not [each for each in causes_of(finding) if each.startswith("0 B:")]
+        for step in finding["steps"]:
+            assert (step.get("saving_bytes") or 0) <= max(most, 0)
+
+
 def line_at(place: str, digest: Path) -> str:
     """The place, and the source text of its line."""
     found = re.search(r"(\w+\.py):(\d+)", place)
@@ -103,6 +121,10 @@ def test_first_cause_of_a_change(row, digest, diff):
     assert cause["id"] in row["cause"].split("|")
     place = f"{cause['title']} {cause['subject']} {line_at(cause['place'], after)}"
     assert re.search(row["place"], place)
+    listed = causes_of(difference["findings"][0])
+    assert re.search(row["also"] or "", "\n".join(listed))
+    assert len(listed) <= int(row["most"] or len(listed))
+    assert_plausible(difference)
     back = diff(after, before)
     for one, other in zip(difference["points"], back["points"], strict=True):
         assert differences_of(one) == sorted(-each for each in differences_of(other))

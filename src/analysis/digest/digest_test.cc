@@ -223,6 +223,30 @@ TEST(Digest, only_repetitions_of_a_block_are_folded) {
                                           "Net.main.* 2-3", "Net.main.*.up ", "Net.main.4 "));
 }
 
+TEST(Digest, sequences_of_other_modules_are_no_repetitions) {
+  const auto paths_of = [](const std::vector<std::vector<const char*>>& parts) {
+    TraceMaker maker;
+    maker.module("Net", "Sequential", 0);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::string part = "Net." + std::to_string(i);
+      maker.module(part, "Sequential", 0);
+      for (std::size_t j = 0; j < parts[i].size(); ++j) {
+        maker.module(part + '.' + std::to_string(j), parts[i][j], 0);
+      }
+    }
+    maker.alloc(0x1000, 8);
+    std::vector<std::string> paths;
+    for (const auto& module : digest_of(maker.finish()).modules) paths.push_back(module.path);
+    return paths;
+  };
+  EXPECT_THAT(paths_of({{"Linear", "ReLU"}, {"Linear", "ReLU"}}),
+              testing::ElementsAre("Net", "Net.*", "Net.*.0", "Net.*.1"));
+  EXPECT_THAT(paths_of({{"Linear", "ReLU"}, {"Linear"}}),
+              testing::ElementsAre("Net", "Net.0", "Net.0.0", "Net.0.1", "Net.1", "Net.1.0"));
+  EXPECT_THAT(paths_of({{"Linear", "Linear"}, {"Linear"}}),
+              testing::ElementsAre("Net", "Net.*", "Net.*.*"));
+}
+
 TEST(Digest, indices_are_names_of_digits_only) {
   EXPECT_EQ(without_indices("Net.3.conv2d.10"), "Net.*.conv2d.*");
   EXPECT_EQ(without_indices(""), "");

@@ -38,12 +38,45 @@ std::string without_indices(std::string_view layer) {
   return replaced(layer, [](std::string_view, std::string_view) { return true; });
 }
 
+namespace {
+
+using Classes = std::map<std::string, std::string, std::less<>>;  // by path
+
+std::uint64_t number_of(std::string_view index) {
+  std::uint64_t number = 0;
+  std::from_chars(index.data(), index.data() + index.size(), number);
+  return number;
+}
+
+// The class of a sequence says nothing about it, so it includes those inside, of which equal ones
+// in a row count once.
+Classes classes_in(const model::Trace& trace) {
+  Classes classes;
+  std::map<std::string, std::map<std::uint64_t, std::string>, std::less<>> sequences;
+  for (const model::Module& module : trace.modules) {
+    const std::string_view path = trace.strings[module.path];
+    const std::string type(trace.strings[module.type]);
+    classes.emplace(path, type);
+    const auto [around, name] = split(path);
+    if (is_index(name)) sequences[std::string(around)].emplace(number_of(name), type);
+  }
+  for (const auto& [path, inside] : sequences) {
+    const auto sequence = classes.find(path);
+    if (sequence == classes.end()) continue;
+    std::string_view last;
+    for (const auto& [index, type] : inside) {
+      if (type != last) sequence->second += ' ' + type;
+      last = type;
+    }
+  }
+  return classes;
+}
+
+}  // namespace
+
 Repetitions::Repetitions(const model::Trace& trace) {
   std::set<std::string, std::less<>> composite;  // classes of modules with modules inside
-  std::map<std::string, std::string_view, std::less<>> classes;  // by path
-  for (const model::Module& module : trace.modules) {
-    classes.emplace(trace.strings[module.path], trace.strings[module.type]);
-  }
+  const Classes classes = classes_in(trace);
   for (const auto& [path, type] : classes) {
     const auto [around, name] = split(path);
     if (const auto found = classes.find(around); found != classes.end()) {
@@ -95,9 +128,7 @@ void Modules::add(std::string_view path) {
   add(around);
   Repeated& module = folded(folded_path);
   module.paths.emplace(path);
-  std::uint64_t index = 0;
-  std::from_chars(name.data(), name.data() + name.size(), index);
-  if (folded_path.ends_with('*')) module.indices.insert(index);
+  if (folded_path.ends_with('*')) module.indices.insert(number_of(name));
 }
 
 void Modules::add(std::string_view path, std::string_view type, std::uint64_t parameter_bytes) {
