@@ -91,7 +91,7 @@ const char* plimsoll_libtorch_attach(const plimsoll_recorder_api* api, plimsoll_
   if (!install_cpu_allocator()) return "the program has replaced torch's allocator too often";
   g_attachment.is_on.store(true, std::memory_order_release);
   if (mode == PLIMSOLL_LIBTORCH_FULL) {
-    observe_operators(Outputs::kNew);
+    observe_operators(g_attachment.has_python ? Outputs::kIgnored : Outputs::kNew);
     begin_uses(uses);
   }
   if (const auto* companion = g_companion.load()) companion->begin(api);

@@ -347,6 +347,11 @@ void ended(const at::RecordFunction& record, at::ObserverContext* observer) {
 at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
 at::RecordFunctionCallback callback() {
+  // In Python programs, where modules describe what they return, operators do so only in steps in
+  // which their inputs are read as well.
+  if (g_attachment.has_python && g_attachment.outputs != Outputs::kAll) {
+    g_attachment.outputs = observes_uses() ? Outputs::kNew : Outputs::kIgnored;
+  }
   return at::RecordFunctionCallback(began, ended)
       .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE})
       .needsInputs(g_has_inputs.load(std::memory_order_relaxed) || observes_uses())

@@ -239,7 +239,8 @@ std::optional<LeftBehind> BirthHistory::steady_growth_of(const Site& site) const
       base::growth_of({.born_counts = counts,
                        .born_bytes = site.bytes,
                        .aged_counts = aged,
-                       .retired = std::max<std::int64_t>(first(warm_up) - first(samples - 1), 0)});
+                       .retired = std::max<std::int64_t>(first(warm_up) - first(samples - 1), 0),
+                       .continues = true});
   if (!growth || (left.samples < kManySamples && !growth->is_in_each_step)) return std::nullopt;
   // A model may get new parts in a few stages (a head for each task), or use its experts late.
   // Merged samples do not show the steps in between.

@@ -97,6 +97,7 @@ std::optional<Growth> growth_of(const SiteSeries& site) {
   const std::size_t birth_steps = steps_with_survivors(counts);
   if (birth_steps < kFewBirthSteps) return std::nullopt;
   const bool grows = are_spread(counts) && goes_on(site.aged_counts.subspan(warm_up + of_age));
+  if (!grows && site.continues) return std::nullopt;
   if (!grows) {
     const std::vector<std::int64_t> aged = continued(site, {warm_up, of_age});
     const Series all = site.born_counts.subspan(warm_up, steps - warm_up - 1);

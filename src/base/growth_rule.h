@@ -11,9 +11,9 @@
 //   3. the number of live allocations of age never falls by more than 20 % of its growth, as it
 //      does for a pool that fills and empties;
 //   4. the growth continues: at least 25 % of it is in the later half and, with 8 steps or more,
-//      10 % in the last fifth. A cache or window that is full has stopped growing. If nothing of
-//      age died in the last T/8 steps, 2 and 4 may also hold with the survivors of these steps, so
-//      that random bursts are found;
+//      10 % in the last fifth. A cache or window that is full has stopped growing. If the
+//      program has ended and nothing of age died in the last T/8 steps, 2 and 4 may also hold with
+//      the survivors of these steps, so that random bursts are found;
 //   5. old allocations stay: of those made in the first step or before it, the number that died
 //      after the warm-up is less than half the number of newer survivors. A queue that was filled
 //      at the start frees an old entry for each new one.
@@ -62,6 +62,8 @@ struct SiteSeries {
   std::span<const std::int64_t> aged_counts;
   // Allocations of the first step, or from before it, that died after the warm-up.
   std::int64_t retired = 0;
+  // Whether later steps can be judged with these. Otherwise the last T/8 steps are looked at, too.
+  bool continues = false;
 };
 
 struct Growth {

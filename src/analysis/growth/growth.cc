@@ -39,7 +39,9 @@ class Site {
     for (const Survivor& survivor : group) add(survivor);
     std::partial_sum(aged_counts_.begin(), aged_counts_.end(), aged_counts_.begin());
   }
-  base::SiteSeries series() const { return {born_counts_, born_bytes_, aged_counts_, retired_}; }
+  base::SiteSeries series() const {
+    return {born_counts_, born_bytes_, aged_counts_, retired_, false};
+  }
   std::int64_t first_bytes() const { return first_bytes_; }        // live at the end of the warm-up
   std::int64_t appended_bytes() const { return appended_bytes_; }  // of the last step
   std::int64_t last_bytes() const { return last_bytes_; }
