@@ -188,6 +188,14 @@ Result<int> verify(const std::vector<std::string>& words) {
     return make_error(ErrorCode::kInvalidArgument,
                       "nothing was recorded: " + last_line(verification.errors()));
   }
+  // A program may end with any status of its own. An exception or a signal cuts it short.
+  const std::string errors = verification.errors();
+  if (first.status != 0 && (first.status >= 128 || errors.find("Traceback (") != errors.npos)) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "the program itself fails, so there is nothing to compare: " +
+            (errors.empty() ? "exit status " + std::to_string(first.status) : last_line(errors)));
+  }
   const auto planned = engine::overwrite_plan(verification.trace());
   if (!planned) return incomparable("the first run: " + planned.error().message);
   const engine::OverwritePlan& plan = *planned;

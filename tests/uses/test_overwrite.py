@@ -201,6 +201,12 @@ def test_the_exit_status_is_compared(script):
     assert same, text
 
 
+def test_a_program_that_fails_is_not_identical(script):
+    done = verify(script("x = torch.ones(10)\nraise RuntimeError('no data')"))
+    assert done.returncode == 2
+    assert done.stderr.endswith("nothing to compare: RuntimeError: no data\n")
+
+
 def test_options_of_run_are_refused():
     done = verify("-o", "x.plim", "train.py")
     assert done.returncode == 2

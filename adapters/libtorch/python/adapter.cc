@@ -24,6 +24,7 @@
 #include "python/holders/find.cc"
 #include "python/holders/graph_edges.cc"
 #include "python/holders/names.cc"
+#include "python/holders/owners.cc"
 #include "python/holders/rest.cc"
 #include "python/holders/roots.cc"
 #include "python/holders/script_edges.cc"

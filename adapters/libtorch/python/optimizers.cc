@@ -9,6 +9,7 @@
 #include "parameters.h"
 #include "python/modules.h"
 #include "python/objects.h"
+#include "python/owners.h"
 #include "python/threads.h"
 #include "stepping_optimizer.h"
 #include "tagged_storages.h"
@@ -30,6 +31,9 @@ struct Optimizer {
   std::vector<KnownGradient> gradients;  // in the order of the parameters
   TaggedStorages parameters;
   TaggedStorages state;
+  bool has_sought_owner = false;
+  Reference owner;  // weak
+  TaggedStorages attributes;
 };
 
 std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
@@ -91,11 +95,37 @@ void for_each_parameter(PyObject* optimizer, Visit&& visit) {
   }
 }
 
-// A parameter of no known module: "Adam.xyz" by its group's name, or by its number.
-std::string name_of(PyObject* optimizer, Py_ssize_t number, PyObject* group, Py_ssize_t index) {
-  const std::string type = Py_TYPE(optimizer)->tp_name;
+// The object whose attributes are the optimizer and the parameter; null if there is none.
+PyObject* find_owner(PyObject* object, Optimizer& optimizer, const at::Tensor& parameter) {
+  if (g_attachment.has_walks && !std::exchange(optimizer.has_sought_owner, true)) {
+    PyObject* owner = owner_of(object, parameter);
+    if (owner != nullptr) optimizer.owner = Reference::steal(PyWeakref_NewRef(owner, nullptr));
+    PyErr_Clear();
+  }
+  PyObject* owner = optimizer.owner ? PyWeakref_GetObject(optimizer.owner.get()) : nullptr;
+  return owner == Py_None ? nullptr : owner;
+}
+
+std::string attribute_text(PyObject* owner, PyObject* name) {
+  const std::string type = Py_TYPE(owner)->tp_name;
+  return type.substr(type.rfind('.') + 1) + "." + text_of(name);
+}
+
+// A parameter of no known module: "Adam.xyz" by its group's name, "GaussianModel._xyz" by the
+// attribute that it is, or by its number.
+std::string name_of(PyObject* object, Optimizer& optimizer, Py_ssize_t number, PyObject* group,
+                    Py_ssize_t index, const at::Tensor& tensor) {
+  const std::string type = Py_TYPE(object)->tp_name;
   std::string name = type.substr(type.rfind('.') + 1);
   PyObject* group_name = PyDict_GetItemString(group, "name");
+  PyObject* owner = find_owner(object, optimizer, tensor);
+  if (group_name == nullptr && owner != nullptr) {
+    std::string attribute;
+    for_each_tensor_attribute(owner, [&](PyObject* each, const at::Tensor& value) {
+      if (value.is_same(tensor)) attribute = attribute_text(owner, each);
+    });
+    if (!attribute.empty()) return attribute;
+  }
   name += group_name != nullptr ? "." + text_of(group_name)
                                 : ".param_groups[" + std::to_string(number) + "]";
   PyObject* params = PyDict_GetItemString(group, "params");
@@ -111,7 +141,7 @@ void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer,
         if (optimizer.parameters.has_news(tensor)) {
           Parameter parameter;
           if (!parameters().find(tensor, parameter)) {
-            const std::string name = name_of(object, number, group, index);
+            const std::string name = name_of(object, optimizer, number, group, index, tensor);
             parameter = {.name = name_id(name), .layer = 0, .text = name};
             parameters().add(tensor, parameter);
           }
@@ -120,6 +150,19 @@ void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer,
         if (has_gradients) parameters().tag_gradient(thread, tensor);
       });
   optimizer.parameters.end_walk();
+}
+
+// Names the other tensors of the object that has the optimizer: `max_radii2D`, `denom`.
+void tag_attributes(ThreadState& thread, Optimizer& optimizer) {
+  PyObject* owner = optimizer.owner ? PyWeakref_GetObject(optimizer.owner.get()) : Py_None;
+  if (owner == Py_None) return;
+  optimizer.attributes.begin_walk();
+  for_each_tensor_attribute(owner, [&](PyObject* name, const at::Tensor& tensor) {
+    Parameter parameter;
+    if (!optimizer.attributes.has_news(tensor) || parameters().find(tensor, parameter)) return;
+    tag_tensor(thread, tensor, PLIMSOLL_ROLE_KNOWN, name_id(attribute_text(owner, name)));
+  });
+  optimizer.attributes.end_walk();
 }
 
 void tag_state(ThreadState& thread, PyObject* object, Optimizer& optimizer) {
@@ -193,7 +236,10 @@ void before_step(ThreadState& thread, PyObject* object) {
 bool after_step(ThreadState& thread, PyObject* object) {
   Optimizer* optimizer = find_or_add(object);
   if (optimizer == nullptr) return false;
-  if (g_attachment.has_walks) tag_state(thread, object, *optimizer);
+  if (g_attachment.has_walks) {
+    tag_state(thread, object, *optimizer);
+    tag_attributes(thread, *optimizer);
+  }
   if (!g_stepping.ends_step(object)) return false;
   poll_foreign_storages(thread);
   if (g_attachment.has_walks) parameters().forget_dead();

@@ -163,6 +163,37 @@ def test_swapped_data_and_new_parameters_are_found_at_the_step(recorder):
     }
 
 
+class Points:
+    """Has parameters and an optimizer, and is no module."""
+
+    def __init__(self, count):
+        self._xyz = nn.Parameter(torch.randn(count, 3))
+        self.scale = nn.Parameter(torch.ones(count))
+        self.denom = torch.zeros(count, 1)
+        groups = [{"params": [self._xyz]}, {"params": [self.scale], "name": "scaling"}]
+        self.optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+
+    def step(self):
+        (self._xyz * self.scale[:, None]).sum().backward()
+        self.optimizer.step()
+
+
+@pytest.mark.parametrize("has_dict", [False, True])
+def test_tensors_of_the_object_that_has_the_optimizer_are_named_by_its_attributes(
+    recorder, has_dict
+):
+    points = Points(50)
+    assert not has_dict or vars(points)
+    points.step()
+    events = recorder.take()
+    assert tag_names(events, PARAMETER) == {"Points._xyz": 600, "SGD.scaling": 200}
+    assert tag_names(events, KNOWN)["Points.denom"] == 200
+    assert tag_names(events, STATE)["Points._xyz.momentum_buffer"] == 600
+    points.denom = torch.zeros(99)
+    points.optimizer.step()
+    assert tag_names(recorder.take(), KNOWN)["Points.denom"] == 396
+
+
 def test_parameters_replaced_without_an_optimizer_are_found_at_the_next_forward(recorder):
     net = Net()
     weights = []

@@ -1,6 +1,16 @@
 // In place of the walk, where it does not compile or fails its test: it reads classes of torch and
 // of Python that other versions may have changed.
 #include "python/holders/find.h"
+#include "python/owners.h"
+
+namespace plimsoll::libtorch {
+
+PyObject* owner_of(PyObject* /*optimizer*/, const at::Tensor& /*parameter*/) { return nullptr; }
+void for_each_tensor_attribute(
+    PyObject* /*object*/,
+    const std::function<void(PyObject* name, const at::Tensor& tensor)>& /*visit*/) {}
+
+}  // namespace plimsoll::libtorch
 
 namespace plimsoll::libtorch::holders {
 
