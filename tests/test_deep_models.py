@@ -72,7 +72,7 @@ def test_the_line_of_the_program_and_that_of_the_package_are_named(samples, plim
 
 def test_the_head_and_the_embedding_stay_visible_next_to_equal_layers(samples, plimsoll_command):
     done = subprocess.run(
-        [plimsoll_command, "report", samples / "gpu/recordings/llama_1b_exact.plim"],
+        [plimsoll_command, "report", "--full", samples / "gpu/recordings/llama_1b_exact.plim"],
         capture_output=True,
         text=True,
         check=True,

@@ -359,9 +359,10 @@ class TimelinePainter {
     const std::size_t count = data_.failures.size();
     const std::string label =
         count == 1 ? "out of memory" : base::format_count(count) + " times out of memory";
-    const std::string request = "a request of " + bytes_text(data_.failures.back().requested_bytes);
-    add_plated(drawing(),
-               label_next_to(plot_, last_x, 9, top + 4, {label + " \xC2\xB7 " + request, label}));
+    const std::uint64_t requested = data_.failures.back().requested_bytes;  // 0: unknown
+    const std::string longer =
+        requested > 0 ? label + " \xC2\xB7 a request of " + bytes_text(requested) : label;
+    add_plated(drawing(), label_next_to(plot_, last_x, 9, top + 4, {longer, label}));
   }
 
   // Draws the dashed line at the peak with its mark and label. The limit's label avoids this label.

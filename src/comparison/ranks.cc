@@ -140,8 +140,9 @@ std::optional<Finding> failure_finding(const std::vector<Rank>& ranks) {
   finding.title = "Rank " + std::to_string(first.row.number) + " ran out of memory";
   if (failed.size() > 1)
     finding.title += " first, of " + std::to_string(failed.size()) + " that did";
-  finding.evidence.push_back("It requested " +
-                             base::bytes_text(first.row.first_oom->requested_bytes) + ".");
+  if (const std::uint64_t requested = first.row.first_oom->requested_bytes; requested > 0) {
+    finding.evidence.push_back("It requested " + base::bytes_text(requested) + ".");
+  }
   for (const Rank* later : failed) {
     if (later == &first || !first.row.first_oom->time_ns || !later->row.first_oom->time_ns)
       continue;

@@ -151,7 +151,7 @@ def test_the_caller_is_reported_by_library_line_and_stack(record, report, plimso
     stack = next(row["stack"] for row in reported["tables"]["by_stack"] if row["bytes"] == 5600)
     assert stack[0] == "libasking_library.so asking_library_workspace"
     assert re.fullmatch(r"fake_cuda_shared .+", stack[1])
-    text = plimsoll("report", run.traces[0]).out  # without a request
+    text = plimsoll("report", "--full", run.traces[0]).out  # without a request
     assert re.search(r"5\.5 KiB +84\.8% +2 +4\.9 KiB +libasking_library\.so\n", text)
 
 

@@ -84,7 +84,7 @@ def report(plimsoll, tmp_path):
         reported = json.loads(outcome.out)
         check_figures(reported["devices"])
         check_figures(reported["tables"])
-        text = plimsoll("report", path)
+        text = plimsoll("report", "--full", path)
         assert text.status == 0, text
         assert not NO_NUMBER.search(text.out)
         for format_name in ("speedscope", "collapsed", "timeline-csv", "timeline", "json"):

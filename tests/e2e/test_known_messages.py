@@ -115,7 +115,7 @@ subprocess.CalledProcessError: Command '['/usr/bin/python3', 'train.py']' died w
     ],
 )
 def test_logs_of_programs(text, requested, words, plimsoll):
-    ran = plimsoll("report", "-", input=text.encode())
+    ran = plimsoll("report", "--full", "-", input=text.encode())
     assert ran.status == 0, ran.err
     out = " ".join(ran.out.split())
     assert out.startswith("CRITICAL")

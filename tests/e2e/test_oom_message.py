@@ -156,7 +156,7 @@ def test_the_amounts_of_a_whole_message_are_allocated_not_requested(plimsoll):
     assert device["requested_active"] is None
     assert device["allocated"]["peak_bytes"] == int(76.5 * (1 << 30))
     assert device["reserved"]["peak_bytes"] == round(77.7 * (1 << 30))
-    out = plimsoll("report", "-", input=message().encode()).out
+    out = plimsoll("report", "--full", "-", input=message().encode()).out
     assert "allocated  76.5 GiB" in out
     assert "out of memory  once: a request of 2.0 GiB at event 0 of 1" in out
 

@@ -135,7 +135,7 @@ def test_a_report_states_the_program_and_a_redacted_one_does_not(plimsoll, recor
     assert after["torch"] == before["torch"]
     assert (after["command"], after["host"]) == ("redacted", "redacted")
     started = datetime.fromtimestamp(before["started_ns"] // 10**9, timezone.utc)
-    last = plimsoll("report", recording).out.splitlines()[-1]
+    last = plimsoll("report", "--full", recording).out.splitlines()[-1]
     assert last.endswith(
         f"torch {before['torch']} \u00b7 {os.uname().nodename} \u00b7 {started:%F %T} UTC"
     )
