@@ -104,7 +104,7 @@ def test_a_loss_whose_chunks_need_the_gradient_of_the_logits(report_of_program):
 def test_a_hook_that_is_never_removed(report_of_program):
     first = report_of_program("45-hooks-never-removed")["findings"][0]
     assert first["id"] == "memory_growth"
-    assert "call remove() on the handle" in first["next_step"]
+    assert "Call remove() on the handle" in first["next_step"]
     assert "detach" not in json.dumps(first["steps"])
 
 
