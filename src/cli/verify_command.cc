@@ -202,6 +202,10 @@ Result<int> verify(const std::vector<std::string>& words) {
   PLIMSOLL_TRY_ASSIGN(const ProgramRun second, verification.overwrite(plan, SIZE_MAX));
   const Outcome outcome = verification.outcome();
   const std::string found = difference(first, second);
+  if (found.empty() && outcome.overwritten_count == 0 && first.status != 0) {
+    return incomparable("nothing was overwritten before it ended with exit status " +
+                        std::to_string(first.status));
+  }
   if (found.empty() && outcome.different_row == 0) {
     PLIMSOLL_TRY(print("identical: " + base::format_count(outcome.overwritten_count) +
                        " storages, " + base::bytes_text(outcome.overwritten_bytes) +

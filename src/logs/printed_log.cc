@@ -28,6 +28,15 @@ void PrintedLog::line(std::string_view line) {
   take_labelled(line, *sample_);
 }
 
+void PrintedLog::line_before(std::string_view line) {
+  if (const auto number = iteration_in(line)) {
+    iteration_ = number;
+    sample_.reset();
+  }
+  MemorySample sample = sample_.value_or(MemorySample{});
+  if (take_labelled(line, sample)) sample_ = std::move(sample);
+}
+
 // Without a device, the figures are those of the host alone, and do not count.
 void PrintedLog::finish() {
   auto sample = std::exchange(sample_, std::nullopt);

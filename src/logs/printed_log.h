@@ -23,6 +23,8 @@ class PrintedLog {
   static bool knows(std::string_view line);
 
   void line(std::string_view line);
+  // A line before the first that it knows: begins the first sample, and ends none.
+  void line_before(std::string_view line);
   void finish();
 
  private:

@@ -96,6 +96,15 @@ TEST(PrintedLog, reads_the_lines_of_training_loops) {
   EXPECT_EQ(log.samples[3].host.rss_bytes, mb(850.2));
 }
 
+TEST(PrintedLog, numbered_lines_without_allocated_memory_are_no_log) {
+  for (const std::string line : {"reserved: 2 GB", "peak memory allocated: 12.3 GB",
+                                 "Max allocated: 3000 MB", "loss=0.5 mem_reserved=3000 MB"}) {
+    const std::string text = "step 1 " + line + "\nstep 2 " + line + "\n";
+    EXPECT_FALSE(read_log_bytes(text, "train.log", [](const auto&, const auto&) {}).ok()) << line;
+  }
+  EXPECT_EQ(read("step 3\nReserved: 90 MB\nAllocated: 70 MB\n").samples.at(0).iteration, 3);
+}
+
 TEST(PrintedLog, is_not_any_line_with_sizes) {
   for (const char* const line :
        {"", "Allocated:", "Allocated: x MB", "Allocated: -5 MB", "GPU +5.0 MB",

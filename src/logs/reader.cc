@@ -93,7 +93,7 @@ void AnyLog::take(std::string_view line) {
     if (!format_ && DeepSpeedLog::knows(line)) format_ = LogFormat::kDeepSpeed;
     if (!format_ && PrintedLog::knows(line)) format_ = LogFormat::kPrinted;
     if (!format_) {
-      printed_.line(line);  // it may number the iteration of the first figures
+      printed_.line_before(line);
       ++lines_before_;
       return;
     }

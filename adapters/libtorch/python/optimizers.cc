@@ -1,5 +1,6 @@
 #include "python/optimizers.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -33,6 +34,7 @@ struct Optimizer {
   TaggedStorages state;
   bool has_sought_owner = false;
   Reference owner;  // weak
+  std::string owner_name;
   TaggedStorages attributes;
 };
 
@@ -95,20 +97,52 @@ void for_each_parameter(PyObject* optimizer, Visit&& visit) {
   }
 }
 
-// The object whose attributes are the optimizer and the parameter; null if there is none.
-PyObject* find_owner(PyObject* object, Optimizer& optimizer, const at::Tensor& parameter) {
-  if (g_attachment.has_walks && !std::exchange(optimizer.has_sought_owner, true)) {
+// Owners have numbers, as roots of modules have: "GaussianModel", "GaussianModel#2". A search takes
+// some 20 ms, so programs that make optimizers all the time have few searches.
+class Owners {
+ public:
+  void find(PyObject* object, Optimizer& optimizer, const at::Tensor& parameter) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int kShare = 100;  // of the time, searches take at most one part
+    if (!g_attachment.has_operators || std::exchange(optimizer.has_sought_owner, true)) return;
+    const Clock::time_point began = Clock::now();
+    if (began < due_) return;
     PyObject* owner = owner_of(object, parameter);
-    if (owner != nullptr) optimizer.owner = Reference::steal(PyWeakref_NewRef(owner, nullptr));
+    const Clock::time_point ended = Clock::now();
+    due_ = ended + kShare * (ended - began);
+    if (owner == nullptr) return;
+    optimizer.owner = Reference::steal(PyWeakref_NewRef(owner, nullptr));
     PyErr_Clear();
+    const std::string type = Py_TYPE(owner)->tp_name;
+    const std::string name = type.substr(type.rfind('.') + 1);
+    if (!optimizer.owner) return;
+    Named& known = names_[optimizer.owner.get()];
+    if (!known.weak) {
+      const int number = ++counts_[name];
+      known.weak = Reference::borrow(optimizer.owner.get());
+      known.name = number == 1 ? name : name + "#" + std::to_string(number);
+    }
+    optimizer.owner_name = known.name;
   }
-  PyObject* owner = optimizer.owner ? PyWeakref_GetObject(optimizer.owner.get()) : nullptr;
-  return owner == Py_None ? nullptr : owner;
+  void forget() { *this = {}; }
+
+ private:
+  std::chrono::steady_clock::time_point due_;
+  std::unordered_map<std::string, int> counts_;  // by class
+  struct Named {
+    Reference weak;
+    std::string name;
+  };
+  std::unordered_map<PyObject*, Named> names_;  // by its weak reference, of which it has only one
+};
+Owners& owners() {
+  static Immortal<Owners> all;
+  return all.get();
 }
 
-std::string attribute_text(PyObject* owner, PyObject* name) {
-  const std::string type = Py_TYPE(owner)->tp_name;
-  return type.substr(type.rfind('.') + 1) + "." + text_of(name);
+PyObject* live_owner(const Optimizer& optimizer) {
+  PyObject* owner = optimizer.owner ? PyWeakref_GetObject(optimizer.owner.get()) : nullptr;
+  return owner == Py_None ? nullptr : owner;
 }
 
 // A parameter of no known module: "Adam.xyz" by its group's name, "GaussianModel._xyz" by the
@@ -118,13 +152,14 @@ std::string name_of(PyObject* object, Optimizer& optimizer, Py_ssize_t number, P
   const std::string type = Py_TYPE(object)->tp_name;
   std::string name = type.substr(type.rfind('.') + 1);
   PyObject* group_name = PyDict_GetItemString(group, "name");
-  PyObject* owner = find_owner(object, optimizer, tensor);
+  owners().find(object, optimizer, tensor);
+  PyObject* owner = live_owner(optimizer);
   if (group_name == nullptr && owner != nullptr) {
     std::string attribute;
     for_each_tensor_attribute(owner, [&](PyObject* each, const at::Tensor& value) {
-      if (value.is_same(tensor)) attribute = attribute_text(owner, each);
+      if (attribute.empty() && value.is_same(tensor)) attribute = text_of(each);
     });
-    if (!attribute.empty()) return attribute;
+    if (!attribute.empty()) return optimizer.owner_name + "." + attribute;
   }
   name += group_name != nullptr ? "." + text_of(group_name)
                                 : ".param_groups[" + std::to_string(number) + "]";
@@ -154,13 +189,14 @@ void tag_parameters(ThreadState& thread, PyObject* object, Optimizer& optimizer,
 
 // Names the other tensors of the object that has the optimizer: `max_radii2D`, `denom`.
 void tag_attributes(ThreadState& thread, Optimizer& optimizer) {
-  PyObject* owner = optimizer.owner ? PyWeakref_GetObject(optimizer.owner.get()) : Py_None;
-  if (owner == Py_None) return;
+  PyObject* owner = live_owner(optimizer);
+  if (owner == nullptr) return;
   optimizer.attributes.begin_walk();
   for_each_tensor_attribute(owner, [&](PyObject* name, const at::Tensor& tensor) {
     Parameter parameter;
     if (!optimizer.attributes.has_news(tensor) || parameters().find(tensor, parameter)) return;
-    tag_tensor(thread, tensor, PLIMSOLL_ROLE_KNOWN, name_id(attribute_text(owner, name)));
+    tag_tensor(thread, tensor, PLIMSOLL_ROLE_KNOWN,
+               name_id(optimizer.owner_name + "." + text_of(name)));
   });
   optimizer.attributes.end_walk();
 }
@@ -277,6 +313,7 @@ bool has_steps() { return g_user_steps || g_steps > 0; }
 void continue_steps(std::uint64_t number) { g_steps = number; }
 
 void forget_optimizers() {
+  owners().forget();
   std::unordered_map<PyObject*, std::unique_ptr<Optimizer>> all;
   all.swap(optimizers());
   for (auto& [object, optimizer] : all) Py_XDECREF(optimizer->weak);

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import time
 
 import pytest
 import torch
@@ -176,6 +177,20 @@ class Points:
     def step(self):
         (self._xyz * self.scale[:, None]).sum().backward()
         self.optimizer.step()
+
+
+def test_owners_of_one_class_have_numbers_and_searches_for_them_take_little_time(recorder):
+    kept = []
+    for _ in range(2):
+        kept.append(Points(50))
+        kept[-1].step()
+        time.sleep(4)  # searches take at most a hundredth of the time
+    names = set(tag_names(recorder.take(), PARAMETER))
+    assert {"Points._xyz", "Points#2._xyz"} <= names
+    began = time.monotonic()
+    for _ in range(40):
+        Points(5).step()
+    assert time.monotonic() - began < 0.5
 
 
 @pytest.mark.parametrize("has_dict", [False, True])

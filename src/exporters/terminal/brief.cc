@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kMostFindings = 3;
 constexpr std::size_t kMostDevices = 4;
 constexpr std::size_t kTitleLines = 2;
-constexpr std::size_t kMostLinesOfEvidence = 2;  // of one sentence
-constexpr std::size_t kMostRows = 4;             // of what fills memory
+constexpr std::size_t kLongestEvidence = 4;  // lines; longer evidence is left out
+constexpr std::size_t kMostRows = 4;         // of what fills memory
 
 using Lines = std::vector<std::string>;
 
@@ -79,7 +79,7 @@ std::string holders_line(const report::Report& report, const report::DeviceRepor
   if (!categories.empty()) return parts_line(categories, begin, width);
   const auto lines = rows_of(report.tables.by_line, device);
   if (lines.empty()) return {};
-  return text::shorten_place(begin + "most of it: " + text::printable(lines.front()->key) + " " +
+  return text::shorten_place(begin + "largest line: " + text::printable(lines.front()->key) + " " +
                                  bytes_text(lines.front()->bytes),
                              width);
 }
@@ -132,7 +132,7 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
       out.push_back(std::move(line));
     }
     if (devices[i]->last_use && !is_stated) {
-      Lines lines = first_lines(devices[i]->last_use->text, 2, options.width, 2);
+      Lines lines = first_lines(devices[i]->last_use->text, 2, options.width, kLongestEvidence);
       lines.front().insert(0, "  ");
       out.insert(out.end(), lines.begin(), lines.end());
     }
@@ -188,9 +188,11 @@ void add_findings(Lines& out, const report::Report& report, std::size_t room,
   }
   for (const std::string& sentence : first.evidence) {
     const std::size_t taken = out.size() + step.size() + others.size();
-    if (taken >= room) break;
-    add_marked(out, "  -", text::Style::kPlain, text::printable(sentence), text::Style::kPlain,
-               std::min(kMostLinesOfEvidence, room - taken), options);
+    Lines evidence;
+    add_marked(evidence, "  -", text::Style::kPlain, text::printable(sentence), text::Style::kPlain,
+               kLongestEvidence + 1, options);
+    const bool fits = evidence.size() <= kLongestEvidence && taken + evidence.size() <= room;
+    if (fits) std::ranges::move(evidence, std::back_inserter(out));
   }
   std::ranges::move(step, std::back_inserter(out));
   std::ranges::move(others, std::back_inserter(out));

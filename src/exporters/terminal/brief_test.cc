@@ -105,7 +105,7 @@ TEST(BriefText, without_categories_the_largest_line_is_named) {
   report::Report report = small();
   report.tables.by_category.clear();
   report.tables.by_line.push_back({0, "net.py:7 (f)", std::uint64_t{6} << 30, 1, 8, 1.0, {}});
-  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  most of it: net.py:7 (f) 6.0 GiB\n"));
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("\n  largest line: net.py:7 (f) 6.0 GiB\n"));
 }
 
 TEST(BriefText, where_there_is_room_the_largest_lines_follow) {

@@ -44,7 +44,8 @@ struct Outliving {
     return next == runs.end() ? model::kNone : next->event;
   }
   bool is_cyclic() const {
-    return is_at_least(collected_bytes, kMostlyCollected, collected_bytes + freed_bytes);
+    return collected_bytes > 0 &&
+           is_at_least(collected_bytes, kMostlyCollected, collected_bytes + freed_bytes);
   }
   bool is_cyclic_at_end() const {
     return is_cyclic() && is_at_least(collected_bytes, kCollectedOften,

@@ -99,6 +99,17 @@ TEST(ExplainGarbage, memory_that_the_program_frees_itself_is_not_garbage) {
   EXPECT_THAT(retained({.has_collector = false}).run(explain_garbage), IsEmpty());
 }
 
+TEST(ExplainGarbage, what_is_made_after_the_last_step_and_lives_on_is_not_garbage) {
+  Case c;
+  c.maker.begin_collection(true).end_collection();
+  for (std::uint64_t step = 0; step < 6; ++step) c.maker.step(step + 1);
+  const auto line = c.maker.stack({{"train.py", 9, "evaluate"}});
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    c.maker.alloc_reported(100 + i, 4 * kMib, {.category = "activation", .stack = line});
+  }
+  EXPECT_THAT(c.run(explain_garbage), IsEmpty());
+}
+
 TEST(ExplainGarbage, the_advice_fits_the_cycle) {
   const auto advice = [](std::vector<tests::FrameText> frames) {
     const auto found = retained({.frames = std::move(frames)}).run(explain_garbage);

@@ -70,10 +70,14 @@ Graphs unused_graphs(const Peak& peak) {
   for (const Allocation& each : peak.live()) {
     if (is_of_unused_graph(each)) graphs.parts[pass_of(each)].push_back(each);
   }
+  std::map<Pass, std::uint32_t> last;  // births
+  peak.for_each([&](const Allocation& each) {
+    if (is_of_unused_graph(each)) last[pass_of(each)] = each.born;
+  });
   std::erase_if(graphs.parts, [&](const auto& each) {
     const auto& [pass, parts] = each;
-    // One result, whose graph retains nothing else.
-    if (parts.size() == 1) return true;
+    // The result, whose graph retains nothing else.
+    if (parts.size() == 1 && parts.front().get().born == last[pass]) return true;
     // Memory ran out before the backward.
     const bool has_failed = peak.evidence().meets_oom(parts.back().get().lifetime);
     return has_failed && !is_retried(peak, pass, parts);

@@ -86,8 +86,12 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
     step.saving_bytes = saving_of(found, finding.steps.front().saving_bytes);
     step.is_upper_bound = step.saving_bytes > 0;
   }
-  // The rule knows what makes a cycle; the holder does not.
-  if (trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE) {
+  // The rule knows what makes a cycle; the holder does not. An edit that frees nothing, because
+  // something unknown holds the memory as well, does not come before one that does.
+  const bool is_cycle = trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE;
+  const bool frees_nothing =
+      step.saving_bytes == 0 && !finding.steps.empty() && finding.steps.front().saving_bytes > 0;
+  if (is_cycle || frees_nothing) {
     finding.steps.push_back(std::move(step));
   } else if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
     finding.steps.front() = std::move(step);
