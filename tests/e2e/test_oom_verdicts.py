@@ -59,7 +59,7 @@ from .oom_texts import TORCH_1, message
                 unused="5.00 GiB",
             ),
             "other processes use 12.0 GiB of the 80.0 GiB",
-            "Stop them",
+            "Stop the other processes",
         ),
         (
             message(

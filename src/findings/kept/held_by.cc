@@ -17,23 +17,25 @@ namespace {
 
 namespace holders = analysis::holders;
 
-// "After step 16, ": when the walk saw the link. Empty if no steps are marked before it.
-std::string time_text(const model::Trace& trace, const model::HolderLink& link) {
+// "After step 16, " or, without steps before it, "After 1.5 s, ": when the walk saw the link.
+std::string time_text(const model::Trace& trace, const DeviceFacts& device,
+                      const model::HolderLink& link) {
   const std::int64_t time_ns = trace.holders.walks[link.walk].time_ns;
   const auto steps = std::ranges::count_if(trace.marks, [&](const model::Mark& mark) {
     return mark.kind == model::MarkKind::kStep && mark.time_ns <= time_ns;
   });
-  return steps == 0 ? ""
-                    : "After step " + base::format_count(static_cast<std::uint64_t>(steps)) + ", ";
+  const std::int64_t since = time_ns - device.report.first_time_ns.value_or(time_ns);
+  if (steps == 0) return since > 0 ? "After " + base::format_duration(since) + ", " : "";
+  return "After step " + base::format_count(static_cast<std::uint64_t>(steps)) + ", ";
 }
 
 // What it holds, and the proof.
-std::string evidence_text(const model::Trace& trace, std::uint32_t link,
+std::string evidence_text(const model::Trace& trace, const DeviceFacts& device, std::uint32_t link,
                           report::FindingHolder holder) {
   // The class of a root, such as module, says nothing.
   if (trace.holders.links[link].parent == 0) holder.type.clear();
   const std::string proof = proof_text(holder);
-  return time_text(trace, trace.holders.links[link]) + holder_text(holder) +
+  return time_text(trace, device, trace.holders.links[link]) + holder_text(holder) +
          (proof.empty() ? "" : " " + proof);
 }
 
@@ -77,7 +79,7 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   const holders::Holder& holder = found.front();
   const report::FindingHolder& reported = finding.holders.front();
   finding.title += ", held by " + reported.path;
-  finding.evidence.push_back(evidence_text(trace, holder.link, reported));
+  finding.evidence.push_back(evidence_text(trace, device, holder.link, reported));
   std::string text = edit == EditGoes::kNowhere ? "" : holders::edit_text(trace, holder, instead);
   if (text.empty()) return;
   name_other(reported, text);

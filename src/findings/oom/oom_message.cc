@@ -160,7 +160,7 @@ Verdict others_use(const Message& message) {
                    bytes));
   }
   verdict.steps.push_back(
-      step_up_to("Stop them, or choose another device (" + message.names.visible_devices +
+      step_up_to("Stop the other processes, or choose another device (" + message.names.visible_devices +
                      "): " + message.names.tool + " lists the processes of the device.",
                  bytes));
   return verdict;
