@@ -159,10 +159,10 @@ Verdict others_use(const Message& message) {
                        message.names.visible_devices + ", before the first CUDA call of each.",
                    bytes));
   }
-  verdict.steps.push_back(
-      step_up_to("Stop the other processes, or choose another device (" + message.names.visible_devices +
-                     "): " + message.names.tool + " lists the processes of the device.",
-                 bytes));
+  verdict.steps.push_back(step_up_to(
+      "Stop the other processes, or choose another device (" + message.names.visible_devices +
+          "): " + message.names.tool + " lists the processes of the device.",
+      bytes));
   return verdict;
 }
 
