@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
@@ -102,7 +103,13 @@ Result<Answer> answer(const std::string& path, const ReportQuestion& question,
   if (question.is_json) {
     answer.text = report.json();
   } else if (question.is_brief) {
-    answer.text = exporters::terminal::to_brief_text(answer.report, question.text);
+    exporters::terminal::TextOptions how = question.text;
+    std::vector<std::string> words = {"plimsoll", "report", "--full"};
+    if (!how.device.empty()) words.insert(words.end(), {"--device", how.device});
+    const std::string& file = answer.report.source.path;
+    words.push_back(file.starts_with("-") ? "./" + file : file);
+    if (path != "-") how.full_command = shell_line(words);
+    answer.text = exporters::terminal::to_brief_text(answer.report, how);
   } else {
     exporters::terminal::TextOptions how = question.text;
     how.elapsed_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - began).count();

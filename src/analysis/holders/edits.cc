@@ -95,6 +95,10 @@ std::string variable_edit(const model::Trace& trace, const HolderLink& link,
   }
 }
 
+std::string_view type_of(const model::Trace& trace, std::uint32_t row) {
+  return trace.strings[trace.holders.links[row].type];
+}
+
 }  // namespace
 
 std::string edit_text(const model::Trace& trace, const Holder& holder, std::string_view instead) {
@@ -130,9 +134,10 @@ std::string edit_text(const model::Trace& trace, const Holder& holder, std::stri
   if (chain.has(PLIMSOLL_LINK_GRADIENT)) {
     return "Set the .grad of the tensors in " + path + " to None after their last use.";
   }
-  if (chain.has(PLIMSOLL_LINK_BASE)) {
-    return "Store copies (.clone()) in " + path +
-           ": views and arrays keep the whole memory that they share.";
+  // Most arrays are of a whole tensor.
+  if (const std::uint32_t base = chain.first(PLIMSOLL_LINK_BASE);
+      base != 0 && !type_of(trace, trace.holders.links[base].parent).ends_with("ndarray")) {
+    return "Store copies (.clone()) in " + path + ": views keep the whole memory that they share.";
   }
   if (link.kind == PLIMSOLL_LINK_NATIVE) return {};
   if (link.kind == PLIMSOLL_LINK_CYCLE) {

@@ -185,8 +185,15 @@ TEST(Edits, follow_from_graphs_and_memory) {
         return c.link(item, PLIMSOLL_LINK_BASE);
       },
       "views['first'] → memory that it shares",
-      "Store copies (.clone()) in views['first']: views and arrays keep the whole memory that they "
-      "share.");
+      "Store copies (.clone()) in views['first']: views keep the whole memory that they share.");
+  expect_edit(
+      [](Case& c) {
+        const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+        const auto rows = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "rows", "list", {}, 0, 9);
+        const auto item = c.link(rows, PLIMSOLL_LINK_ITEM, "*", "ndarray");
+        return c.link(item, PLIMSOLL_LINK_BASE);
+      },
+      "rows['*'] → memory that it shares", "Remove rows['*'] after its last use (del).");
 }
 
 TEST(Edits, of_hooks_exceptions_and_caches) {

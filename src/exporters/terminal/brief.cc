@@ -232,7 +232,8 @@ std::string to_brief_text(const report::Report& report, const TextOptions& optio
     below.insert(below.end(), {"", line});
   }
   const std::string command =
-      "Everything: plimsoll report --full " + text::printable(report.source.path);
+      "Everything: " +
+      (options.full_command.empty() ? "--full" : text::printable(options.full_command));
   const std::size_t wrapped = (text::display_width(command) - 1) / fitted.width;  // extra lines
   const std::size_t last = 2 + wrapped;
   const std::size_t room = kBriefLines - std::min(kBriefLines - 1, below.size() + last);

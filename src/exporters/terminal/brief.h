@@ -12,8 +12,8 @@ namespace plimsoll::exporters::terminal {
 
 inline constexpr std::size_t kBriefLines = 24;  // at 80 columns or more
 
-// At most kBriefLines lines. The last one is the command that prints everything; its path is
-// never shortened, so that line alone may be wider than the screen.
+// At most kBriefLines lines. The last one is options.full_command, which is never
+// shortened, so that line alone may be wider than the screen.
 std::string to_brief_text(const report::Report& report, const TextOptions& options);
 
 }  // namespace plimsoll::exporters::terminal

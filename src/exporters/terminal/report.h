@@ -24,6 +24,7 @@ struct TextOptions {
   std::vector<TableKind> tables;           // empty: natural_tables()
   std::size_t top = 10;                    // rows in each table
   std::string device;                      // only this device, as in OpenOptions; empty: all
+  std::string full_command;                // that prints everything; only for to_brief_text()
   std::optional<std::int64_t> elapsed_ns;  // duration of the analysis; empty: not shown
   // As in TableOptions. Its result becomes part of the text.
   std::function<std::string(const std::string& line)> source_of = nullptr;
