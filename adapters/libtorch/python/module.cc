@@ -92,6 +92,7 @@ void adopt_tensor(ThreadState& thread, PyObject* object, bool has_gradient) {
 
 void record_objects(ThreadState& thread, const HeapObjects& objects, Search search) {
   watch_new_classes();
+  thread.described = {};  // that storage may have died, and another have its address
   borrowed_memory().begin(search);
   const bool has_gradients = may_read_gradients();
   for (const Reference& each : objects.tensors) adopt_tensor(thread, each.get(), has_gradients);
