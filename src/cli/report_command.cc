@@ -87,6 +87,13 @@ struct Answer {
   int exit_code = kFine;
 };
 
+std::string full_command(const std::string& file, const std::string& device) {
+  std::vector<std::string> words = {"plimsoll", "report", "--full"};
+  if (!device.empty()) words.insert(words.end(), {"--device", device});
+  words.push_back(file.starts_with("-") ? "./" + file : file);
+  return shell_line(words);
+}
+
 Result<Answer> answer(const std::string& path, const ReportQuestion& question,
                       const Arguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
@@ -104,11 +111,7 @@ Result<Answer> answer(const std::string& path, const ReportQuestion& question,
     answer.text = report.json();
   } else if (question.is_brief) {
     exporters::terminal::TextOptions how = question.text;
-    std::vector<std::string> words = {"plimsoll", "report", "--full"};
-    if (!how.device.empty()) words.insert(words.end(), {"--device", how.device});
-    const std::string& file = answer.report.source.path;
-    words.push_back(file.starts_with("-") ? "./" + file : file);
-    if (path != "-") how.full_command = shell_line(words);
+    if (path != "-") how.full_command = full_command(answer.report.source.path, how.device);
     answer.text = exporters::terminal::to_brief_text(answer.report, how);
   } else {
     exporters::terminal::TextOptions how = question.text;
@@ -154,7 +157,7 @@ class Sequence {
   bool is_first_ = true;
 };
 
-// The comparison of the ranks of a run, then the full report of the most important rank.
+// The comparison of the ranks of a run, then the report of the most important rank.
 std::string ranks_text(const comparison::RankComparison& comparison,
                        const std::vector<report::Report>& reports, const std::vector<Answer>& ranks,
                        const ReportQuestion& question) {

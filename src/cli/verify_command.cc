@@ -203,7 +203,7 @@ Result<int> verify(const std::vector<std::string>& words) {
   const Outcome outcome = verification.outcome();
   const std::string found = difference(first, second);
   if (found.empty() && outcome.overwritten_count == 0 && first.status != 0) {
-    return incomparable("nothing was overwritten before it ended with exit status " +
+    return incomparable("nothing was overwritten before the program ended with exit status " +
                         std::to_string(first.status));
   }
   if (found.empty() && outcome.different_row == 0) {

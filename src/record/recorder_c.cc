@@ -215,8 +215,10 @@ void device_figure(plimsoll_context* context, uint8_t device, uint8_t figure, ui
   end_event(context);
 }
 
-void after_step(plimsoll_context* context) {
-  if (!Recorder::made().reading_steps.is_due_after_step()) return;
+void after_step(plimsoll_context* context, uint8_t mark) {
+  ReadingSteps& steps = Recorder::made().reading_steps;
+  const bool is_call = mark == PLIMSOLL_MARK_CALL_END;
+  if (!(is_call ? steps.is_due_after_call() : steps.is_due_after_step())) return;
   read_process([&](plimsoll_figure figure, std::uint64_t bytes) {
     device_figure(context, Definitions::kCpu, static_cast<std::uint8_t>(figure), bytes, 0, 0);
   });
@@ -228,7 +230,7 @@ void mark(plimsoll_context* context, uint8_t mark, uint64_t value) {
     event->address = value;
     event->size = make_size(mark, 0);
     end_event(context);
-    if (mark == PLIMSOLL_MARK_STEP || mark == PLIMSOLL_MARK_CALL_END) after_step(context);
+    if (mark == PLIMSOLL_MARK_STEP || mark == PLIMSOLL_MARK_CALL_END) after_step(context, mark);
     if (mark == PLIMSOLL_MARK_OWN_STEPS) Recorder::made().reading_steps.begin();
   } else if (is_recording() == 0) {
     return;

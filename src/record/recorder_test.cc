@@ -474,9 +474,11 @@ TEST(Recorder, a_stream_receives_what_a_file_would) {
 }
 
 // How many steps had ended at each reading of the process.
-std::vector<std::size_t> readings_after_steps(std::size_t steps, std::size_t own_from = SIZE_MAX) {
+std::vector<std::size_t> readings_after_steps(std::size_t steps, std::size_t own_from = SIZE_MAX,
+                                              std::size_t calls = 0) {
   const TemporaryPath path("readings.plim");
   Recorded recording = Recorded::into_file(path.str());
+  for (; calls > 0; --calls) api().mark(here(), PLIMSOLL_MARK_CALL_END, 0);
   for (std::size_t step = 0; step < steps; ++step) {
     if (step == own_from) api().mark(here(), PLIMSOLL_MARK_OWN_STEPS, 0);
     api().mark(here(), PLIMSOLL_MARK_STEP, step);
@@ -500,6 +502,10 @@ TEST(Recorder, reads_the_memory_of_the_process_at_the_start_after_some_steps_and
   EXPECT_THAT(readings_after_steps(0), ElementsAre(0, 0));
   EXPECT_THAT(readings_after_steps(14), ElementsAre(0, 3, 6, 12, 14));
   EXPECT_THAT(readings_after_steps(9, 4), ElementsAre(0, 3, 7, 9));
+  EXPECT_THAT(readings_after_steps(0, SIZE_MAX, 7), ElementsAre(0, 0, 0, 0))
+      << "after 3 and 6 calls";
+  EXPECT_THAT(readings_after_steps(9, SIZE_MAX, 5), ElementsAre(0, 0, 3, 6, 9))
+      << "calls before the first step do not count";
 }
 
 TEST(Recorder, a_process_that_was_read_for_the_end_is_not_read_again) {

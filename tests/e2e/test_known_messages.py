@@ -63,7 +63,7 @@ jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate req
 
 BITSANDBYTES = """\
 Loading checkpoint shards: 100%
-Error out of memory at line 91 in file /home/runner/work/bitsandbytes/bitsandbytes/csrc/ops.cu
+Error out of memory at line 91 in file /src/bitsandbytes/csrc/ops.cu
 """
 
 SHARED_MEMORY = """\

@@ -146,19 +146,17 @@ def test_a_python_without_plimsoll_is_named(plimsoll_command, tmp_path):
     assert ours == [f"plimsoll: the package plimsoll is not installed for {python}\n"]
 
 
-def test_a_module_that_hides_plimsoll_is_named(plimsoll_command, tmp_path):
-    files = {"main.py": "print('ran')", "lib/plimsoll.py": ""}
-    program = Program(("main.py",), files, {"PYTHONPATH": "lib"})
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("lib/plimsoll.py", "lib/plimsoll.py hides the package plimsoll\n"),
+        ("lib/plimsoll/__init__.py", "lib/plimsoll is of another project; remove it"),
+    ],
+)
+def test_what_stands_in_place_of_the_package_is_named(file, problem, plimsoll_command, tmp_path):
+    program = Program(("main.py",), {"main.py": "print('ran')", file: ""}, {"PYTHONPATH": "lib"})
     folder = tmp_path / "folder"
     status, out, errors, ours = observed([plimsoll_command, "run"], program, folder, sys.executable)
     assert (status, out, errors) == (2, "", "")
-    assert ours == [f"plimsoll: {folder}/lib/plimsoll.py hides the package plimsoll\n"]
-
-
-def test_a_package_of_another_project_is_named(plimsoll_command, tmp_path):
-    files = {"main.py": "print('ran')", "lib/plimsoll/__init__.py": ""}
-    program = Program(("main.py",), files, {"PYTHONPATH": "lib"})
-    folder = tmp_path / "folder"
-    status, out, errors, ours = observed([plimsoll_command, "run"], program, folder, sys.executable)
-    assert (status, out, errors) == (2, "", "")
-    assert ours[0].startswith(f"plimsoll: {folder}/lib/plimsoll is of another project")
+    assert len(ours) == 1
+    assert ours[0].startswith(f"plimsoll: {folder}/{problem}")
