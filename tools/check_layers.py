@@ -51,6 +51,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters": {"base", "model", "report", "text"},
     "exporters/*": {"base", "model", "report", "exporters"},
     "comparison": {"base", "report"},
+    "fleet": {"base", "report"},
     "budgets": {"base", "comparison", "config", "report", "text"},
     "exporters/html": {
         "base", "charts", "comparison", "exporters", "model", "page", "report", "tiles",
@@ -61,8 +62,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
     "engine": {
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
-        "findings", "simulator", "comparison", "exporters", "exporters/*", "plimsoll/session.h",
-        "plimsoll/diff.h", "plimsoll/table.h",
+        "findings", "fleet", "simulator", "comparison", "exporters", "exporters/*",
+        "plimsoll/session.h", "plimsoll/diff.h", "plimsoll/table.h",
         "plimsoll/tracer_results.h", "plimsoll/recorder_c.h",
     },
     "sample": {"base", "plimsoll/recorder_c.h"},

@@ -91,6 +91,9 @@ class Session {
   // alive and may outlive the session.
   Result<Table> table(std::string_view name) const;
   static std::vector<std::string> table_names();  // "events", "lifetimes", ...
+  // What a fleet keeps of the recording (docs/fleets.md): the tables ranks, steps, peaks, sites and
+  // findings. Runs the analyses that they need.
+  Result<std::vector<Table>> fleet_tables(const ProgressCallback& progress = {}) const;
 
   struct State;
   const State& state() const { return *state_; }  // for the engine's own layers

@@ -47,6 +47,18 @@ SharedTable table_of(const Session& session, const std::string& name) {
   return SharedTable{std::make_shared<Table>(value_or_raise(std::move(table)))};
 }
 
+std::vector<SharedTable> fleet_tables_of(const Session& session) {
+  Result<std::vector<Table>> tables = [&] {
+    nb::gil_scoped_release no_gil;
+    return session.fleet_tables();
+  }();
+  std::vector<SharedTable> shared;
+  for (Table& table : value_or_raise(std::move(tables))) {
+    shared.push_back({std::make_shared<Table>(std::move(table))});
+  }
+  return shared;
+}
+
 nb::capsule schema_capsule(const SharedTable& self) {
   auto schema = std::make_unique<ArrowSchema>();
   export_schema(*self.table, schema.get());
@@ -141,6 +153,9 @@ void bind_arrow(nb::module_& module) {
            "pandas.")
       .def("_addresses", &addresses_of, nb::arg("column"),
            "Return the address of a column's values in each batch; for tests.");
+  module.def("fleet_tables", &fleet_tables_of, nb::arg("session"),
+             "Return what a fleet keeps: the tables ranks, steps, peaks, sites and findings.");
+  module.def("table_names", &Session::table_names, "Return the names of the tables.");
   module.def("table", &table_of, nb::arg("session"), nb::arg("name"),
              "Return one of the tables of the recording.");
 }

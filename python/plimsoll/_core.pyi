@@ -98,6 +98,14 @@ class Table:
         ``pyarrow.table(table).to_pandas()`` is faster. Raises ImportError without pandas.
         """
 
+def fleet_tables(session: Session) -> list[Table]:
+    """
+    Return what a fleet keeps: the tables ranks, steps, peaks, sites and findings.
+    """
+
+def table_names() -> list[str]:
+    """Return the names of the tables."""
+
 def table(session: Session, name: str) -> Table:
     """Return one of the tables of the recording."""
 

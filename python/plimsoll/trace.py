@@ -272,6 +272,27 @@ class Trace(TraceInNotebook):
             )
         write_replacing(target, lambda write: self._session.export_to(name, write, *self._question))
 
+    def to_parquet(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Write all tables, such as `events`, as Parquet files, compressed with zstd.
+
+        A table of the folder is replaced when the new one is complete. Rows are in the order of the
+        tables' keys: device, then event, step or row number. Needs pyarrow.
+
+        Args:
+            folder: It gets ``events.parquet``, ``lifetimes.parquet`` and so on.
+
+        Returns:
+            The paths of the files.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            OSError: The files cannot be written.
+        """
+        from plimsoll._parquet import write_tables
+
+        target = path_text(folder)
+        return write_tables({name: self._table(name) for name in _core.table_names()}, target)
+
     def __str__(self) -> str:
         return self.summary()
 

@@ -6,12 +6,12 @@ namespace plimsoll::cli {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> kTable = {
-      run_command(),     report_command(), export_command(),  decode_command(),
-      plot_command(),    top_command(),    holders_command(), analyze_command(),
-      diff_command(),    check_command(),  bisect_command(),  verify_command(),
-      nsys_command(),    demo_command(),   dump_command(),    schema_command(),
-      prepare_command(), enable_command(), disable_command(), completion_command(),
-      help_command()};
+      run_command(),        report_command(),  export_command(),  decode_command(),
+      plot_command(),       top_command(),     holders_command(), analyze_command(),
+      diff_command(),       check_command(),   bisect_command(),  verify_command(),
+      fleet_command(),      nsys_command(),    demo_command(),    dump_command(),
+      schema_command(),     prepare_command(), enable_command(),  disable_command(),
+      completion_command(), help_command()};
   return kTable;
 }
 

@@ -25,6 +25,7 @@ Command prepare_command();
 Command enable_command();
 Command disable_command();
 Command verify_command();
+Command fleet_command();
 Command completion_command();
 Command schema_command();
 Command help_command();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
@@ -12,6 +13,7 @@
 #include "cli/name_file.h"
 #include "cli/output_file.h"
 #include "cli/progress_bar.h"
+#include "cli/python_package.h"
 #include "cli/terminal.h"
 #include "engine/redaction.h"
 #include "plimsoll/session.h"
@@ -19,9 +21,12 @@
 namespace plimsoll::cli {
 namespace {
 
+constexpr const char* kParquet = "parquet";  // a folder, which the Python package writes
+
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
   for (const ExportFormat& format : Session::export_formats()) names.push_back(format.name);
+  names.emplace_back(kParquet);
   return names;
 }
 
@@ -176,7 +181,26 @@ Status run(const Arguments& arguments) {
   return say_written(path, output, "");
 }
 
+int write_parquet(const Arguments& arguments) {
+  for (const char* const option : {"--redact", "--at", "--device"}) {
+    if (!arguments.has(option)) continue;
+    return complain(
+        {ErrorCode::kInvalidArgument, std::string("--to parquet writes all tables of the "
+                                                  "recording: leave out ") +
+                                          option});
+  }
+  const Result<std::string> folder = export_path(arguments, ".parquet");
+  if (!folder) return complain(folder.error());
+  std::vector<std::string> words = package_file("_command/parquet.py");
+  words.push_back(arguments.value("FILE"));
+  words.push_back(*folder);
+  if (arguments.has("--force")) words.emplace_back("--force");
+  const Result<int> status = run_program(words);
+  return status ? *status : complain(status.error());
+}
+
 int run_export(const Arguments& arguments) {
+  if (arguments.value("--to") == kParquet) return write_parquet(arguments);
   const Status status = run(arguments);
   return status ? kFine : complain(status.error());
 }
@@ -214,6 +238,9 @@ Command export_command() {
   for (const ExportFormat& format : Session::export_formats()) {
     command.sections.front().rows.emplace_back(format.name, format.description);
   }
+  command.sections.front().rows.emplace_back(
+      kParquet,
+      "all tables as Parquet files in a folder, for DuckDB, Polars, Spark; needs pyarrow");
   command.run = run_export;
   return command;
 }

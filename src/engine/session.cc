@@ -7,6 +7,7 @@
 #include "analysis/pass_runner.h"
 #include "base/json_writer.h"
 #include "engine/catalog.h"
+#include "engine/fleet_tables.h"
 #include "engine/load.h"
 #include "engine/parse_options.h"
 #include "engine/rank_in_name.h"
@@ -185,6 +186,14 @@ Result<std::string> Report::text(const TextOptions& options) const {
   engine::SourceLines sources(state_->trace, state_->lines);
   how.source_of = [&](const std::string& line) { return sources.text_of(line); };
   return exporters::terminal::to_text(*report_, how);
+}
+
+Result<std::vector<Table>> Session::fleet_tables(const ProgressCallback& progress) const {
+  PLIMSOLL_TRY(ask({}, progress));
+  Question digest;
+  digest.analyses = {"digest"};
+  PLIMSOLL_TRY_ASSIGN(const Report report, ask(digest, progress));
+  return engine::fleet_tables(state_, report.value());
 }
 
 Result<Table> Session::table(std::string_view name) const {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,19 @@ class TableBuilder {
       return place;
     });
     cells.dictionary = texts.dictionary;
+    return cells;
+  }
+  // Text that is not in trace().strings.
+  template <typename Function>
+  BatchColumn texts(Function&& text_at) {
+    std::unordered_map<std::string, std::uint32_t> places;
+    auto dictionary = std::make_shared<Dictionary>();
+    BatchColumn cells = compute<std::uint32_t>([&](std::size_t row) {
+      const auto [entry, is_new] = places.try_emplace(text_at(row), 0);
+      if (is_new) entry->second = append(*dictionary, entry->first);
+      return entry->second;
+    });
+    cells.dictionary = std::move(dictionary);
     return cells;
   }
   // `number_at` returns rows of trace().devices.

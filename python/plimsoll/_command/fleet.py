@@ -1,0 +1,155 @@
+"""``plimsoll fleet``: the command line of `plimsoll.fleet`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+
+def main(words: list[str]) -> int:
+    """Run one of add, show, sql and finish; returns the exit status."""
+    options = _options(words)
+    from plimsoll.errors import Error, InvalidArgumentError
+
+    try:
+        return int(options.run_action(options))
+    except InvalidArgumentError as error:
+        print(f"plimsoll: {error}", file=sys.stderr)
+        return 2
+    except (Error, OSError) as error:
+        print(f"plimsoll: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        return 130
+
+
+def _options(words: list[str]) -> Any:
+    parser = argparse.ArgumentParser(prog="plimsoll fleet", allow_abbrev=False)
+    actions = parser.add_subparsers(required=True)
+
+    add = actions.add_parser("add", allow_abbrev=False)
+    add.set_defaults(run_action=_add)
+    add.add_argument("folder")
+    add.add_argument("recordings", nargs="*")
+    add.add_argument("--run")
+    add.add_argument("--commit", default="")
+    add.add_argument("--tag", action="append", default=[])
+    add.add_argument("--mesh", default="")
+    add.add_argument("--replace", action="store_true")
+    add.add_argument("--ray", metavar="ADDRESS")
+
+    show = actions.add_parser("show", allow_abbrev=False)
+    show.set_defaults(run_action=_show)
+    show.add_argument("folder")
+    show.add_argument("--run")
+    show.add_argument("--against")
+    show.add_argument("--by", default="line")
+    show.add_argument("--history", action="store_true")
+    show.add_argument("--json", action="store_true")
+    show.add_argument("--html")
+
+    finish = actions.add_parser("finish", allow_abbrev=False)
+    finish.set_defaults(run_action=_finish)
+    finish.add_argument("folder")
+    finish.add_argument("--run")
+
+    sql = actions.add_parser("sql", allow_abbrev=False)
+    sql.set_defaults(run_action=_sql)
+    sql.add_argument("folder")
+    sql.add_argument("query")
+    return parser.parse_args(words)
+
+
+def _add(options: Any) -> int:
+    from plimsoll import fleet
+    from plimsoll.fleet import runners
+
+    tags = dict(_tag(text) for text in options.tag)
+    added = fleet.add(
+        options.folder,
+        options.recordings,
+        run=options.run,
+        commit=options.commit,
+        tags=tags,
+        mesh=options.mesh,
+        replace=options.replace,
+        runner=runners.on_ray(options.ray) if options.ray else runners.processes,
+        progress=_progress(),
+    )
+    for problem in added.problems:
+        print(f"plimsoll: {problem}", file=sys.stderr)
+    count = len(added.ranks)
+    ranks = "1 rank" if count == 1 else f"{count:,} ranks"
+    print(f"{options.folder}: added {ranks} to run {added.run}")
+    return 3 if added.problems else 0
+
+
+def _finish(options: Any) -> int:
+    from plimsoll import fleet
+
+    fleet.finish(options.folder, options.run)
+    return 0
+
+
+def _tag(text: str) -> tuple[str, str]:
+    from plimsoll.errors import InvalidArgumentError
+
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InvalidArgumentError(
+            "invalid_argument", f"--tag is {text!r}; it should be NAME=VALUE"
+        )
+    return name, value
+
+
+def _progress() -> Any:
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        end = "\n" if done == total else ""
+        print(f"\r{done:,} of {total:,} recordings", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _show(options: Any) -> int:
+    from plimsoll import fleet
+    from plimsoll._process.replaced_file import write_replacing
+    from plimsoll.errors import InvalidArgumentError
+
+    if options.html and options.history:
+        raise InvalidArgumentError("invalid_argument", "--html shows a run; leave out --history")
+    opened = fleet.open(options.folder)
+    answer: Any
+    if options.history:
+        answer = opened.history()
+    else:
+        answer = opened.show(options.run, against=options.against, by=options.by)
+    if options.html:
+        from plimsoll.fleet.page import page
+
+        write_replacing(options.html, lambda write: write(page(opened, answer).encode()))
+        print(options.html)
+    else:
+        print(answer.json() if options.json else answer)
+    return 0
+
+
+def _sql(options: Any) -> int:
+    from plimsoll import fleet
+    from plimsoll._process.packages import needed
+    from plimsoll.errors import InvalidArgumentError
+
+    try:
+        rows = fleet.open(options.folder).sql(options.query)
+    except needed("duckdb").Error as error:
+        raise InvalidArgumentError("invalid_argument", str(error)) from error
+    if rows is not None:
+        rows.show(max_width=160, max_rows=10_000)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,256 @@
+"""Adds recordings to a fleet, and joins the small files of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll._process.packages import needed
+from plimsoll.errors import InvalidArgumentError
+from plimsoll.fleet import runners
+from plimsoll.fleet.folder import JOINED, SITES, TABLES, Folder, is_remote, run_folder
+from plimsoll.fleet.partial import AXES, Part, RunOptions, parquet_bytes
+
+MOST_JOINED = 64 << 20  # bytes of the files that are joined into one for each table
+
+Progress = Callable[[int, int], object]
+"""Called with the number of recordings that are done, and of all."""
+
+
+@dataclass
+class Added:
+    """What `add` has done."""
+
+    run: str
+    ranks: list[int] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # one sentence each, with the path
+
+
+def add(
+    folder: str | os.PathLike[str],
+    recordings: Iterable[str | os.PathLike[str]],
+    *,
+    run: str | None = None,
+    commit: str = "",
+    tags: Mapping[str, str] | None = None,
+    mesh: str = "",
+    replace: bool = False,
+    runner: runners.Runner = runners.processes,
+    progress: Progress | None = None,
+) -> Added:
+    """Add recordings, one for each rank, to a run of a fleet.
+
+    A recording that was added before replaces its earlier state; so `add` may be repeated, in any
+    order, also by several processes or machines at a time. Recordings that cannot be read are
+    listed in the result; the others are added.
+
+    Args:
+        folder: The fleet: a folder, or an address such as ``s3://bucket/runs``. It is created.
+        recordings: Paths or addresses of recordings, snapshots or traces.
+        run: The name of the run; by default, that of the folder that contains the recordings.
+        commit: The commit of the program.
+        tags: Other facts about the run, by name.
+        mesh: The axes of the device mesh, outermost first, such as ``pp=4,dp=8,tp=2``. Ranks that
+            differ only in dp and cp are compared.
+        replace: Let a recording replace another one of the same rank.
+        runner: Where recordings are read.
+        progress: Called after each recording.
+
+    Raises:
+        InvalidArgumentError: An argument is invalid.
+        OSError: The fleet cannot be written.
+    """
+    paths = [os.fspath(each) for each in recordings]
+    options = RunOptions(run or default_run(paths), commit, dict(tags or {}), mesh_of(mesh))
+    target = Folder(folder)
+    store = _Store(target, options.run, replace)
+    added = Added(options.run)
+    try:
+        for count, part in enumerate(runner(paths, options), start=1):
+            problem = part.problem or store.put(part)
+            if problem:
+                added.problems.append(problem)
+            else:
+                added.ranks.append(part.rank)
+            if progress is not None:
+                progress(count, len(paths))
+    finally:  # what was read before an error or Ctrl-C is not lost
+        store.flush()
+    added.ranks.sort()
+    added.problems.sort()
+    return added
+
+
+def default_run(paths: Sequence[str]) -> str:
+    """Return the name of the folder that contains all recordings.
+
+    Raises:
+        InvalidArgumentError: They are in several folders, or there are none.
+    """
+    folders = {
+        os.path.dirname(each if is_remote(each) else os.path.abspath(each)) for each in paths
+    }
+    if len(folders) != 1:
+        reason = "the recordings are in several folders" if folders else "there are no recordings"
+        raise InvalidArgumentError("invalid_argument", f"{reason}; name the run with --run")
+    return os.path.basename(folders.pop()) or "run"
+
+
+def mesh_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Parse the axes of a device mesh, such as ``pp=4,dp=8,tp=2``.
+
+    Raises:
+        InvalidArgumentError: The text is not of this form.
+    """
+    if not text:
+        return ()
+    axes = []
+    for word in text.split(","):
+        match = re.fullmatch(rf"\s*({'|'.join(AXES)})\s*=\s*(\d{{1,6}})\s*", word)
+        if match is None or int(match[2]) == 0:
+            raise InvalidArgumentError(
+                "invalid_argument",
+                f"{text!r} is not a mesh: {word!r} should be an axis ({', '.join(AXES)}) and its"
+                " size; write the outermost axis first, as in pp=4,dp=8,tp=2",
+            )
+        axes.append((match[1], int(match[2])))
+    return tuple(axes)
+
+
+class _Store:
+    """Writes the parts of a run, many as one file; knows what the run has already."""
+
+    MOST_WAITING = 1_024
+
+    def __init__(self, folder: Folder, run: str, replace: bool) -> None:
+        self.folder = folder
+        self.run = run
+        self.replace = replace
+        self.identities: dict[int, set[str]] = {}  # by rank
+        self.paths: dict[int, str] = {}  # of what was added just now
+        self.sites: set[str] = set()
+        self.waiting: dict[int, Part] = {}  # by rank
+        for name in folder.names(f"ranks/{run_folder(run)}") + folder.names(f"ranks/{JOINED}"):
+            for rank, identity in _ranks_in(folder, name, run):
+                self.identities.setdefault(rank, set()).add(identity)
+
+    def put(self, part: Part) -> str:
+        """Take the part, to be written soon. Returns why it was not taken, or an empty text."""
+        before = self.identities.setdefault(part.rank, set())
+        other = self.paths.get(part.rank)
+        if before - {part.identity} and (other or not self.replace):
+            who = f"{other} is, too" if other else "the fleet has another recording of it"
+            return (
+                f"{part.path}: it is rank {part.rank} of run {self.run}, and {who}; name another"
+                " run with --run, or replace it with --replace"
+            )
+        before.add(part.identity)
+        self.paths[part.rank] = part.path
+        self.waiting[part.rank] = part
+        if len(self.waiting) == self.MOST_WAITING:
+            self.flush()
+        return ""
+
+    def flush(self) -> None:
+        """Write what was taken."""
+        parts = [part for _, part in sorted(self.waiting.items())]
+        self.waiting = {}
+        if not parts:
+            return
+        for part in parts:
+            if part.sites not in self.sites:
+                self.folder.write(f"{SITES}/{part.sites}", part.files[SITES])
+                self.sites.add(part.sites)
+        name = parts[0].name if len(parts) == 1 else joined_name(part.name for part in parts)
+        for table in TABLES:
+            files = [part.files[table] for part in parts]
+            content = files[0] if len(files) == 1 else parquet_bytes(_joined(map(_table, files)))
+            self.folder.write(f"{table}/{run_folder(self.run)}/{name}", content)
+
+
+def _ranks_in(folder: Folder, name: str, run: str) -> list[tuple[int, str]]:
+    match = re.search(r"/rank(\d+)-([0-9a-f]{16})$", name)
+    if match is not None:
+        return [(int(match[1]), match[2])]
+    rows = _table(folder.read(name), ["run", "rank", "identity"]).to_pylist()
+    return [(row["rank"], row["identity"]) for row in rows if row["run"] == run]
+
+
+def finish(folder: str | os.PathLike[str], run: str | None = None) -> None:
+    """Join small files, of each table, into files of up to 64 MiB.
+
+    A fleet answers the same before and after, and at any time between: other processes may read it
+    and add to it. Thousands of small files are slow to read, above all in an object store.
+
+    Args:
+        folder: The fleet.
+        run: Only this run; else a file contains several runs.
+
+    Raises:
+        OSError: The fleet cannot be written.
+    """
+    target = Folder(folder)
+    batch: list[str] = []
+    size = 0
+    for name in target.names("ranks" if run is None else f"ranks/{run_folder(run)}"):
+        own = sum(target.size(f"{table}{name.removeprefix('ranks')}") for table in TABLES)
+        if own >= MOST_JOINED:
+            continue
+        if size + own > MOST_JOINED:
+            _join(target, run, batch)
+            batch, size = [], 0
+        batch.append(name.removeprefix("ranks/"))
+        size += own
+    _join(target, run, batch)
+
+
+def _join(folder: Folder, run: str | None, parts: list[str]) -> None:
+    if len(parts) < 2:
+        return
+    kept = _newest(folder, parts)
+    where = JOINED if run is None else run_folder(run)
+    for table in TABLES:
+        pieces = []
+        for part in parts:
+            rows = _table(folder.read(f"{table}/{part}"))
+            keys = zip(rows["run"].to_pylist(), rows["rank"].to_pylist(), strict=True)
+            pieces.append(rows.filter([kept[key] == part for key in keys]))
+        content = parquet_bytes(_joined(pieces))
+        folder.write(f"{table}/{where}/{joined_name(parts)}", content)
+    for part in parts:
+        folder.delete([f"{table}/{part}" for table in reversed(TABLES)])
+
+
+def _newest(folder: Folder, parts: list[str]) -> dict[tuple[str, int], str]:
+    """Return for each run and rank the part that counts: the one that was added last."""
+    newest: dict[tuple[str, int], tuple[int, str]] = {}
+    for part in parts:
+        columns = ["run", "rank", "added_ns"]
+        for row in _table(folder.read(f"ranks/{part}"), columns).to_pylist():
+            key = (row["run"], row["rank"])
+            candidate = (row["added_ns"], part)
+            newest[key] = max(newest.get(key, candidate), candidate)
+    return {key: part for key, (_, part) in newest.items()}
+
+
+def joined_name(parts: Iterable[str]) -> str:
+    """Return the name of a file with the content of these parts."""
+    return "all-" + hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def _table(content: bytes, columns: list[str] | None = None) -> Any:
+    pa, pq = needed("pyarrow"), needed("pyarrow.parquet")
+    return pq.read_table(pa.BufferReader(content), columns=columns)
+
+
+def _joined(pieces: Iterable[Any]) -> Any:
+    """Join tables by name, sorted by their keys; a column that one lacks is null there."""
+    whole = needed("pyarrow").concat_tables(pieces, promote_options="permissive")
+    keys = [
+        each for each in ("run", "rank", "device", "point", "step") if each in whole.column_names
+    ]
+    return whole.sort_by([(key, "ascending") for key in keys])

@@ -1,0 +1,28 @@
+-- The tables of a fleet, of the files that are listed. Files that overlap (a recording that was
+-- added again, or joined files beside their sources) count once: for each rank, the one added last.
+create or replace macro part_of(path) as regexp_extract(path, '([^/]+/[^/]+)\.parquet$', 1);
+
+create or replace table ranks as
+select * exclude (filename), part_of(filename) as part
+from read_parquet({files}, union_by_name = true, filename = true, hive_partitioning = false)
+qualify row_number() over (partition by run, rank order by added_ns desc, part desc) = 1;
+
+create or replace view runs as
+select
+  run,
+  min(commit) as commit,
+  min(tags) as tags,
+  min(started_ns) as started_ns,
+  min(added_ns) as added_ns,
+  count(*) as ranks,
+  max(rank) + 1 as world_size,
+  max(steps) as steps,
+  max(peak_bytes) as peak_bytes,
+  median(peak_bytes)::bigint as median_peak_bytes,
+  (list(rank order by peak_bytes desc, rank))[1] as peak_rank,
+  min(capacity_bytes::bigint - greatest(used_bytes::bigint, reserved_bytes)) as headroom_bytes,
+  sum(ooms) as ooms,
+  min(command) as command,
+  min(torch) as torch
+from ranks
+group by run;

@@ -1,0 +1,132 @@
+"""The verdicts about a run, in the words of `plimsoll report` about several ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll._process.sizes import size_text
+from plimsoll.fleet.answer import Answer
+from plimsoll.fleet.words import count_text, named
+
+MOST_EVIDENCE = 4
+
+
+def of(answer: Answer) -> list[dict[str, Any]]:
+    """Return the verdicts, the most severe first: a failure, a rank that differs, a change."""
+    found = [_failure(answer), _difference(answer), _change(answer)]
+    return [each for each in found if each is not None]
+
+
+def _verdict(
+    name: str, severity: str, title: str, evidence: list[str], step: str
+) -> dict[str, Any]:
+    return {
+        "id": name,
+        "severity": severity,
+        "title": title,
+        "evidence": evidence[:MOST_EVIDENCE],
+        "next_step": step,
+    }
+
+
+def _failure(answer: Answer) -> dict[str, Any] | None:
+    failed = [row for row in answer.ranks if row["ooms"]]
+    if not failed:
+        return None
+    first = failed[0]
+    title = f"Rank {first['rank']} ran out of memory"
+    if len(failed) > 1:
+        title += f" first, of {count_text(len(failed))} that did"
+    evidence = [first["oom_cause"] + "."] if first["oom_cause"] else []
+    if first["oom_request_bytes"]:
+        evidence.append(f"It requested {size_text(first['oom_request_bytes'])}.")
+    if first["differs"]:
+        evidence.append(_where(answer, first))
+    for later in failed[1:]:
+        if later["oom_time_ns"] is not None and first["oom_time_ns"] is not None:
+            seconds = (later["oom_time_ns"] - first["oom_time_ns"]) / 1e9
+            evidence.append(f"Rank {later['rank']} followed after {seconds:,.1f} s, by its clock.")
+    step = f"Read its report: plimsoll report {first['path']}"
+    return _verdict("out_of_memory", "critical", title, evidence, step)
+
+
+def _difference(answer: Answer) -> dict[str, Any] | None:
+    differing = [row for row in answer.ranks if row["differs"]]
+    if not differing:
+        return None
+    odd = differing[0]
+    side = "above" if odd["difference_bytes"] > 0 else "below"
+    title = (
+        f"Rank {odd['rank']} peaks at {size_text(odd['peak_bytes'])},"
+        f" {size_text(abs(odd['difference_bytes']))} {side} {_usual(odd)}"
+        f" ({size_text(odd['usual_bytes'])})"
+    )
+    evidence = []
+    if odd is answer.ranks[0] and answer.differences:
+        evidence.append(_where(answer, odd))
+    if len(differing) > 1:
+        others = ", ".join(str(row["rank"]) for row in differing[1:6])
+        more = count_text(len(differing))
+        evidence.append(f"{more} of {count_text(len(answer.ranks))} ranks differ, also {others}.")
+    step = (
+        f"Compare it with another rank: plimsoll diff {_alike(answer, odd)['path']} {odd['path']}"
+    )
+    return _verdict("ranks_differ", "warning", title, evidence, step)
+
+
+def _usual(row: dict[str, Any]) -> str:
+    if row["members"] == 2:
+        return "the other rank"
+    place = ", ".join(f"{axis} {row[axis]}" for axis in ("tp", "pp", "ep") if row[axis] is not None)
+    return f"the median of {count_text(row['members'])} ranks" + (f" at {place}" if place else "")
+
+
+def _alike(answer: Answer, odd: dict[str, Any]) -> dict[str, Any]:
+    """Return the rank of the same group whose peak is closest to the median."""
+    group = [
+        row
+        for row in answer.ranks
+        if row is not odd
+        and (row["usual_bytes"], row["members"]) == (odd["usual_bytes"], odd["members"])
+    ]
+    return min(group, key=lambda row: (abs(row["difference_bytes"]), row["rank"]), default=odd)
+
+
+def _where(answer: Answer, rank: dict[str, Any]) -> str:
+    row = answer.differences[0]
+    sign = "more" if row["difference_bytes"] > 0 else "less"
+    return (
+        f"{size_text(abs(row['difference_bytes']))} {sign} is in {named(answer.by, row)}:"
+        f" {size_text(row['bytes'])} at its peak, {size_text(row['usual_bytes'])} usually."
+    )
+
+
+def _change(answer: Answer) -> dict[str, Any] | None:
+    if answer.against is None:
+        return None
+    before, now = answer.against, answer.run
+    # The median first: one odd rank would hide what has changed on all others.
+    kinds = {"median": "median_peak_bytes", "highest": "peak_bytes"}
+    changes = {what: now[key] - before[key] for what, key in kinds.items()}
+    large = [
+        what
+        for what, key in kinds.items()
+        if abs(changes[what]) >= max(1 << 20, 0.01 * before[key])
+    ]
+    if not large:
+        return None
+    what, change = large[0], changes[large[0]]
+    title = (
+        f"The {what} peak of run {now['run']} is {size_text(now[kinds[what]])},"
+        f" {size_text(abs(change))} {'above' if change > 0 else 'below'} that of {before['run']}"
+        f" ({size_text(before[kinds[what]])})"
+    )
+    evidence = [
+        f"{'+' if row['difference_bytes'] > 0 else '-'}{size_text(abs(row['difference_bytes']))}:"
+        f" {named(answer.by, row)}, {size_text(row['before_bytes'])} before."
+        for row in answer.changes[:3]
+    ]
+    step = "Read what changed there between the two runs"
+    if now["commit"] and before["commit"]:
+        step += f": git diff {before['commit']} {now['commit']}"
+    return _verdict("peak_changed", "warning" if change > 0 else "info", title, evidence, step)
