@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -424,3 +425,15 @@ def test_newer_and_older_columns_are_read(tmp_path):
     assert [row["unused_bytes"] for row in fleet.open(tmp_path).show().ranks] == [None] * 3
     fleet.finish(tmp_path)
     assert fleet.open(tmp_path).sql("select max(new) from ranks").fetchall() == [(2,)]
+
+
+def test_the_questions_of_the_documentation_have_answers(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "fleets.md").read_text()
+    queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[0].split(";\n")
+    fleet.add(tmp_path, paths(8), run="monday", runner=runner())
+    fleet.add(tmp_path, paths(8), run="tuesday", runner=runner(out_of_memory, seed=1))
+    opened = fleet.open(tmp_path)
+    answers = [opened.sql(query).fetchall() for query in queries if query.strip()]
+    assert len(answers) == 10
+    assert all(answers[:8])
+    assert answers[1][0][0] == 7

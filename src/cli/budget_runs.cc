@@ -176,7 +176,8 @@ Result<Measurement> measure_file(const std::string& path, const std::string& fol
   return out;
 }
 
-Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
+Result<Measurement> record_once(const BudgetFile& file, const Budget& budget,
+                                const KeepRecordings& keep) {
   PLIMSOLL_TRY_ASSIGN(const ScratchFolder scratch, ScratchFolder::make());
   const std::string trace = scratch.path() + "/run.plim";
   const auto command = budgets::split_words(budget.run);
@@ -192,6 +193,7 @@ Result<Measurement> record_once(const BudgetFile& file, const Budget& budget) {
   }
   PLIMSOLL_TRY_ASSIGN(Measurement measurement, measure_file(trace, folder_of(file.path), budget));
   PLIMSOLL_TRY(check_complete(file, budget, "the recording of " + budget.run, measurement));
+  PLIMSOLL_TRY(keep({trace}));
   add_recorded_children(trace, measurement.children);
   measurement.digest.source.path = budget.run;  // the trace file is temporary
   return measurement;
@@ -235,15 +237,19 @@ Result<std::vector<Runs>> read_recordings(const BudgetFile& file, const Budget& 
 }  // namespace
 
 Result<std::vector<Runs>> measure(const BudgetFile& file, const Budget& budget,
-                                  std::uint64_t repeats) {
-  if (budget.run.empty()) return read_recordings(file, budget);
+                                  std::uint64_t repeats, const KeepRecordings& keep) {
+  if (budget.run.empty()) {
+    PLIMSOLL_TRY_ASSIGN(std::vector<Runs> ranks, read_recordings(file, budget));
+    PLIMSOLL_TRY(keep(matching_files(file, budget.recording)));
+    return ranks;
+  }
   Runs runs;
   std::vector<report::Digest> digests;
   for (std::uint64_t i = 0; i < repeats; ++i) {
     const std::string which =
         repeats == 1 ? "" : " (" + std::to_string(i + 1) + " of " + std::to_string(repeats) + ")";
     complain("recording " + budget.name + which + ": " + budget.run);
-    PLIMSOLL_TRY_ASSIGN(Measurement measurement, record_once(file, budget));
+    PLIMSOLL_TRY_ASSIGN(Measurement measurement, record_once(file, budget, keep));
     digests.push_back(measurement.digest);
     runs.each.push_back(std::move(measurement));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,12 @@
 
 namespace plimsoll::cli {
 
+// Called with the paths of recordings while they exist: those of a command are temporary.
+using KeepRecordings = std::function<Status(const std::vector<std::string>& paths)>;
+
 // Measures each rank, in ascending order. Runs a command `repeats` times.
 Result<std::vector<budgets::Runs>> measure(const budgets::BudgetFile& file,
-                                           const budgets::Budget& budget, std::uint64_t repeats);
+                                           const budgets::Budget& budget, std::uint64_t repeats,
+                                           const KeepRecordings& keep);
 
 }  // namespace plimsoll::cli

@@ -14,17 +14,20 @@
 #include "base/fields.h"
 #include "base/json_writer.h"
 #include "base/suggestion.h"
+#include "base/timestamps.h"
 #include "budgets/budget_file.h"
 #include "budgets/check.h"
 #include "budgets/check_text.h"
 #include "budgets/ci_formats.h"
 #include "cli/budget_files.h"
 #include "cli/budget_runs.h"
+#include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/exit_code.h"
 #include "cli/interruption.h"
 #include "cli/output_file.h"
+#include "cli/python_package.h"
 #include "cli/terminal.h"
 #include "engine/digest_input.h"
 
@@ -121,15 +124,35 @@ void name_rank(const budgets::Runs& runs, std::vector<CheckedLimit>& limits) {
   }
 }
 
+// Adds the recordings to a fleet, as a run of the workload that the budget names. Of repeated runs,
+// the last one stays.
+Status add_to_fleet(const std::string& fleet, const std::string& folder, const std::string& budget,
+                    const std::string& started, const std::vector<std::string>& paths) {
+  std::vector<std::string> words = package_file("_command/fleet.py");
+  words.insert(words.end(), {"add", "--replace", "--tag=workload=" + budget});
+  std::string run = started + "-" + budget;
+  const auto head = read_program({"git", "-C", folder, "rev-parse", "HEAD"});
+  if (head && head->status == 0 && head->out.size() > 12) {
+    const std::string commit = head->out.substr(0, head->out.find('\n'));
+    words.push_back("--commit=" + commit);
+    run += "-" + commit.substr(0, 12);
+  }
+  words.insert(words.end(), {"--run=" + run, "--", fleet});
+  words.insert(words.end(), paths.begin(), paths.end());
+  PLIMSOLL_TRY_ASSIGN(const int status, run_with_output_on_stderr(words, "."));
+  if (status == 0) return {};
+  return make_error(ErrorCode::kIo, "the recording of " + budget + " was not added to " + fleet);
+}
+
 Status check_one(const BudgetFile& file, const Budget& budget, std::uint64_t repeats,
-                 bool is_update, CheckedBudget& checked) {
+                 bool is_update, const KeepRecordings& keep, CheckedBudget& checked) {
   const BaselineUse use = is_update ? BaselineUse::kWrite : BaselineUse::kRead;
   if (!budget.run.empty() && !budget.baseline.empty()) {
     // Before the run, which may take long.
     const std::string path = in_folder(folder_of(file.path), budget.baseline);
     PLIMSOLL_TRY(check_baseline(file, budget, path, use));
   }
-  PLIMSOLL_TRY_ASSIGN(const auto ranks, measure(file, budget, repeats));
+  PLIMSOLL_TRY_ASSIGN(const auto ranks, measure(file, budget, repeats, keep));
   const bool are_several = ranks.size() > 1;
   for (const budgets::Runs& runs : ranks) {
     std::optional<report::Digest> baseline;
@@ -181,12 +204,19 @@ Result<int> check_budgets(const Arguments& arguments) {
   Check check;
   check.path = file.path;
   int exit_code = kFine;
+  const std::string started = base::local_stamp(base::now_ns());
   for (const Budget& budget : file.budgets) {
     CheckedBudget& checked = check.budgets.emplace_back();
     checked.name = budget.name;
     checked.line = static_cast<std::uint64_t>(budget.line);
     checked.measured = budget.run.empty() ? budget.recording : budget.run;
-    const Status status = check_one(file, budget, repeats, arguments.has("--update"), checked);
+    const KeepRecordings keep = [&](const std::vector<std::string>& paths) {
+      if (!arguments.has("--fleet")) return Status();
+      return add_to_fleet(arguments.value("--fleet"), folder_of(file.path), budget.name, started,
+                          paths);
+    };
+    const Status status =
+        check_one(file, budget, repeats, arguments.has("--update"), keep, checked);
     if (status) continue;
     if (status.error().code == ErrorCode::kInterrupted) return status.error();
     checked.error = status.error().message;
@@ -223,6 +253,8 @@ Command check_command() {
       {"--only", "", "NAME", "Check only this budget; several as a,b.", {}, true},
       {"--repeat", "", "N",
        "Run each command N times, 5 or more where equal runs differ, as on a GPU."},
+      {"--fleet", "", "DIR",
+       "Add the recordings to this fleet, for plimsoll fleet show --history."},
       {"--format",
        "",
        "FORMAT",

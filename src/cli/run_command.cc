@@ -144,8 +144,8 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
 // Returns where our options end: at the script, at `--` or after the last word. The rest belongs to
 // the program.
 std::vector<std::string>::const_iterator end_of_options(const std::vector<std::string>& words) {
-  constexpr std::array<std::string_view, 6> kWithValue = {"-o",     "--output",     "--mode",
-                                                          "--uses", "--max-events", "--adapter"};
+  constexpr std::array<std::string_view, 7> kWithValue = {
+      "-o", "--output", "--mode", "--uses", "--max-events", "--adapter", "--fleet"};
   auto at = words.begin();
   while (at != words.end() && *at != "--" && at->starts_with("-")) {
     const bool has_value = std::ranges::find(kWithValue, *at) != kWithValue.end();
@@ -218,6 +218,9 @@ Command run_command() {
        "ADAPTER",
        "How to observe torch: libtorch (compiled hooks), python (without a compiler).",
        {"auto", "libtorch", "python", "none"}},
+      {"--fleet", "", "DIR",
+       "When the recording has ended, add it to this fleet (plimsoll fleet), as a rank of the "
+       "job."},
       {"--cuda-driver", "", "",
        "Record what the program after --, and the programs that it starts, request from CUDA, each "
        "into a file of its own."},

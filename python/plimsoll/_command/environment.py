@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import subprocess
 import sys
 from typing import Any
 
@@ -86,6 +87,8 @@ def _report(recording: Recording, seconds_before: float) -> None:
         if "torch" not in sys.modules and not has_program_failed():
             print_notice(f"torch was not imported, so nothing was recorded{others}")
         return
+    if (fleet := os.environ.get("PLIMSOLL_FLEET")) and recording.state["events"]:
+        _add_to_fleet(recording.path, fleet)
     if os.environ.get("PLIMSOLL_RUN_LOG"):
         return  # the command that runs this program reports it
     path = _shown(recording.path)
@@ -98,6 +101,24 @@ def _report(recording: Recording, seconds_before: float) -> None:
     print_notice(
         f"{path}: {_held(recording.state)}, peak {peak}{others}; to see it: plimsoll report {path}"
     )
+
+
+def _add_to_fleet(path: str, folder: str) -> None:
+    """Add the recording, in a process of its own: this one is ending."""
+    job = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")]
+    run = next((each for each in job if each not in ("", "none")), "")
+    words = [sys.executable, "-m", "plimsoll._command.fleet", "add", folder, path]
+    environment = {name: value for name, value in os.environ.items() if name != "PLIMSOLL"}
+    try:
+        subprocess.run(
+            [*words, *([f"--run={run}"] if run else [])],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError as error:
+        print_notice(f"{folder}: {os.strerror(error.errno or 0)}; {path} is not added to it")
 
 
 def _held(state: dict[str, int]) -> str:

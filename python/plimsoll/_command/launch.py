@@ -22,6 +22,7 @@ _VARIABLES = (
     *("PLIMSOLL_SOURCE_TEXT", "PLIMSOLL_USES"),
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
+    "PLIMSOLL_FLEET",
 )
 _PYTHON = re.compile(r"python[0-9.]*")
 _ADAPTERS = ("auto", "libtorch", "python", "none")
@@ -54,6 +55,11 @@ def launch(words: Sequence[str], interpreter_words: Sequence[str] = ()) -> None:
     old = environment.get(b"PYTHONPATH")
     if old is not None:
         environment[b"PLIMSOLL_RUN_PYTHONPATH"] = old
+    if options.fleet:
+        is_remote = "://" in options.fleet
+        fleet = options.fleet if is_remote else os.path.join(folder, options.fleet)
+        environment[b"PLIMSOLL_FLEET"] = os.fsencode(fleet)
+    del options.fleet
     path = os.fsencode(_START)
     environment[b"PYTHONPATH"] = path + b":" + old if old else path
     environment[b"PLIMSOLL_RUN_OPTIONS"] = json.dumps(vars(options) | {"folder": folder}).encode()
@@ -120,6 +126,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "--in-children", action="store_true", help="also record forked children, each into PATH.PID"
     )
     parser.add_argument("--adapter", type=_one_of(_ADAPTERS))
+    parser.add_argument("--fleet", metavar="DIR", help="then add the recording to this fleet")
     parser.add_argument("--cuda-driver", action="store_true", help="only for the command plimsoll")
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT", help="and arguments")
     actions = parser._option_string_actions

@@ -38,7 +38,7 @@ class Answer:
         for verdict in self.verdicts:
             lines += _verdict_lines(verdict)
         if not self.verdicts:
-            lines += [f"No rank failed, and no peak is far from {self._usual()}.", ""]
+            lines += [f"No rank failed, and {self._usual()}.", ""]
         lines += self._rank_table()
         if self.differences:
             title = f"Rank {self.ranks[0]['rank']} beside the median of its group, by {self.by}"
@@ -62,7 +62,7 @@ class Answer:
         if run["steps"]:
             words.append(f"{count_text(run['steps'])} steps")
         if run["commit"]:
-            words.append(f"commit {run['commit']}")
+            words.append(f"commit {run['commit'][:12]}")
         if run["started_ns"] is not None:
             words.append(time_text(run["started_ns"]))
         cut = [row for row in self.ranks if row["incomplete"]]
@@ -75,10 +75,9 @@ class Answer:
     def _usual(self) -> str:
         groups = {(row["usual_bytes"], row["members"]) for row in self.ranks}
         if len(self.ranks) == 1:
-            return "that of another rank, as there is only one"
-        return (
-            "the median" if len(groups) == 1 else f"the median of its group ({len(groups)} groups)"
-        )
+            return "there is no other to compare it with"
+        of_group = "" if len(groups) == 1 else f" of its group ({len(groups)} groups)"
+        return f"no peak is far from the median{of_group}"
 
     def _rank_table(self) -> list[str]:
         room = [row for row in self.ranks if row["headroom_bytes"] is not None]
