@@ -39,6 +39,10 @@ UNUSABLE = {
     "below a file": (lambda folder: make_file(folder) / "run.plim", "is not a folder"),
     "far below a file": (lambda folder: make_file(folder) / "a" / "run.plim", "is not a folder"),
     "socket": (make_socket, "it is a socket"),
+    "no file": (
+        lambda _: Path("/proc/run.plim"),
+        "no file can be created in /proc" if os.geteuid() == 0 else "/proc is not writable",
+    ),
     "long name": (lambda folder: folder / ("x" * 300), "name too long"),
 }
 
