@@ -168,7 +168,7 @@
     const parts = [];
     let begin = 0;
     for (let at = 0; at + 1 < text.length; ++at) {
-      if (!'._/'.includes(text[at]) || at + 1 - begin < 12) continue;
+      if (!'._/(),='.includes(text[at]) || text[at + 1] === ' ' || at + 1 - begin < 6) continue;
       parts.push(text.slice(begin, at + 1), make('wbr'));
       begin = at + 1;
     }

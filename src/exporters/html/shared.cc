@@ -64,11 +64,11 @@ void write_bytes(Markup& html, std::uint64_t bytes) {
 
 void write_breakable(Markup& html, std::string_view whole) {
   const std::string text = page::shortened(whole, kLongestName);
-  constexpr std::size_t kLeast = 12;  // characters between two break opportunities
+  constexpr std::size_t kLeast = 6;  // characters between two break opportunities
   std::size_t begin = 0;
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
-    const bool is_place = text[at] == '.' || text[at] == '_' || text[at] == '/';
-    if (!is_place || at + 1 - begin < kLeast) continue;
+    const bool is_place = std::string_view("._/(),=").find(text[at]) != std::string_view::npos;
+    if (!is_place || text[at + 1] == ' ' || at + 1 - begin < kLeast) continue;
     html.text(std::string_view(text).substr(begin, at + 1 - begin)).empty("wbr", {});
     begin = at + 1;
   }
