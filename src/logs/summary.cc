@@ -140,7 +140,9 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
     return;  // the log has no such line
   known.summary.large_tensor_bytes = sample.large_tensor_bytes;
   note(figures, "large_tensors", std::optional(device.large_count), iteration);
-  note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);
+  if (device.large_count == 0 || device.large_bytes > 0) {  // other tools log only the count
+    note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);
+  }
 }
 
 void LogSummarizer::add(const MemorySample& sample) {
