@@ -133,9 +133,8 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
     known.first_components = device.components;
   }
   known.last = device;
-  if (device.dtypes.empty())
-    return;  // a text log has no further details about the CPU if there is
-             // a GPU
+  // A text log has no further details about the CPU if there is a GPU.
+  if (device.dtypes.empty() && device.large_count == 0) return;
   if (sample.large_tensor_bytes == 0 && device.large_count == 0)
     return;  // the log has no such line
   known.summary.large_tensor_bytes = sample.large_tensor_bytes;

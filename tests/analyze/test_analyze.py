@@ -128,8 +128,8 @@ def write_log(path, recipe, age=0):
 
 def test_what_a_log_of_another_tool_lacks_is_not_shown_as_0(analyze, tmp_path):
     snapshot = (
-        "Iteration {}\nMemory Allocated: 8073.4 MB\nTensor Categories:\n"
-        "  parameters : 5224.7 MB ( 64.1%)\n  activations : 2860.4 MB ( 35.1%)\n\n"
+        "Iteration {}\nMemory Allocated: 8073.4 MB\nTotal Tensors: 1267\nTensor Categories:\n"
+        "  parameters : 5224.7 MB ( 64.1%)\n  activations : 2860.4 MB ( 35.1%)\n"
         "Large Tensors (>100MB): 7\n\n"
     )
     log = tmp_path / "old.log"
