@@ -23,8 +23,8 @@ def removed(home: str, runtime: str) -> list[str]:
     """The patterns that the documented command removes."""
     (line,) = re.findall(r"^rm -rf (.*)$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     user = str(os.geteuid())
-    paths = line.replace("$UID", user).replace("~", home)
-    return paths.replace(f"/run/user/{user}", runtime).split()
+    patterns = [each.replace("$UID", user).replace("~", home) for each in line.split()]
+    return [each.replace(f"/run/user/{user}", runtime) for each in patterns]
 
 
 def is_removed(path: Path, patterns: list[str]) -> bool:
