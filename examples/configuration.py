@@ -57,9 +57,22 @@ def chosen(group: Path, choice: str) -> Path:
     return path
 
 
-def load(path: Path) -> Config:
-    import yaml
+def without(error: ModuleNotFoundError, pip: str) -> SystemExit:
+    """What to raise if a package of the program is not installed."""
+    name = str(error.name).partition(".")[0]
+    return SystemExit(f"{Path(sys.argv[0]).name}: {name} is not installed: pip install {pip}")
 
+
+def yaml_package() -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise without(error, "pyyaml") from None
+    return yaml
+
+
+def load(path: Path) -> Config:
+    yaml = yaml_package()
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, yaml.YAMLError) as error:
@@ -80,8 +93,6 @@ def merge(config: Config, other: Config) -> None:
 
 def apply(config: Config, override: str) -> None:
     """Sets one value: ``trainer_params.batch_size=8``."""
-    import yaml
-
     path, equals, value = override.partition("=")
     *blocks, key = path.removeprefix("+").split(".")
     block: Any = config
@@ -91,7 +102,7 @@ def apply(config: Config, override: str) -> None:
         raise ConfigurationError(f"{override}: expected name.name=value")
     if key not in block and not path.startswith("+"):
         raise ConfigurationError(f"{override}: no setting {path}; +{override} adds it")
-    block[key] = yaml.safe_load(value)
+    block[key] = yaml_package().safe_load(value)
 
 
 def parse(

@@ -20,20 +20,25 @@ from collections.abc import Callable
 
 import configuration
 import torch
-from phi.torch.flow import (
-    TORCH,
-    ZERO_GRADIENT,
-    Box,
-    CenteredGrid,
-    Solve,
-    Tensor,
-    diffuse,
-    math,
-    tensor,
-)
 
 import plimsoll
-from plimsoll.integrations import phiflow
+
+try:
+    from phi.torch.flow import (
+        TORCH,
+        ZERO_GRADIENT,
+        Box,
+        CenteredGrid,
+        Solve,
+        Tensor,
+        diffuse,
+        math,
+        tensor,
+    )
+
+    from plimsoll.integrations import phiflow
+except ModuleNotFoundError as error:
+    raise configuration.without(error, "phiflow") from None
 
 # Settings of the other example that a shared configuration may contain.
 UNUSED = ("batch_size", "gradient_accumulation_steps", "use_amp", "max_cached_sims", "pin_memory")

@@ -89,6 +89,8 @@ DOCUMENTS = [
     b"trainer: {trainer_params: {profile_tensors: 1, a: {b: 2}}}\n",
     b"trainer: {plimsoll: {interval: 3}}\n",
     b"trainer: {plimsoll: yes}\n",
+    b"a: {b: {plimsol: {interval: 3}}}\n",
+    b"a: {b: {plimsol: {port: 3}, plimsole: off}}\n",
     b"trainer: {plimsoll: {_target_: plimsoll.Callback, interval: 3}}\n",
     b"a: &a {b: {profile_tensors: true}}\nc: *a\n",
     b"a: {profile_interval: 3, tensor_profile_interval: 4}\nb: {profile_tensors: true}\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import sys
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from plimsoll._process.arguments import whole_number
@@ -12,6 +13,23 @@ from plimsoll.errors import Error, InvalidArgumentError
 if TYPE_CHECKING:
     from plimsoll import _core
     from plimsoll.trace import Trace
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as HTML. The first column is left-aligned, the others are right-aligned."""
+
+    def row(cell: str, texts: Sequence[str]) -> str:
+        sides = ["left"] + ["right"] * (len(texts) - 1)
+        cells = zip(sides, texts, strict=True)
+        return "".join(
+            f'<{cell} style="text-align:{side}">{html.escape(text)}</{cell}>'
+            for side, text in cells
+        )
+
+    lines = [f"<thead><tr>{row('th', columns)}</tr></thead>", "<tbody>"]
+    lines += [f"<tr>{row('td', each)}</tr>" for each in rows]
+    caption = f'<caption style="text-align:left">{html.escape(title)}</caption>'
+    return "\n".join([f"<table>{caption}", *lines, "</tbody></table>"])
 
 
 class Page:

@@ -15,7 +15,7 @@ def is_running(pid: int) -> bool:
 def hanging_compiler(folder: Path) -> Path:
     """A compiler that writes its child's pid to a file and waits for the child."""
     path = folder / "hanging"
-    path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {folder}/pid.new\n"
-                    f"mv {folder}/pid.new {folder}/pid\nwait\n")  # fmt: skip
+    path.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > '{folder}/pid.new'\n"
+                    f"mv '{folder}/pid.new' '{folder}/pid'\nwait\n")  # fmt: skip
     path.chmod(0o755)
     return path

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shlex
 import signal
 import tempfile
 import threading
@@ -204,7 +205,7 @@ def test_parts_that_fail_are_left_out(fault, cache, small):
 def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
     cache, small, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("CXX", str(hanging_compiler(tmp_path)))
+    monkeypatch.setenv("CXX", shlex.quote(str(hanging_compiler(tmp_path))))
     monkeypatch.setattr(adapter, "_HANG_SECONDS", 2)
     source, said, problems = small(), [], []
     all_wait = threading.Barrier(4)  # no rank starts after the compiler has failed
@@ -237,7 +238,7 @@ def test_a_compiler_that_hangs_is_killed_once_for_all_that_wait(
 def test_an_interruption_reaches_the_program_and_ends_the_compiler(
     cache, small, tmp_path, monkeypatch
 ):
-    monkeypatch.setenv("CXX", str(hanging_compiler(tmp_path)))
+    monkeypatch.setenv("CXX", shlex.quote(str(hanging_compiler(tmp_path))))
     monkeypatch.setattr(adapter, "_HANG_SECONDS", 600)
     signal.siginterrupt(signal.SIGINT, True)  # polars, which other tests import, restarts calls
     source = small()

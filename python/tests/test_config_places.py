@@ -40,6 +40,10 @@ WRONG = [  # the same places as in src/config/monitor_config_test.cc
     ),
     ("t:\n  enable_memory_monitorng: 1\n", ":2:3: t: no option 'enable_memory_monitorng': did you"),
     (
+        "a: {b: {plimsol: {enabled: true}}}\n",
+        ":1:9: a: b: no option 'plimsol': did you mean 'plimsoll' at the top level?",
+    ),
+    (
         "trainer:\n  trainer_params:\n    enable_memory_monitoring: true\n",
         ":3:5: trainer.trainer_params.enable_memory_monitoring has no effect so deep in the"
         " configuration: move it to the top level, or begin its Hydra file with '# @package"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import gc
+import html
 import logging
 import random
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -383,3 +385,21 @@ def test_a_wrong_input_raises_the_model_s_error_and_prints_nothing(
 def test_what_cannot_be_estimated_is_named(model, sample_input, problem):
     with pytest.raises(plimsoll.InvalidArgumentError, match=problem):
         plimsoll.estimate(model(), sample_input(3))
+
+
+def test_notebooks_show_the_figures_and_the_largest_layers() -> None:
+    model = nn.Sequential()
+    for number in range(12):
+        model.add_module(f"<{number}>", nn.Linear(64, 64))
+    estimate = plimsoll.estimate(model, torch.zeros(2, 64), optimizer="AdamW")
+    shown = estimate._repr_html_()
+    text = [html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", shown)]
+    figures = dict(zip(text[2:18:2], text[3:18:2], strict=True))
+    for line in str(estimate).splitlines()[1:-1]:
+        name, size = line[2:18].strip(), line[18:].strip()
+        assert figures[name] == size
+    assert f"peak, in {estimate.peak_phase}" in figures
+    layers = [each.name for each in estimate.layers[:10]]
+    assert text[21::3] == layers
+    assert shown.count("<table>") == 2
+    assert "Largest of 12 layers" in shown

@@ -95,6 +95,41 @@ def test_named_groups_have_their_gradient_and_state(tmp_path: Path) -> None:
     assert components["xyz/optimizer_state"] == 2 * components["xyz/parameters"] + 4
 
 
+def densified(splats: Splats) -> None:
+    """Double the points, as splatting trainers do."""
+    group = splats.optimizer.param_groups[0]
+    state = splats.optimizer.state.pop(splats._xyz)
+    splats._xyz = nn.Parameter(torch.cat([splats._xyz.detach()] * 2))
+    for key in ("exp_avg", "exp_avg_sq"):
+        state[key] = torch.zeros_like(splats._xyz)
+    splats.optimizer.state[splats._xyz] = state
+    group["params"][0] = splats._xyz
+
+
+def test_a_replaced_parameter_that_is_retained_is_named(tmp_path: Path) -> None:
+    """The graph of the last loss retains it until the next iteration."""
+    splats, other = Splats(), Splats()
+
+    def train(monitor: plimsoll.TrainingMonitor) -> None:
+        for iteration in range(1, 4):
+            loss = splats._xyz.sum() + splats._features_rest.square().sum() + other._xyz.sum()
+            loss.backward()
+            splats.optimizer.step()
+            other.optimizer.step()
+            if iteration == 2:
+                densified(splats)
+            monitor.step(loss=loss.item())
+
+    before, at, after = (
+        {each.name: each.size_bytes for each in sample.devices[0].components}
+        for sample in samples_of(tmp_path, train)
+    )
+    assert at["xyz/replaced"] == 12000
+    assert at["xyz/parameters"] == before["xyz/parameters"] + 12000
+    assert after["xyz/parameters"] == at["xyz/parameters"]
+    assert not any("replaced" in name for name in before | after)
+
+
 class Flat(nn.Module):
     def __init__(self) -> None:
         super().__init__()

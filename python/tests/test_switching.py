@@ -1,6 +1,7 @@
 """Monitors start without the compiled adapter, and the adapter replaces the fallback later."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -111,9 +112,9 @@ def slow_compiler(folder: Path) -> Path:
     (folder / "library.so").write_bytes(adapter.compiled(adapter.CPU, print).content)
     path = folder / "compiler"
     path.write_text(f"""#!/bin/sh
-while [ ! -e {folder}/go ]; do sleep 0.02; done
+while [ ! -e '{folder}/go' ]; do sleep 0.02; done
 while [ "$1" != -o ]; do shift; done
-cp {folder}/library.so "$2"
+cp '{folder}/library.so' "$2"
 """)
     path.chmod(0o755)
     return path
@@ -121,7 +122,9 @@ cp {folder}/library.so "$2"
 
 def test_a_monitor_starts_at_once_and_switches_when_the_adapter_is_compiled(tmp_path):
     compiler, cache = slow_compiler(tmp_path), tmp_path / "cache"
-    ran = run("-c", SWITCHES, tmp_path / "go", PLIMSOLL_CACHE=str(cache), CXX=str(compiler))
+    ran = run(
+        "-c", SWITCHES, tmp_path / "go", PLIMSOLL_CACHE=str(cache), CXX=shlex.quote(str(compiler))
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.splitlines() == [BEGUN, SWITCHED]
 
@@ -166,7 +169,9 @@ def test_a_program_does_not_wait_for_the_compiler_at_its_end(tmp_path):
     """The compiler continues, and its result is there for the next run."""
     compiler = hanging_compiler(tmp_path)
     cache = tmp_path / "cache"
-    ran = run("-c", ENDS, tmp_path / "pid", PLIMSOLL_CACHE=str(cache), CXX=str(compiler))
+    ran = run(
+        "-c", ENDS, tmp_path / "pid", PLIMSOLL_CACHE=str(cache), CXX=shlex.quote(str(compiler))
+    )
     assert (ran.returncode, ran.stderr) == (0, BEGUN + "\n")
     pid = int((tmp_path / "pid").read_text())
     assert is_running(pid)

@@ -179,3 +179,40 @@ def test_the_layout_of_custom_scalars_is_written_once_and_matches_tags(monitored
     assert shown(categories) == [f"Memory/Tensor_Category/{name}_MB" for name in names]
     assert shown(sizes) == ["Memory/cpu_allocated", "Memory/cpu_peak"]
     assert all(shown(chart) for category in layout.category for chart in category.chart)
+
+
+VARIED = """
+import sys, torch, plimsoll
+
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Linear(256, 99))
+net[0].weight.requires_grad_(False)
+optimizer = torch.optim.Adam(net.parameters())
+options = {"interval": 1, "tensorboard": sys.argv[1], "large_tensor_mb": 0.2}
+inputs = []
+with plimsoll.TrainingMonitor(text_log=False, **options) as monitor:
+    for iteration in range(1, 8):
+        inputs.append(torch.ones(64 * iteration, 256))
+        loss = net(inputs[-1]).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        net.register_buffer(f"b{iteration}", torch.zeros(iteration, 9))
+        net.register_buffer(f"n{iteration}", torch.arange(iteration))
+        net.register_parameter(f"p{iteration}", torch.nn.Parameter(torch.zeros(iteration, 99)))
+        monitor.step(loss=loss.item())
+"""  # no two quantities are equal in it
+
+
+def test_no_figure_has_two_tags(tmp_path):
+    """Not in another unit either: a size in bytes, in MB and in GB is one figure."""
+    subprocess.run([sys.executable, "-c", VARIED, str(tmp_path)], check=True, capture_output=True)
+    accumulator = EventAccumulator(str(tmp_path), size_guidance={"scalars": 0})
+    accumulator.Reload()
+    tags: dict[tuple, list[str]] = {}
+    for tag in accumulator.Tags()["scalars"]:
+        values = [event.value for event in accumulator.Scalars(tag)]
+        largest = max(values)
+        unit = 1024.0 ** math.floor(math.log(largest, 1024)) if largest > 0 else 1
+        tags.setdefault(tuple(round(value / unit, 4) for value in values), []).append(tag)
+    assert [each for each in tags.values() if len(each) > 1] == []

@@ -119,10 +119,10 @@ Status write_redacted_recording(const Arguments& arguments) {
   if (!redacted.output.reader_has_gone()) PLIMSOLL_TRY(redacted.output.finish());
   std::string more;
   if (done->attachments > 0) {
-    more += ", " + base::format_count(done->attachments) + " attached snapshots left out";
+    more += ", " + base::counted(done->attachments, "attached snapshot") + " left out";
   }
   if (done->damaged_blocks > 0) {
-    more += ", " + base::format_count(done->damaged_blocks) + " damaged blocks left out";
+    more += ", " + base::counted(done->damaged_blocks, "damaged block") + " left out";
   }
   PLIMSOLL_TRY(say_written(redacted.path, redacted.output, more));
   return finish_names(redacted, done->names);

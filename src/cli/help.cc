@@ -69,7 +69,7 @@ std::string usage(const Command& which) {
   for (const Positional& positional : which.positionals) {
     const std::string dots = takes_several(positional.count) ? "..." : "";
     const bool may_miss = may_be_missing(positional.count);
-    text += may_miss ? " [" + positional.name + "]" : " " + positional.name + dots;
+    text += (may_miss ? " [" + positional.name + "]" : " " + positional.name) + dots;
   }
   return text;
 }

@@ -80,19 +80,22 @@ std::string shares_text(const std::vector<logs::ShareSummary>& shares, const cha
                         const LogTextOptions& options) {
   using enum text::TextTable::Align;
   if (shares.empty()) return "";
-  TextTable table({{"bytes", kNumber},
-                   {"share", kNumber},
-                   {"count", kNumber},
-                   {"at the start", kNumber},
-                   {word, kWords}});
+  // Logs of other tools have no counts.
+  const bool has_counts = std::ranges::any_of(shares, &logs::ShareSummary::end_count);
+  std::vector<TextTable::Column> columns = {{"bytes", kNumber}, {"share", kNumber}};
+  if (has_counts) columns.push_back({"count", kNumber});
+  columns.insert(columns.end(), {{"at the start", kNumber}, {word, kWords}});
+  TextTable table(std::move(columns));
   std::size_t shown = 0;
   for (const logs::ShareSummary& share : shares) {
     if (shown++ == options.top) break;
-    table.add_row(
-        {bytes_text(share.end_bytes), base::format_percent(share.end_share),
-         base::format_count(share.end_count),
-         share.start_bytes ? bytes_text(*share.start_bytes) : "-",
-         share.name.empty() ? "[no " + std::string(word) + "]" : text::printable(share.name)});
+    std::vector<std::string> cells = {bytes_text(share.end_bytes),
+                                      base::format_percent(share.end_share)};
+    if (has_counts) cells.push_back(base::format_count(share.end_count));
+    cells.push_back(share.start_bytes ? bytes_text(*share.start_bytes) : "-");
+    cells.push_back(share.name.empty() ? "[no " + std::string(word) + "]"
+                                       : text::printable(share.name));
+    table.add_row(std::move(cells));
   }
   std::string text = table.to_text(options.width, options.color);
   if (shares.size() > options.top) {

@@ -1,4 +1,4 @@
-// plimsoll plot: a chart of a recording as SVG or PNG.
+// plimsoll plot: a chart of a recording as SVG, PDF or PNG.
 
 #include <algorithm>
 #include <array>
@@ -23,6 +23,7 @@
 #include "cli/terminal.h"
 #include "engine/parse_options.h"
 #include "engine/session_state.h"
+#include "page/pdf.h"
 #include "page/png.h"
 #include "page/svg.h"
 #include "plimsoll/session.h"
@@ -175,15 +176,17 @@ Result<Plot> plot_of_ranks(const Arguments& arguments, const PlotKind& kind,
   return charts::plot_ranks(reports, options);
 }
 
-Result<std::string> file_of(const Plot& plot, page::Theme theme, bool is_svg) {
+Result<std::string> file_of(const Plot& plot, page::Theme theme, const std::string& path) {
   const page::Drawing& drawing = plot.chart.drawing;
+  if (path.ends_with(".pdf")) return page::to_pdf(drawing, theme, plot.title);
+  const bool is_svg = path.ends_with(".svg");
   if (!is_svg && drawing.width * drawing.height > kMostPixelsOfPng) {
     const auto pixels = [](double length) {
       return base::format_count(static_cast<std::uint64_t>(length));
     };
     return plot_error("a PNG of " + pixels(drawing.width) + " x " + pixels(drawing.height) +
                       " is too large: --width times --height may be at most " +
-                      pixels(kMostPixelsOfPng) + "; choose less, or an .svg");
+                      pixels(kMostPixelsOfPng) + "; choose less, or .svg or .pdf");
   }
   if (!is_svg) return page::to_png(drawing, theme, kPngScale);
   page::SvgOptions options;
@@ -199,9 +202,8 @@ Status write_plot(const Arguments& arguments) {
   PLIMSOLL_TRY(check_options(arguments, kind));
   PLIMSOLL_TRY_ASSIGN(const PlotOptions options, plot_options(arguments));
   const std::string path = arguments.value("--output");
-  const bool is_svg = path.ends_with(".svg");
-  if (!is_svg && !path.ends_with(".png")) {
-    return plot_error("-o " + path + ": the name must end in .svg or .png");
+  if (!path.ends_with(".svg") && !path.ends_with(".pdf") && !path.ends_with(".png")) {
+    return plot_error("-o " + path + ": the name must end in .svg, .pdf or .png");
   }
   const Existing existing = arguments.has("--force") ? Existing::kReplace : Existing::kRefuse;
   PLIMSOLL_TRY(check_not_an_input(path, arguments.values("FILE")));
@@ -210,7 +212,7 @@ Status write_plot(const Arguments& arguments) {
                       kind.plot == nullptr
                           ? plot_of_ranks(arguments, kind, options)
                           : plot_of(arguments.value("FILE"), arguments, kind, options));
-  PLIMSOLL_TRY_ASSIGN(const std::string file, file_of(plot, chosen_theme(arguments), is_svg));
+  PLIMSOLL_TRY_ASSIGN(const std::string file, file_of(plot, chosen_theme(arguments), path));
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   output.write(file);
   PLIMSOLL_TRY(output.finish());
@@ -227,14 +229,14 @@ int run_plot(const Arguments& arguments) {
 Command plot_command() {
   Command command;
   command.name = "plot";
-  command.summary = "Draw a chart of a recording as SVG or PNG";
+  command.summary = "Draw a chart of a recording as SVG, PDF or PNG";
   command.description =
       "Draws memory over time, or what fills memory at one point in time, as a picture.";
   command.positionals = {recording_positional(
       "The recording; with --what ranks, one recording per rank.", Count::kOneOrMore)};
   std::vector<std::string> kinds;
   for (const PlotKind& kind : kPlotKinds) kinds.emplace_back(kind.name);
-  Option output{"--output", "-o", "PATH", "Output file, whose name ends in .svg or .png."};
+  Option output{"--output", "-o", "PATH", "Output file, whose name ends in .svg, .pdf or .png."};
   output.is_required = true;
   command.options = {
       {"--what", "", "CHART",

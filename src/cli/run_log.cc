@@ -128,6 +128,22 @@ std::string output_path(const std::string& output, const std::string& program) {
       .string();
 }
 
+// Why no file can be created in the folder; empty if one can. Permissions do not show it: root may
+// write to /proc, which takes no files.
+std::string trouble_in(const std::string& folder) {
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    return "the folder " + folder + " is not writable";
+  const std::string path = folder + "/.plimsoll-" + std::to_string(::getpid());
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) {
+    const std::string why = std::strerror(errno);
+    return "no file can be created in " + folder + " (" + why + ")";
+  }
+  ::close(file);
+  ::unlink(path.c_str());
+  return {};
+}
+
 Status check_output(const std::string& path) {
   const auto refused = [&](const std::string& why) {
     return make_error(ErrorCode::kInvalidArgument, "cannot record into " + path + ": " + why);
@@ -151,8 +167,8 @@ Status check_output(const std::string& path) {
   // If the file has content, the recording uses the next free name.
   const bool is_used = exists && (!S_ISREG(there.st_mode) || there.st_size == 0);
   if (is_used && ::access(path.c_str(), W_OK) != 0) return refused("it is not writable");
-  if (is_used || ::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return refused("the folder " + folder.string() + " is not writable");
+  const std::string trouble = is_used ? "" : trouble_in(folder.string());
+  return trouble.empty() ? Status() : refused(trouble);
 }
 
 void remove_earlier(const std::string& path) {

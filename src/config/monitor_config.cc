@@ -103,7 +103,7 @@ class Finder {
                           const std::vector<std::string>& blocks) {
     for (const auto& [key, value] : entries) {
       if (key->kind != Kind::kText) continue;
-      PLIMSOLL_TRY(refuse_misspelt(*key, blocks));
+      PLIMSOLL_TRY(refuse_misspelt(*key, *value, blocks));
       const bool is_own_name = key->text == kOwnBlock;
       const bool is_lost = is_own_name ? !blocks.empty() && is_own_block(*value)
                                        : blocks.size() > 1 && is_switch(key->text) && is_on(*value);
@@ -118,15 +118,18 @@ class Finder {
     return {};
   }
 
-  Status refuse_misspelt(const YamlValue& key, const std::vector<std::string>& blocks) const {
+  Status refuse_misspelt(const YamlValue& key, const YamlValue& value,
+                         const std::vector<std::string>& blocks) const {
     std::vector<std::string> known(foreign_names().begin(), foreign_names().end());
-    if (blocks.empty()) known.emplace_back(kOwnBlock);
+    if (blocks.empty() || is_own_block(value)) known.emplace_back(kOwnBlock);
     const std::string meant = base::misspelt(key.text, known, {"memory_monitor", "mem_monitor"});
     if (meant.empty()) return {};
     std::string block;
     for (const std::string& each : blocks) block += each + ": ";
-    return tree_.error(ErrorCode::kInvalidArgument, key,
-                       block + "no option '" + key.text + "': did you mean '" + meant + "'?");
+    const char* const where = meant == kOwnBlock && !blocks.empty() ? " at the top level?" : "?";
+    return tree_.error(
+        ErrorCode::kInvalidArgument, key,
+        block + "no option '" + key.text + "': did you mean '" + meant + "'" + where);
   }
 
   Error lost(const YamlValue& key, const std::vector<std::string>& blocks) const {

@@ -91,6 +91,8 @@ TEST(MonitorConfig, NamesThatWouldHaveNoEffectAreErrors) {
             "'enable_memory_monitoring'?");
   EXPECT_EQ(problem_of("plimsol: {interval: 3}\n"),
             "c.yaml:1:1: no option 'plimsol': did you mean 'plimsoll'?");
+  EXPECT_EQ(problem_of("a: {b: {plimsol: {interval: 3}}}\n"),
+            "c.yaml:1:9: a: b: no option 'plimsol': did you mean 'plimsoll' at the top level?");
   EXPECT_EQ(problem_of("trainer:\n  trainer_params:\n    enable_memory_monitoring: true\n"),
             "c.yaml:3:5: trainer.trainer_params.enable_memory_monitoring has no effect so deep in "
             "the configuration: move it to the top level, or begin its Hydra file with '# @package "
@@ -101,7 +103,7 @@ TEST(MonitorConfig, NamesThatWouldHaveNoEffectAreErrors) {
   read(
       "callbacks: {plimsoll: {_target_: plimsoll.integrations.lightning.MemoryCallback, "
       "interval: 3}}\n");
-  read("profile_memory: true\nprofiler: {interval: 3, plimsoll: 1.0}\n");
+  read("profile_memory: true\nprofiler: {interval: 3, plimsoll: 1.0, plimsol: {ports: 3}}\n");
 }
 
 TEST(MonitorConfig, ValuesThatHydraMarksAsMissingAreErrors) {

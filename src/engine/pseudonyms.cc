@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/path_text.h"
+#include "engine/public_names.h"
 #include "model/user_line.h"
 
 namespace plimsoll::engine {
@@ -13,7 +15,7 @@ using model::FrameOrigin;
 
 constexpr std::string_view kRoot = "/redacted/";
 
-// Names common to all programs, which identify nobody.
+// Names common to all programs, which identify nobody; kPublicNames are more of them.
 constexpr std::array<std::string_view, 24> kCommonNames = {
     "forward",        "backward",        "step",
     "module",         "lambda",          "listcomp",
@@ -35,9 +37,20 @@ bool is_letter(char c) {
 }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+std::set<std::string_view> public_names() {
+  std::set<std::string_view> names(kCommonNames.begin(), kCommonNames.end());
+  for (std::size_t begin = 0; begin < kPublicNames.size();) {
+    const std::size_t end = kPublicNames.find_first_of(" \n", begin);
+    names.insert(kPublicNames.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 bool is_common(std::string_view name) {
+  static const std::set<std::string_view> names = public_names();
   const bool is_special = name.size() > 4 && name.starts_with("__") && name.ends_with("__");
-  return is_special || std::ranges::find(kCommonNames, name) != kCommonNames.end();
+  return is_special || names.contains(name);
 }
 
 // The path from this part on, or empty if it lacks the part.
@@ -57,6 +70,11 @@ bool is_torch_node(std::string_view op) {
   if (at == std::string_view::npos || at == 0) return false;
   const std::string_view number = op.substr(at + 8);
   return !number.empty() && std::ranges::all_of(number, is_digit);
+}
+
+bool is_of_torch(std::string_view op) {
+  const auto begins = [&](std::string_view part) { return op.starts_with(part); };
+  return std::ranges::any_of(kTorchOperators, begins) || is_torch_node(op);
 }
 
 }  // namespace
@@ -173,12 +191,12 @@ std::string Pseudonyms::identifiers(std::string_view text) {
 }
 
 std::string Pseudonyms::op(std::string_view text) {
-  const auto begins = [&](std::string_view part) { return text.starts_with(part); };
-  if (std::ranges::any_of(kTorchOperators, begins) || is_torch_node(text)) return std::string(text);
+  if (is_of_torch(text)) return std::string(text);
   return std::ranges::any_of(text, is_letter) ? numbered("operator", text) : std::string(text);
 }
 
 std::string Pseudonyms::whole(std::string_view text) {
+  if (is_common(text) || is_of_torch(text)) return std::string(text);
   return std::ranges::any_of(text, is_letter) ? numbered("name", text) : std::string(text);
 }
 

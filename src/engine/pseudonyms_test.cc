@@ -40,6 +40,16 @@ TEST(Pseudonyms, identifiers_keep_numbers_and_common_names) {
   EXPECT_EQ(names.identifiers("0.1"), "0.1");
 }
 
+TEST(Pseudonyms, names_of_python_and_torch_are_kept) {
+  Pseudonyms names;
+  for (const char* name :
+       {"list", "dict", "mat1", "Linear", "AdamW", "weight", "aten::mm", "int"}) {
+    EXPECT_EQ(names.whole(name), name);
+  }
+  EXPECT_EQ(names.identifiers("Net.cells[3].list.mat1"), "name_1.name_2[3].list.mat1");
+  EXPECT_EQ(names.whole("a list"), "name_3");
+}
+
 TEST(Pseudonyms, operators_of_torch_are_kept) {
   Pseudonyms names;
   EXPECT_EQ(names.op("aten::mm"), "aten::mm");

@@ -133,14 +133,15 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
     known.first_components = device.components;
   }
   known.last = device;
-  if (device.dtypes.empty())
-    return;  // a text log has no further details about the CPU if there is
-             // a GPU
+  // A text log has no further details about the CPU if there is a GPU.
+  if (device.dtypes.empty() && device.large_count == 0) return;
   if (sample.large_tensor_bytes == 0 && device.large_count == 0)
     return;  // the log has no such line
   known.summary.large_tensor_bytes = sample.large_tensor_bytes;
   note(figures, "large_tensors", std::optional(device.large_count), iteration);
-  note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);
+  if (device.large_count == 0 || device.large_bytes > 0) {  // other tools log only the count
+    note(figures, "large_tensor_bytes", std::optional(device.large_bytes), iteration);
+  }
 }
 
 void LogSummarizer::add(const MemorySample& sample) {

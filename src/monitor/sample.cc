@@ -135,6 +135,7 @@ class DeviceSums {
     dtypes_.add(row.dtype, row.size_bytes);
     if (const auto kind = owned_as(row)) {
       owned_[static_cast<std::size_t>(*kind)].add(row.name, row.size_bytes);
+      if (row.role == PLIMSOLL_ROLE_PARAMETER) note_parameter(row);
     } else {
       layers_.add(row.layer, row.size_bytes);
     }
@@ -181,6 +182,15 @@ class DeviceSums {
     return all;
   }
 
+  // Of two parameters of one name, the newer one has replaced the older one, as in densification.
+  void note_parameter(const plimsoll_live& row) {
+    Parameter given{row.serial, row.size_bytes};
+    const auto [newest, is_new] = parameters_.try_emplace(row.name, given);
+    if (is_new) return;
+    if (newest->second.serial < given.serial) std::swap(newest->second, given);
+    replaced_.add(row.name, given.size_bytes);
+  }
+
   std::vector<MemoryShare> components(const Owners& owners) {
     constexpr std::array<const char*, 3> kRoles = {"parameters", "gradients", "optimizer_state"};
     static_assert(static_cast<std::size_t>(base::OwnedAs::kOptimizerState) == 2);
@@ -195,6 +205,16 @@ class DeviceSums {
         sum.count += share.count;
       }
     }
+    for (const MemoryShare& share : replaced_.largest_first(sample::text_of)) {
+      const std::string component(base::component_of_parameter(owners.parameter(share.name)));
+      if (component.empty()) continue;
+      MemoryShare& replaced = by_name[component + "/replaced"];
+      replaced.size_bytes += share.size_bytes;
+      replaced.count += share.count;
+      MemoryShare& current = by_name[component + "/parameters"];
+      current.size_bytes -= share.size_bytes;
+      current.count -= share.count;
+    }
     std::vector<MemoryShare> all;
     for (auto& [name, share] : by_name) all.push_back({name, share.size_bytes, share.count});
     sort_largest_first(all);
@@ -202,7 +222,14 @@ class DeviceSums {
     return all;
   }
 
+  struct Parameter {
+    std::uint64_t serial = 0;
+    std::uint64_t size_bytes = 0;
+  };
+
   DeviceMemory memory_;
+  std::unordered_map<std::uint32_t, Parameter> parameters_;  // the newest, by name
+  Shares replaced_;                                          // others of the same name
   Shares categories_;
   Shares dtypes_;
   Shares layers_;                // memory that no module owns

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace plimsoll::page {
 namespace {
 
@@ -241,6 +243,25 @@ Glyph glyph_of(std::uint32_t code_point, bool is_mono) {
     glyph.advance = outline.width + 2 * kSideBearing;
   }
   return glyph;
+}
+
+PlacedText placed(const Text& text, double most) {
+  constexpr double kBoldSpacing = 0.6;  // between letters
+  PlacedText out;
+  for (const bool is_tail : {false, true}) {
+    for (std::string_view rest = is_tail ? text.tail : text.text; !rest.empty();) {
+      const std::size_t length = base::utf8_sequence_length(rest);
+      const std::string_view front = rest.substr(0, length == 0 ? 1 : length);
+      rest.remove_prefix(front.size());
+      const std::uint32_t point = length == 0 ? 0xFFFD : base::code_point(front);
+      out.glyphs.push_back({glyph_of(point, text.is_mono), out.advance, is_tail});
+      out.advance += out.glyphs.back().glyph.advance + (text.is_bold ? kBoldSpacing : 0);
+      if (out.advance > most) break;
+    }
+  }
+  if (text.anchor == Anchor::kMiddle) out.start = -out.advance / 2;
+  if (text.anchor == Anchor::kEnd) out.start = -out.advance;
+  return out;
 }
 
 }  // namespace plimsoll::page

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/utf8.h"
 #include "page/deflate.h"
 #include "page/glyphs.h"
 #include "page/raster.h"
@@ -17,17 +16,7 @@ namespace {
 
 constexpr double kMostPixels = 16384;  // on each side
 constexpr std::size_t kMostDashes = 20'000;
-constexpr double kRegularStroke = 1.7;  // in units of glyphs
-constexpr double kBoldStroke = 2.5;
-constexpr double kBoldSpacing = 0.6;     // between letters
 constexpr double kThinnestStroke = 1.1;  // in pixels
-
-// A glyph and its position in a text.
-struct PlacedGlyph {
-  Glyph glyph;
-  double x = 0;  // in units of glyphs
-  bool is_in_tail = false;
-};
 
 class PngPainter {
  public:
@@ -180,30 +169,13 @@ class PngPainter {
   }
 
   void paint(const Text& text) {
-    std::vector<PlacedGlyph> glyphs;
-    double advance = 0;
     double unit = kGlyphUnit * text.size * scale_;
     // At small sizes, the text is sharper if the height of an x is a whole number of pixels.
     if (text.degrees == 0 && unit < 1) unit = std::max(1.0, std::round(unit * 10)) / 10;
-    for (const bool is_tail : {false, true}) {
-      for (std::string_view rest = is_tail ? text.tail : text.text; !rest.empty();) {
-        const std::size_t length = base::utf8_sequence_length(rest);
-        const std::string_view front = rest.substr(0, length == 0 ? 1 : length);
-        rest.remove_prefix(front.size());
-        const std::uint32_t point = length == 0 ? 0xFFFD : base::code_point(front);
-        glyphs.push_back({glyph_of(point, text.is_mono), advance, is_tail});
-        advance += glyphs.back().glyph.advance + (text.is_bold ? kBoldSpacing : 0);
-        if (advance * unit > 2 * kMostPixels) break;
-      }
-    }
-    double start = 0;
-    if (text.anchor == Anchor::kMiddle) start = -advance / 2;
-    if (text.anchor == Anchor::kEnd) start = -advance;
-    paint_glyphs(text, glyphs, start, advance, unit);
+    paint_glyphs(text, placed(text, 2 * kMostPixels / unit), unit);
   }
 
-  void paint_glyphs(const Text& text, const std::vector<PlacedGlyph>& glyphs, double start,
-                    double advance, double unit) {
+  void paint_glyphs(const Text& text, const PlacedText& placed_text, double unit) {
     const double width =
         std::max((text.is_bold ? kBoldStroke : kRegularStroke) * unit, kThinnestStroke);
     const double angle = text.degrees * std::acos(-1.0) / 180;
@@ -211,14 +183,14 @@ class PngPainter {
     // Strokes are centered on the baseline. Moved up by half a stroke, they cover whole rows.
     if (text.degrees == 0) origin.y = std::round(origin.y) - width / 2;
     const auto place = [&](Point point, double x) {
-      const double across = (start + x + point.x) * unit;
+      const double across = (placed_text.start + x + point.x) * unit;
       const double up = point.y * unit;
       return Point{origin.x + across * std::cos(angle) + up * std::sin(angle),
                    origin.y + across * std::sin(angle) - up * std::cos(angle)};
     };
     Box bounds = {1e9, 1e9, -1e9, -1e9};
-    for (const Point corner :
-         {Point{0, -6}, Point{0, 18}, Point{advance, -6}, Point{advance, 18}}) {
+    for (const Point corner : {Point{0, -6}, Point{0, 18}, Point{placed_text.advance, -6},
+                               Point{placed_text.advance, 18}}) {
       const Point at = place(corner, 0);
       bounds = {std::min(bounds.left, at.x - width), std::min(bounds.top, at.y - width),
                 std::max(bounds.right, at.x + width), std::max(bounds.bottom, at.y + width)};
@@ -226,15 +198,15 @@ class PngPainter {
     for (const bool is_tail : {false, true}) {
       if (is_tail && text.tail.empty()) break;
       Mask mask(bounds, raster_.width(), raster_.height());
-      for (const PlacedGlyph& placed : glyphs) {
-        if (placed.is_in_tail != is_tail) continue;
-        for (const auto& stroke : placed.glyph.strokes) {
+      for (const PlacedGlyph& each : placed_text.glyphs) {
+        if (each.is_in_tail != is_tail) continue;
+        for (const auto& stroke : each.glyph.strokes) {
           for (std::size_t i = 1; i < stroke.size(); ++i) {
-            mask.add_line(place(stroke[i - 1], placed.x), place(stroke[i], placed.x), width);
+            mask.add_line(place(stroke[i - 1], each.x), place(stroke[i], each.x), width);
           }
         }
-        for (const Point& dot : placed.glyph.dots) {
-          mask.add_line(place(dot, placed.x), place(dot, placed.x), width * 1.3);
+        for (const Point& dot : each.glyph.dots) {
+          mask.add_line(place(dot, each.x), place(dot, each.x), width * 1.3);
         }
       }
       raster_.fill(mask, ink(is_tail ? text.tail_paint : text.paint, 1));

@@ -41,7 +41,7 @@ enum class LogForm : std::uint8_t {
 struct Uses {
   LogForm log = LogForm::kNone;
   const char* log_key = nullptr;
-  const char* tag = nullptr;     // for a size: in GB; TAG_bytes is in bytes
+  const char* tag = nullptr;     // for a size: in GB
   const char* figure = nullptr;  // of `plimsoll analyze`; for a size, NAME_bytes
   bool is_summed = false;        // over devices; otherwise known only if there is one device
 };

@@ -63,7 +63,7 @@ std::vector<ChartGroup> layout_of(const MemorySample& sample, const std::string&
                      one("By dtype, MB", "Tensor_DType/.*_MB"),
                      one("Large tensors, MB", "Large_Tensors/total_MB"),
                      one("By module, MB", "Tensor_Layer/.*_MB"),
-                     one("Parts of other, MB", "Tensor_Other/.*_MB")}});
+                     one("Other and its parts, MB", "Tensor_(Other/.*|Category/other)_MB")}});
   ChartGroup machine{"Device and machine", {}};
   if (has_accelerators) {
     machine.charts.push_back(one("Fragmentation and use of the device, percent",

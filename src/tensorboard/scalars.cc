@@ -47,11 +47,7 @@ class Tags {
   void add_mb(const std::string& name, const std::optional<std::uint64_t>& bytes) {
     if (bytes) add(name, sample::to_mb(*bytes));
   }
-  // Adds a size in GB under its usual name, and in bytes.
-  void add_size(const std::string& name, double bytes) {
-    add(name, bytes / kBytesPerGb);
-    add(name + "_bytes", bytes);
-  }
+  void add_size(const std::string& name, double bytes) { add(name, bytes / kBytesPerGb); }
   void add_size(const std::string& name, const std::optional<std::uint64_t>& bytes) {
     if (bytes) add_size(name, static_cast<double>(*bytes));
   }
@@ -132,13 +128,15 @@ void Tags::add_details(const DeviceMemory& device) {
   }
   add("Tensor_Count/total", static_cast<double>(device.live_count));
   add_mb("Tensor_Unused/total_MB", device.unused_bytes);
-  std::map<std::string, std::uint64_t> components;
+  std::map<std::string, MemoryShare> components;
   for (const MemoryShare& share : device.components) {
-    components[share.name.substr(0, share.name.rfind('/'))] += share.size_bytes;
+    MemoryShare& component = components[share.name.substr(0, share.name.rfind('/'))];
+    component.size_bytes += share.size_bytes;
+    ++component.count;
     add_mb("Tensor_Component/" + share.name + "_MB", share.size_bytes);
   }
-  for (const auto& [component, bytes] : components) {
-    add_mb("Tensor_Component/" + component + "_MB", bytes);
+  for (const auto& [name, component] : components) {
+    if (component.count > 1) add_mb("Tensor_Component/" + name + "_MB", component.size_bytes);
   }
   add_components(device.layers);
 }
@@ -249,14 +247,15 @@ std::vector<Scalar> ScalarSeries::next(const MemorySample& sample) {
   std::vector<Scalar> scalars = scalars_of(sample, options_);
   const bool has_accelerators = std::ranges::any_of(
       sample.devices, [](const DeviceMemory& device) { return !sample::is_cpu(device.name); });
-  if (!has_accelerators) return scalars;
   const std::string section = sample::one_line(options_.section);
   const std::array prefixes = {section + "/cpu/", section + "/cpu_allocated",
                                section + "/cpu_peak"};
   std::erase_if(scalars, [&](const Scalar& scalar) {
-    const bool is_of_cpu = std::ranges::any_of(
-        prefixes, [&](const std::string& prefix) { return scalar.tag.starts_with(prefix); });
-    if (!is_of_cpu || seen_.contains(scalar.tag)) return false;
+    const bool is_of_cpu = has_accelerators && std::ranges::any_of(prefixes, [&](const auto& each) {
+                             return scalar.tag.starts_with(each);
+                           });
+    const bool is_part = scalar.tag.find("/Tensor_Other/") != std::string::npos;
+    if ((!is_of_cpu && !is_part) || seen_.contains(scalar.tag)) return false;
     if (scalar.value == 0) return true;
     seen_.insert(scalar.tag);
     return false;

@@ -49,12 +49,10 @@ TEST(Scalars, use_the_familiar_tags) {
                                   {"Memory/Large_Tensors/total_MB", 1536},
                                   {"Memory/Tensor_Count/total", 400},
                                   {"Memory/vram_reserved", 10130 / 1024.0},
-                                  {"Memory/vram_reserved_bytes", 10130.0 * (1 << 20)},
                                   {"Memory/vram_peak", 9000 / 1024.0},
                                   {"Memory/vram_used", 12000 / 1024.0},
                                   {"Memory/vram_percent", 75},
                                   {"Memory/ram_process", 3000 / 1024.0},
-                                  {"Memory/ram_process_bytes", 3000.0 * (1 << 20)},
                                   {"Memory/ram_workers", 400 / 1024.0},
                                   {"Memory/ram_used", 8000 / 1024.0},
                                   {"Memory/ram_percent", 25},
@@ -74,7 +72,8 @@ TEST(Scalars, have_each_component_with_its_gradient_and_state) {
               IsSupersetOf(Values{{"Memory/Tensor_Component/xyz_MB", 30},
                                   {"Memory/Tensor_Component/xyz/optimizer_state_MB", 20},
                                   {"Memory/Tensor_Component/xyz/parameters_MB", 10},
-                                  {"Memory/Tensor_Component/f_rest_MB", 5}}));
+                                  {"Memory/Tensor_Component/f_rest/parameters_MB", 5}}));
+  EXPECT_FALSE(values_of(sample).contains("Memory/Tensor_Component/f_rest_MB"));
 }
 
 TEST(Scalars, state_what_the_peak_was_made_of) {
@@ -101,11 +100,11 @@ TEST(Scalars, sum_layers_by_component_and_keep_the_largest) {
               Not(Contains(Pair("Memory/Tensor_Layer/unet.up_MB", 1000))));
 }
 
-TEST(Scalars, include_the_bytes_left_by_an_iteration) {
+TEST(Scalars, include_the_growth_of_an_iteration) {
   MemorySample sample = synthetic_sample();
   EXPECT_FALSE(values_of(sample).contains("Memory/vram_growth"));
   sample.devices[1].growth_bytes = tests::kMb;
-  EXPECT_EQ(values_of(sample)["Memory/vram_growth_bytes"], tests::kMb);
+  EXPECT_EQ(values_of(sample)["Memory/vram_growth"], 1 / 1024.0);
 }
 
 TEST(Scalars, are_in_the_requested_section) {
@@ -119,8 +118,7 @@ TEST(Scalars, omit_unknown_values) {
   sample.devices.emplace_back().name = "cuda:0";
   EXPECT_TRUE(scalars_of(sample, {}).empty());
   sample.devices.front().reserved_bytes = 0;
-  EXPECT_EQ(values_of(sample),
-            (Values{{"Memory/vram_reserved", 0}, {"Memory/vram_reserved_bytes", 0}}));
+  EXPECT_EQ(values_of(sample), (Values{{"Memory/vram_reserved", 0}}));
 }
 
 TEST(Scalars, describe_the_cpu_if_there_is_nothing_else) {
@@ -168,7 +166,13 @@ TEST(ScalarSeries, have_the_figures_of_the_cpu_where_there_is_nothing_else) {
   MemorySample sample;
   sample.devices = {made_cpu()};
   sample.devices[0].categories = {{"input", 0, 0}};
-  EXPECT_EQ(ScalarSeries({}).next(sample), scalars_of(sample, {}));
+  ScalarSeries series({});
+  const auto count = [&] { return scalars_of(sample, {}).size() - series.next(sample).size(); };
+  EXPECT_EQ(count(), 7);  // the parts of other
+  sample.devices[0].categories = {{"input", 2 * tests::kMb, 1}};
+  EXPECT_EQ(count(), 6);
+  sample.devices[0].categories = {{"input", 0, 0}};  // the curve drops to 0
+  EXPECT_EQ(count(), 6);
 }
 
 TEST(Scalars, begin_with_the_tags_that_most_users_need) {
@@ -181,8 +185,8 @@ TEST(Scalars, begin_with_the_tags_that_most_users_need) {
                   "Memory/Tensor_Category/activations_MB", "Memory/Tensor_Category/buffers_MB",
                   "Memory/Tensor_Category/other_MB", "Memory/Tensor_DType/bfloat16_MB",
                   "Memory/Tensor_DType/float32_MB", "Memory/Large_Tensors/count",
-                  "Memory/Large_Tensors/total_MB", "Memory/vram_allocated",
-                  "Memory/vram_allocated_bytes", "Memory/vram_reserved"));
+                  "Memory/Large_Tensors/total_MB", "Memory/vram_allocated", "Memory/vram_reserved",
+                  "Memory/fragmentation_percent"));
 }
 
 TEST(Scalars, report_several_devices_together_and_each) {

@@ -76,18 +76,19 @@ class Frame {
   // Adds a line with sparkline, change and growth over the last minute, as far as they fit.
   void line_with(const std::string& text, std::size_t columns, const Trend& trend) {
     std::string change = trend.change();
-    if (change.empty()) return line(text);
-    const std::size_t room = settings_.width - std::min(settings_.width, columns);
     std::string growth = trend.growth();
-    if (!growth.empty() && change.size() + growth.size() + 4 > room) growth.clear();
-    const std::size_t growth_columns = growth.empty() ? 0 : 2 + growth.size();
-    const std::size_t change_columns = 2 + change.size() + growth_columns;
-    if (room < change_columns) return line(text);
-    const std::size_t left = room - change_columns;
+    if (trend.has_steps() && !growth.empty()) change.clear();  // the same, of each step
+    if (change.empty() && growth.empty()) return line(text);
+    const std::size_t room = settings_.width - std::min(settings_.width, columns);
+    if (!change.empty() && change.size() + growth.size() + 4 > room) growth.clear();
+    const std::string comma = change.empty() || growth.empty() ? "" : ", ";
+    const std::size_t figure_columns = 2 + change.size() + comma.size() + growth.size();
+    if (room < figure_columns) return line(text);
+    const std::size_t left = room - figure_columns;
     const std::size_t picture = left > 2 ? std::min(left - 2, kTrendColumns) : 0;
     line(text + (picture >= kNarrowestTrend ? "  " + trend.sparkline(picture) : "") + "  " +
-         dim(change) +
-         (growth.empty() ? "" : ", " + text::styled(growth, Style::kWarning, settings_.color)));
+         (change.empty() ? "" : dim(change)) + comma +
+         (growth.empty() ? "" : text::styled(growth, Style::kWarning, settings_.color)));
   }
   std::string dim(std::string_view text) const {
     return text::styled(text, Style::kDim, settings_.color);
@@ -415,7 +416,7 @@ void Frame::run_device(const TopRunDevice& device) {
   const DeviceMemory& memory = device.memory;
   const std::string name = text::printable(memory.name);
   std::string text = size_text(live_bytes(memory));
-  if (memory.live_count > 0) text += " in " + base::format_count(memory.live_count) + " tensors";
+  if (memory.live_count > 0) text += " in " + base::counted(memory.live_count, "tensor");
   text += ", peak " + size_text(device.peak_bytes);
   line_with("  " + bold(name) + "  " + text,
             4 + text::display_width(name) + text::display_width(text), device.trend);

@@ -48,15 +48,40 @@ std::string Trend::sparkline(std::size_t columns) const {
   return text;
 }
 
+std::optional<Trend::Thirds> Trend::thirds() const {
+  constexpr std::ptrdiff_t kPointsOfThird = 3;
+  const auto known =
+      std::ranges::find_if(points_, [](const Point& point) { return point.step > 0; });
+  const std::ptrdiff_t third = (points_.end() - known) / 3;
+  if (third < kPointsOfThird) return std::nullopt;
+  const auto range_of = [&](std::ptrdiff_t part) {
+    const auto begin = known + part * third;
+    const auto [low, high] =
+        std::ranges::minmax(std::ranges::subrange(begin, begin + third), {}, &Point::bytes);
+    return Range{low, high};
+  };
+  return Thirds{range_of(0), range_of(1), range_of(2)};
+}
+
 std::string Trend::change() const {
   if (points_.size() < 2) return {};
-  const Point& first = points_.front();
-  const Point& last = points_.back();
+  Point first = points_.front();
+  Point last = points_.back();
+  std::string span;
+  if (has_steps()) {
+    const auto parts = thirds();
+    if (!parts) return {};
+    first = parts->first.low;
+    last = parts->last.low;
+    const std::int64_t steps = last.step - first.step;
+    if (steps <= 0) return {};
+    span = base::counted(static_cast<std::uint64_t>(steps), "step");
+  } else {
+    span = std::to_string((last.time_ns - first.time_ns + 500'000'000) / 1'000'000'000) + " s";
+  }
   const auto change =
       static_cast<std::int64_t>(last.bytes) - static_cast<std::int64_t>(first.bytes);
-  const std::int64_t seconds = (last.time_ns - first.time_ns + 500'000'000) / 1'000'000'000;
-  return (change >= 0 ? "+" : "") + base::bytes_text(change) + " in " + std::to_string(seconds) +
-         " s";
+  return (change >= 0 ? "+" : "") + base::bytes_text(change) + " in " + span;
 }
 
 void Trend::set_left_behind(std::optional<std::uint64_t> bytes_per_step) {
@@ -69,25 +94,16 @@ std::string Trend::growth() const {
     if (left_behind_.value_or(0) == 0) return {};
     return "+" + base::bytes_text(*left_behind_) + " per step";
   }
-  constexpr std::ptrdiff_t kPointsOfThird = 3;
   constexpr std::int64_t kFewestSteps = 6;
-  const auto known =
-      std::ranges::find_if(points_, [](const Point& point) { return point.step > 0; });
-  const std::ptrdiff_t third = (points_.end() - known) / 3;
-  if (third < kPointsOfThird) return {};
-  const auto range_of = [&](std::ptrdiff_t part) {
-    const auto begin = known + part * third;
-    return std::ranges::minmax(std::ranges::subrange(begin, begin + third), {}, &Point::bytes);
-  };
-  const auto first = range_of(0);
-  const auto middle = range_of(1);
-  const auto last = range_of(2);
-  const bool rises = first.min.bytes < middle.min.bytes && middle.min.bytes < last.min.bytes &&
-                     first.max.bytes < middle.max.bytes && middle.max.bytes < last.max.bytes;
-  const std::int64_t steps = last.min.step - first.min.step;
+  const auto parts = thirds();
+  if (!parts) return {};
+  const auto& [first, middle, last] = *parts;
+  const bool rises = first.low.bytes < middle.low.bytes && middle.low.bytes < last.low.bytes &&
+                     first.high.bytes < middle.high.bytes && middle.high.bytes < last.high.bytes;
+  const std::int64_t steps = last.low.step - first.low.step;
   if (!rises || steps < kFewestSteps) return {};
-  const std::uint64_t grown = last.min.bytes - first.min.bytes;
-  if (static_cast<double>(grown) < kFlat * static_cast<double>(last.max.bytes)) return {};
+  const std::uint64_t grown = last.low.bytes - first.low.bytes;
+  if (static_cast<double>(grown) < kFlat * static_cast<double>(last.high.bytes)) return {};
   return "+" + base::bytes_text(static_cast<std::int64_t>(grown) / steps) + " per step";
 }
 

@@ -19,18 +19,21 @@ class Trend {
   // unknown. After the first call, growth() is based on it.
   void set_left_behind(std::optional<std::uint64_t> bytes_per_step);
   bool empty() const { return points_.empty(); }
+  bool has_steps() const { return !empty() && points_.back().step > 0; }
 
   // `columns` characters for the minute up to the newest point, blank where there are no samples;
   // scaled from the lowest to the highest value, or flat if they differ by less than 1%.
   std::string sparkline(std::size_t columns) const;
 
-  // "+1.2 GiB in 58 s"; empty with fewer than two points.
+  // "+1.2 GiB in 58 s"; empty with fewer than two points. A point may be anywhere in a step, so if
+  // steps are known, this compares the lowest values of the first and the last third of the minute:
+  // "+1.2 GiB in 80 steps".
   std::string change() const;
 
-  // "+3.1 MiB per step": the bytes that a step leaves behind. If allocations are unknown, a point
-  // may be anywhere in a step. So both the lowest and the highest value must rise from each third
-  // of the minute to the next, and the figure is for the lowest values. Empty if memory does not
-  // rise by at least 1%, or if that is unknown.
+  // "+3.1 MiB per step": the bytes that a step leaves behind. If allocations are unknown, both the
+  // lowest and the highest value must rise from each third of the minute to the next, and the
+  // figure is for the lowest values. Empty if memory does not rise by at least 1%, or if that is
+  // unknown.
   std::string growth() const;
 
  private:
@@ -39,6 +42,14 @@ class Trend {
     std::uint64_t bytes;
     std::int64_t step;
   };
+  struct Range {
+    Point low, high;
+  };
+  struct Thirds {
+    Range first, middle, last;
+  };
+  std::optional<Thirds> thirds() const;  // of the points with steps; nullopt: there are too few
+
   std::deque<Point> points_;
   bool knows_allocations_ = false;
   std::optional<std::uint64_t> left_behind_;

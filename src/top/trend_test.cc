@@ -41,6 +41,16 @@ Trend in_steps(std::uint64_t per_step, std::int64_t first_step = 100) {
   return made;
 }
 
+TEST(Trend, a_change_of_a_run_is_that_from_step_to_step) {
+  EXPECT_EQ(in_steps(0).change(), "+0 B in 80 steps");  // wherever in its step the last point is
+  EXPECT_EQ(in_steps(1024).change(), "+80.0 KiB in 80 steps");
+  Trend few;
+  for (std::int64_t i = 1; i < 9; ++i) {
+    few.add(i * kSecondNs, static_cast<std::uint64_t>(i % 2) << 20U, i);
+    EXPECT_EQ(few.change(), "");
+  }
+}
+
 TEST(Trend, growth_is_that_of_the_lowest_values) {
   EXPECT_EQ(in_steps(1'048'576).growth(), "+1.0 MiB per step");
   EXPECT_EQ(in_steps(0).growth(), "");

@@ -6,6 +6,7 @@ tests/analyze --bless` rewrites the files: read the difference before you commit
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -123,6 +124,22 @@ def write_log(path, recipe, age=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(generated_logs.RECIPES[recipe]())
     os.utime(path, (1_000_000 - age, 1_000_000 - age))
+
+
+def test_what_a_log_of_another_tool_lacks_is_not_shown_as_0(analyze, tmp_path):
+    snapshot = (
+        "Iteration {}\nMemory Allocated: 8073.4 MB\nTotal Tensors: 1267\nTensor Categories:\n"
+        "  parameters : 5224.7 MB ( 64.1%)\n  activations : 2860.4 MB ( 35.1%)\n"
+        "Large Tensors (>100MB): 7\n\n"
+    )
+    log = tmp_path / "old.log"
+    log.write_text("".join(snapshot.format(50 * i) for i in range(1, 25)))
+    ran = analyze(log)
+    assert ran.returncode == 0
+    assert re.search(r"^ +large tensors +7 ", ran.stdout, re.MULTILINE)
+    assert "used by large ones" not in ran.stdout
+    assert re.search(r"^ +bytes +share +at the start +category$", ran.stdout, re.MULTILINE)
+    assert not re.search(r"\b0 B\b", ran.stdout)
 
 
 def test_latest_is_the_newest_log_below_the_project(analyze, tmp_path):

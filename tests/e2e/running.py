@@ -1,5 +1,6 @@
 """Runs the command for the end-to-end tests."""
 
+import ctypes
 import os
 import subprocess
 from dataclasses import dataclass
@@ -33,6 +34,16 @@ class Plimsoll:
             **how,
         )
         return Outcome(ran.returncode, (ran.stdout or b"").decode(), ran.stderr.decode())
+
+
+def without_privilege() -> None:
+    """Let the program that is started next, as root too, access only what modes of files allow.
+
+    The user stays the same: another one could not reach a checkout in a private folder.
+    """
+    if os.geteuid() == 0:
+        set_securebits, no_root = 28, 1  # PR_SET_SECUREBITS, SECBIT_NOROOT: capabilities(7)
+        assert ctypes.CDLL(None).prctl(set_securebits, no_root, 0, 0, 0) == 0
 
 
 def environment() -> dict[str, str]:

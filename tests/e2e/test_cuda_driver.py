@@ -328,7 +328,7 @@ def test_a_file_that_cannot_be_written_after_all_does_not_stop_the_program(
     folder.mkdir()
     outcome = plimsoll(
         *("run", "--cuda-driver", "-o", folder / "run.plim", "--", "sh", "-c"),
-        f"rmdir {folder}; echo > {folder}; exec {program} malloc:1000 exit:5",
+        f"rmdir '{folder}'; echo > '{folder}'; exec {program} malloc:1000 exit:5",
         env=library(fake_cuda),
         cwd=tmp_path,
     )

@@ -62,6 +62,21 @@ def test_a_chart_is_svg_and_png(plimsoll, planted, tmp_path, what, theme):
     assert len(rows) == height * (3 * width + 1)
 
 
+@pytest.mark.parametrize("what", ["timeline", "segments"])
+def test_a_pdf_is_one_page_of_paths(plimsoll, planted, tmp_path, what):
+    place = tmp_path / "x.pdf"
+    words = ("--what", what, "--width", 700, "--height", 300)
+    outcome = plimsoll("plot", planted, *words, "-o", place)
+    assert outcome.status == 0, outcome.err
+    data = place.read_bytes()
+    assert b"/MediaBox [0 0 525.00 225.00 ]" in data
+    stream = data.partition(b"stream\n")[2].partition(b"\nendstream")[0]
+    operators = [line.split()[-1] for line in zlib.decompress(stream).splitlines()]
+    known = b"cm j q Q rg RG gs w d m l c h re f n S J".split()
+    assert set(operators) <= {*known}
+    assert operators.count(b"l") > 100
+
+
 def test_the_peak_is_that_of_the_report(plimsoll, planted, tmp_path):
     report = json.loads(plimsoll("report", planted, "--json").out)
     (device,) = report["devices"]
@@ -122,7 +137,7 @@ def test_an_existing_file_is_kept(plimsoll, planted, tmp_path):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("-o", "x.pdf"), "-o x.pdf: the name must end in .svg or .png"),
+        (("-o", "x.jpg"), "-o x.jpg: the name must end in .svg, .pdf or .png"),
         (("-o", "x.svg", "--width", "10"), "--width 10 is not a number of pixels from 200 to 8000"),
         (("-o", "x.svg", "--height", "1e3"), "--height 1e3 is not"),
         (

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -100,7 +101,7 @@ def test_a_report_is_one_screen_unless_more_is_asked_for(plimsoll, planted, heal
     for path in (planted, healthy):
         lines = plimsoll("report", path).out.splitlines()
         assert len(lines) <= 24
-        assert lines[-1] == f"Everything: plimsoll report --full {path}"
+        assert lines[-1] == f"Everything: plimsoll report --full {shlex.quote(str(path))}"
     brief = plimsoll("report", planted).out
     for more in (("--full",), ("--by", "line"), ("--top", "3"), ("--at", "end")):
         text = plimsoll("report", planted, *more).out
@@ -232,7 +233,7 @@ def test_no_chart_when_piped(plimsoll, planted):
 
 
 def test_a_reader_that_closes_its_end_causes_no_error(plimsoll_command, planted):
-    line = f"{plimsoll_command} report {planted} --by stack --by segment | head -n 1"
+    line = f"{plimsoll_command} report '{planted}' --by stack --by segment | head -n 1"
     ran = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, check=False)
     assert ran.returncode == 0
     assert ran.stderr == b""

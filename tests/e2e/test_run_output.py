@@ -1,16 +1,15 @@
 """A path that cannot become a recording is refused before the program starts."""
 
 import os
-import socket
+import stat
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from plimsoll._command import launch
 
-from .running import complains
+from .running import complains, without_privilege
 
 
 def make_folder(folder: Path) -> Path:
@@ -19,8 +18,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def make_socket(folder: Path) -> Path:
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(folder / "socket"))
+    os.mknod(folder / "socket", stat.S_IFSOCK)
     return folder / "socket"
 
 
@@ -41,6 +39,10 @@ UNUSABLE = {
     "below a file": (lambda folder: make_file(folder) / "run.plim", "is not a folder"),
     "far below a file": (lambda folder: make_file(folder) / "a" / "run.plim", "is not a folder"),
     "socket": (make_socket, "it is a socket"),
+    "no file": (
+        lambda _: Path("/proc/run.plim"),
+        "no file can be created in /proc" if os.geteuid() == 0 else "/proc is not writable",
+    ),
     "long name": (lambda folder: folder / ("x" * 300), "name too long"),
 }
 
@@ -73,24 +75,11 @@ def test_unusable_paths_are_refused_and_named(run, tmp_path, case):
         assert word in outcome.err
 
 
-@pytest.fixture
-def locked():
-    """A folder that only root can write to; pytest's own folders are closed to all other users."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o555)
-        yield Path(folder)
-
-
-def as_nobody():
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-
-
-def test_a_folder_that_is_not_writable_is_refused(plimsoll, locked):
+def test_a_folder_that_is_not_writable_is_refused(plimsoll, tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir(0o555)
     for path in (locked / "run.plim", locked / "deeper" / "run.plim"):
-        outcome = plimsoll("run", "-o", path, "--", "/bin/true", preexec_fn=as_nobody)
+        outcome = plimsoll("run", "-o", path, "--", "/bin/true", preexec_fn=without_privilege)
         complains(outcome, 2, str(path), f"the folder {locked} is not writable")
 
 

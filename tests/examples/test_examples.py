@@ -3,6 +3,7 @@
 They run in this process, with sizes so small that each takes about a second.
 """
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -119,6 +120,54 @@ def test_the_text_is_what_its_program_writes():
         [sys.executable, EXAMPLES / "data/write_log.py"], capture_output=True, check=True
     )
     assert written.stdout == (EXAMPLES / "data/ships_log.txt").read_bytes()
+
+
+HIDING = """
+import runpy, sys
+module, path = sys.argv[1], sys.argv[2]
+sys.modules[module] = None  # importing it raises ModuleNotFoundError
+sys.argv = sys.argv[2:]
+sys.path.insert(0, path.rpartition("/")[0])
+runpy.run_path(path, run_name="__main__")
+"""
+OPTIONAL = {"phi": "phiflow", "yaml": "pyyaml"}
+
+
+@pytest.mark.parametrize(
+    ("module", "program"),
+    [
+        ("phi", "heat_inversion.py"),
+        ("phi", "run.py --config-name=heat_physical_experiment"),
+        ("yaml", "run.py --config-name=heat_physical_experiment"),
+        ("yaml", "run.py --config-name=burgers_experiment"),
+        ("yaml", f"heat_inversion.py --config {EXAMPLES}/heat_inversion.yaml"),
+        ("yaml", f"burgers_unet.py --config {EXAMPLES}/burgers_unet.yaml"),
+        ("yaml", "burgers_unet.py +data.a=1"),
+    ],
+)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(module, program):
+    name, *arguments = program.split()
+    ran = subprocess.run(
+        [sys.executable, "-c", HIDING, module, str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = f"{name}: {module} is not installed: pip install {OPTIONAL[module]}\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", said)
+
+
+def test_the_programs_import_no_other_packages_than_those():
+    imported = set()
+    for path in EXAMPLES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.partition(".")[0])
+    neighbors = {path.stem for path in EXAMPLES.rglob("*.py")}
+    packages = imported - sys.stdlib_module_names - neighbors
+    assert packages == {"torch", "plimsoll", *OPTIONAL}
 
 
 @pytest.mark.parametrize(

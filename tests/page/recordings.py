@@ -132,6 +132,39 @@ def cpu_training(workshop: Workshop) -> list[Path]:
     return workshop.recorded("training", ROOT / "examples/language_model.py", "--steps", "4")
 
 
+DEEP = """
+import torch
+from torch import nn
+
+
+class Wrap(nn.Module):
+    def __init__(self, name, inner):
+        super().__init__()
+        self.add_module(name, inner)
+
+    def forward(self, x):
+        (inner,) = self.children()
+        return inner(x) + 0
+
+
+model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64))
+names = "low_rank_adapter_default projection self_attention encoder_block_with_a_long_name layers"
+for name in (names + " transformer_backbone model base_model wrapped_module everything").split():
+    model = Wrap(name, model)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.randn(512, 64)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def deep(workshop: Workshop) -> list[Path]:
+    """Layers nested ten levels deep, with long names."""
+    script = workshop.folder / "deep.py"
+    script.write_text(DEEP)
+    return workshop.recorded("deep", script)
+
+
 # Results that are kept although no operator uses them again.
 KEPT = """
 import sys, torch, plimsoll
@@ -314,4 +347,5 @@ RECIPES: dict[str, Callable[[Workshop], list[Path]]] = QUICK | {
     "last_uses": last_uses,
     "hostile_layers": hostile_layers,
     "holders": holders,
+    "deep": deep,
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -36,11 +37,32 @@ struct Optimizer {
   Reference owner;  // weak
   std::string owner_name;
   TaggedStorages attributes;
+  std::string type;
+  int number = 0;  // among the live optimizers of its type; 0: not needed so far
 };
 
 std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>& optimizers() {
   static Immortal<std::unordered_map<PyObject*, std::unique_ptr<Optimizer>>> all;
   return all.get();
+}
+
+std::unordered_map<std::string, std::set<int>>& used_numbers() {  // by type
+  static Immortal<std::unordered_map<std::string, std::set<int>>> all;
+  return all.get();
+}
+
+// "Adam", or "Adam#2" for the second of two live ones: their parameters must not have equal names.
+std::string name_of(PyObject* object, Optimizer& optimizer) {
+  if (optimizer.number == 0) {
+    const std::string type = Py_TYPE(object)->tp_name;
+    optimizer.type = type.substr(type.rfind('.') + 1);
+    std::set<int>& used = used_numbers()[optimizer.type];
+    optimizer.number = 1;
+    while (used.contains(optimizer.number)) ++optimizer.number;
+    used.insert(optimizer.number);
+  }
+  return optimizer.number == 1 ? optimizer.type
+                               : optimizer.type + "#" + std::to_string(optimizer.number);
 }
 
 SteppingOptimizer g_stepping;
@@ -53,6 +75,7 @@ PyObject* optimizer_died(PyObject* self, PyObject* /*weak*/) {
   const auto found = optimizers().find(address);
   if (found != optimizers().end()) {
     PyObject* weak = found->second->weak;
+    used_numbers()[found->second->type].erase(found->second->number);
     g_stepping.forget(address);
     optimizers().erase(found);
     Py_XDECREF(weak);
@@ -149,8 +172,6 @@ PyObject* live_owner(const Optimizer& optimizer) {
 // attribute that it is, or by its number.
 std::string name_of(PyObject* object, Optimizer& optimizer, Py_ssize_t number, PyObject* group,
                     Py_ssize_t index, const at::Tensor& tensor) {
-  const std::string type = Py_TYPE(object)->tp_name;
-  std::string name = type.substr(type.rfind('.') + 1);
   PyObject* group_name = PyDict_GetItemString(group, "name");
   owners().find(object, optimizer, tensor);
   PyObject* owner = live_owner(optimizer);
@@ -161,8 +182,10 @@ std::string name_of(PyObject* object, Optimizer& optimizer, Py_ssize_t number, P
     });
     if (!attribute.empty()) return optimizer.owner_name + "." + attribute;
   }
-  name += group_name != nullptr ? "." + text_of(group_name)
-                                : ".param_groups[" + std::to_string(number) + "]";
+  const std::string name =
+      name_of(object, optimizer) + (group_name != nullptr
+                                        ? "." + text_of(group_name)
+                                        : ".param_groups[" + std::to_string(number) + "]");
   PyObject* params = PyDict_GetItemString(group, "params");
   const bool is_alone = group_name != nullptr && PyList_GET_SIZE(params) == 1;
   return is_alone ? name : name + "[" + std::to_string(index) + "]";

@@ -266,17 +266,29 @@ def _trouble_with(path: str) -> str:
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         return f"{folder} is not a folder"
-    can_create = os.access(folder, os.W_OK | os.X_OK)
     try:
         there = os.stat(path)
     except FileNotFoundError:
-        return "" if can_create else f"the folder {folder} is not writable"
+        return _trouble_in(folder)
     if stat.S_ISSOCK(there.st_mode):
         return "it is a socket"
     is_used = not stat.S_ISREG(there.st_mode) or there.st_size == 0  # else the next free name
     if is_used and not os.access(path, os.W_OK):
         return "it is not writable"
-    return "" if is_used or can_create else f"the folder {folder} is not writable"
+    return "" if is_used else _trouble_in(folder)
+
+
+def _trouble_in(folder: str) -> str:
+    """Return why no file can be created there; permissions do not show it, as in /proc."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"the folder {folder} is not writable"
+    path = os.path.join(folder, f".plimsoll-{os.getpid()}")
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        return f"no file can be created in {folder} ({os.strerror(error.errno or 0)})"
+    os.unlink(path)
+    return ""
 
 
 def _events(text: str) -> int:

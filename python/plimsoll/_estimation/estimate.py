@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from plimsoll._notebook import table
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll._process.sizes import size_text
 from plimsoll.errors import InvalidArgumentError, UnsupportedError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 DryRun = Literal["fake", "cpu"]
 
 _CHEAP_BYTES = 1 << 30
+_SHOWN_LAYERS = 10
 _SHOWN = {"fake": "fake tensors", "cpu": "copy on the CPU"}
 
 
@@ -41,7 +43,7 @@ class LayerEstimate:
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """The memory of a training step, in bytes. ``print(estimate)`` shows it.
+    """The memory of a training step, in bytes. ``print(estimate)`` and notebooks show it.
 
     Attributes:
         weights_bytes: Parameters, each storage once.
@@ -85,11 +87,37 @@ class MemoryEstimate:
             ("activations", self.activations_bytes),
         ]
 
+    def _title(self) -> str:
+        return f"Memory estimate (dry run: {_SHOWN[self.dry_run]})"
+
+    def _figures(self) -> list[tuple[str, int]]:
+        return [*self._parts(), ("total", self.total_bytes), ("peak", self.peak_bytes)]
+
     def __str__(self) -> str:
-        lines = [f"Memory estimate (dry run: {_SHOWN[self.dry_run]})"]
-        for name, size in [*self._parts(), ("total", self.total_bytes), ("peak", self.peak_bytes)]:
-            lines.append(f"  {name:<16}{size_text(size):>12}")
-        return "\n".join(lines) + f" in {self.peak_phase}"
+        lines = [f"  {name:<16}{size_text(size):>12}" for name, size in self._figures()]
+        return "\n".join([self._title(), *lines]) + f" in {self.peak_phase}"
+
+    def _repr_html_(self) -> str:
+        """Return two tables for notebooks: the figures, and the largest layers."""
+        figures = [(name, size_text(size)) for name, size in self._figures()]
+        figures[-1] = (f"peak, in {self.peak_phase}", figures[-1][1])
+        layers = [
+            (
+                each.name or "(the model itself)",
+                *map(size_text, (each.weights_bytes, each.activations_bytes)),
+            )
+            for each in self.layers[:_SHOWN_LAYERS]
+        ]
+        return "\n".join(
+            [
+                table(self._title(), ("", "size"), figures),
+                table(
+                    f"Largest of {len(self.layers)} layers",
+                    ("layer", "weights", "activations"),
+                    layers,
+                ),
+            ]
+        )
 
 
 def estimate(

@@ -58,12 +58,14 @@ class Misplaced:
     def _refuse_misspelt(
         self, config: Mapping[Any, Any], key: str, place: str, blocks: tuple[str, ...]
     ) -> None:
-        known = self._foreign if blocks else [*self._foreign, OWN_BLOCK]
+        is_own = not blocks or self._is_own_block(config[key])
+        known = [*self._foreign, OWN_BLOCK] if is_own else self._foreign
         meant = misspelt(name_of(key), known, ["memory_monitor", "mem_monitor"])
         if meant:
             where = place_in_file(config, key, place + "".join(f"{block}: " for block in blocks))
+            place = " at the top level" if meant == OWN_BLOCK and blocks else ""
             raise InvalidArgumentError(
-                "invalid_argument", f"{where}no option '{key}': did you mean '{meant}'?"
+                "invalid_argument", f"{where}no option '{key}': did you mean '{meant}'{place}?"
             )
 
     def _is_own_block(self, value: object) -> bool:

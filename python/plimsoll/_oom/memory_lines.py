@@ -86,7 +86,7 @@ def of_recorder(ordinal: int) -> Iterator[str]:
 
 
 def _from_sample(row: Any, sums: dict[str, int]) -> Iterator[str]:
-    device = f"{size_text(row.live_bytes)} in {row.live_count} blocks"
+    device = f"{size_text(row.live_bytes)} in {_blocks(row.live_count)}"
     if row.reserved_bytes is not None:
         device = f"{size_text(row.reserved_bytes)} reserved, {device}"
     if sums:
@@ -116,9 +116,12 @@ def _pinned_by(pins: list[dict[str, Any]]) -> str:
     if not places:
         return ""
     words, (_, count, size) = max(places.items(), key=lambda place: place[1])
-    blocks = "1 block" if count == 1 else f"{count} blocks"
     where = ", ".join(word for word in words if word) or "memory from before the recording"
-    return f", pinned by {blocks} ({size_text(size)}) of {where}"
+    return f", pinned by {_blocks(count)} ({size_text(size)}) of {where}"
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
 
 
 def _changes(changes: dict[str, int]) -> str:

@@ -25,7 +25,6 @@ struct ContentsTable {
   const char* name;  // of the table and of its column
   const char* title;
 };
-constexpr std::size_t kMostLayers = 24;  // rows of the tree
 
 constexpr std::array kContents = {
     ContentsTable{Dimension::kCategory, &report::Tables::by_category, "category", "By category"},
@@ -85,7 +84,11 @@ void write_row(Markup& html, const std::string& key, std::uint64_t bytes, std::u
   html.raw(swatch(paint));
   if (is_place) {
     write_place(html, key);
-    if (!source.empty()) html.element("span", {{"class", "source"}}, page::shortened(source, 120));
+    if (!source.empty()) {
+      html.open("span", {{"class", "source"}});
+      write_breakable(html, page::shortened(source, 120));
+      html.close();
+    }
     write_inner_lines(html, inside);
   } else {
     write_breakable(html, is_category ? spaced(key) : key);
@@ -158,7 +161,7 @@ void write_layer_tree(Markup& html, const DeviceView& view) {
   html.open("tbody");
   for (const LayerTreeRow& row : rows) {
     const report::LayerBytes& inside = row.layer->inclusive;
-    html.open("tr", {{"class", "depth-" + std::to_string(std::min<std::size_t>(row.depth, 6))},
+    html.open("tr", {{"class", "depth-" + std::to_string(row.depth)},
                      {"data-key", page::shortened(row.layer->layer, kLongestName)},
                      {"data-bytes", std::to_string(inside.bytes)}});
     html.open("th", {{"scope", "row"},

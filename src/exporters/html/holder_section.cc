@@ -89,7 +89,9 @@ class HolderTree {
       html_.close();
     }
     if (const std::string cut = cut_text(row); !cut.empty()) {
-      html_.element("span", {{"class", "cut"}}, cut);
+      html_.open("span", {{"class", "cut"}});
+      write_breakable(html_, cut);
+      html_.close();
     }
     html_.close();
     html_.element("span", {{"class", "n"}, {"title", base::format_count(row.bytes) + " bytes"}},

@@ -26,7 +26,12 @@ std::string style() {
   const std::string light = page::css_of_paints(page::Theme::kLight);
   const std::string dark =
       page::css_of_paints(page::Theme::kDark) + "--panel:#1a1e23;--rule:#22272d;color-scheme:dark;";
-  return std::string(kStyle) + ":root{" + light + "}@media (prefers-color-scheme:dark){" +
+  std::string depths;
+  for (std::size_t depth = 1; depth < kMostLayers; ++depth) {
+    const std::string number = std::to_string(depth);
+    depths += ".depth-" + number + "{--depth:" + number + "}";
+  }
+  return std::string(kStyle) + depths + ":root{" + light + "}@media (prefers-color-scheme:dark){" +
          ":root:not([data-theme=light]){" + dark + "}}:root[data-theme=dark]{" + dark + "}" +
          "@media print{:root:root:root{" + light + "--background:#ffffff;color-scheme:light;}}" +
          page::css_of_classes();

@@ -167,17 +167,21 @@
   const breakable = text => {
     const parts = [];
     let begin = 0;
+    let since = 0;  // the last break opportunity
     for (let at = 0; at + 1 < text.length; ++at) {
-      if (!'._/'.includes(text[at]) || at + 1 - begin < 12) continue;
+      if (text[at] === ' ') since = at + 1;
+      const size = at + 1 - since;
+      const isLong = size >= 24 && /^[ -~]{2}$/.test(text.slice(at, at + 2));
+      if (text[at + 1] === ' ' || !(isLong || (size >= 6 && '._/(),='.includes(text[at])))) continue;
       parts.push(text.slice(begin, at + 1), make('wbr'));
-      begin = at + 1;
+      begin = since = at + 1;
     }
     return [...parts, text.slice(begin)];
   };
   const place = name => {
     const parts = /^(.*[0-9]) \((.*)\)$/s.exec(name);
     if (!parts) return breakable(name);
-    return [make('span', { class: 'place' }, ...breakable(parts[1])), make('span', { class: 'function' }, parts[2])];
+    return [make('span', { class: 'place' }, ...breakable(parts[1])), make('span', { class: 'function' }, ...breakable(parts[2]))];
   };
   const shareBar = (share, paint) => {
     const svg = make('svg', { class: 'bar', viewBox: '0 0 100 7', preserveAspectRatio: 'none', 'aria-hidden': 'true' });

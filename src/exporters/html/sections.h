@@ -14,6 +14,8 @@
 
 namespace plimsoll::exporters::html {
 
+inline constexpr std::size_t kMostLayers = 24;  // rows of the tree of layers, and thus its depth
+
 // Writes the first finding in full, the others collapsed, and the peak as one large number.
 void write_verdict(Markup& html, const report::Report& report,
                    const std::vector<report::Finding>& findings, const DeviceView* view);

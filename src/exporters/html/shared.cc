@@ -64,13 +64,19 @@ void write_bytes(Markup& html, std::uint64_t bytes) {
 
 void write_breakable(Markup& html, std::string_view whole) {
   const std::string text = page::shortened(whole, kLongestName);
-  constexpr std::size_t kLeast = 12;  // characters between two break opportunities
+  // Characters between two break opportunities. A longer word, such as a hash, breaks anywhere.
+  constexpr std::size_t kLeast = 6, kLongestWord = 24;
+  const auto is_ascii = [](char letter) { return static_cast<unsigned char>(letter) < 0x80; };
   std::size_t begin = 0;
+  std::size_t since = 0;  // the last break opportunity
   for (std::size_t at = 0; at + 1 < text.size(); ++at) {
-    const bool is_place = text[at] == '.' || text[at] == '_' || text[at] == '/';
-    if (!is_place || at + 1 - begin < kLeast) continue;
+    if (text[at] == ' ') since = at + 1;
+    const std::size_t size = at + 1 - since;
+    const bool is_place = std::string_view("._/(),=").find(text[at]) != std::string_view::npos;
+    const bool is_long = size >= kLongestWord && is_ascii(text[at]) && is_ascii(text[at + 1]);
+    if (text[at + 1] == ' ' || !(is_long || (is_place && size >= kLeast))) continue;
     html.text(std::string_view(text).substr(begin, at + 1 - begin)).empty("wbr", {});
-    begin = at + 1;
+    begin = since = at + 1;
   }
   html.text(std::string_view(text).substr(begin));
 }
@@ -89,7 +95,9 @@ void write_place(Markup& html, std::string_view whole) {
   html.open("span", {{"class", "place"}});
   write_breakable(html, label.substr(0, open));
   html.close();
-  html.element("span", {{"class", "function"}}, label.substr(open + 2, label.size() - open - 3));
+  html.open("span", {{"class", "function"}});
+  write_breakable(html, label.substr(open + 2, label.size() - open - 3));
+  html.close();
 }
 
 std::string place_in_time(const report::PointInTime& point) {

@@ -140,7 +140,7 @@ Lines device_lines(const report::Report& report, const TextOptions& options) {
     if (!holders.empty()) out.push_back(holders);
   }
   if (devices.size() > kMostDevices) {
-    out.push_back("and " + std::to_string(devices.size() - kMostDevices) + " more devices");
+    out.push_back("and " + base::counted(devices.size() - kMostDevices, "more device"));
   }
   return out;
 }
@@ -175,7 +175,7 @@ void add_findings(Lines& out, const report::Report& report, std::size_t room,
                text::printable(finding.title), text::Style::kBold, kTitleLines, options);
   }
   if (has_more) {
-    others.push_back("and " + std::to_string(report.findings.size() - shown) + " more findings");
+    others.push_back("and " + base::counted(report.findings.size() - shown, "more finding"));
   }
   const report::Finding& first = report.findings.front();
   add_marked(out, severity_mark(first), severity_style(first), text::printable(first.title),

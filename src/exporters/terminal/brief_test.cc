@@ -162,6 +162,10 @@ TEST(BriefText, any_findings_fit_on_one_screen) {
       EXPECT_LE(text::display_width(line), width) << line;
     }
   }
+  report.findings.resize(4);
+  report.devices.resize(5);
+  EXPECT_THAT(to_brief_text(report, {}),
+              AllOf(HasSubstr("\nand 1 more finding\n"), HasSubstr("\nand 1 more device\n")));
   report.findings.clear();
   EXPECT_LE(lines_in(to_brief_text(report, {})), kBriefLines);
 }

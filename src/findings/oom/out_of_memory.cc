@@ -562,8 +562,9 @@ void add_surroundings(const Failure& failure, Finding& finding) {
         " times in a row; this is the last.");
   }
   if (report::went_on_after(failure.device.report, oom.event)) {
-    say("The program went on: " + base::format_count(failure.device.report.events - oom.event) +
-        " events follow.");
+    const std::uint64_t events = failure.device.report.events - oom.event;
+    say("The program went on: " + base::counted(events, "event") +
+        (events == 1 ? " follows." : " follow."));
     finding.severity = report::FindingSeverity::kWarning;
   }
 }

@@ -279,6 +279,51 @@ def test_no_page_scrolls_sideways(open_page, page, name):
         assert charts.count() == opened.page.locator(".over-time").count()
 
 
+BROKEN_WORDS = r"""() => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const broken = new Set();
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    for (const word of text.textContent.matchAll(/[\p{L}\d]+/gu)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const tops = [...range.getClientRects()].map((box) => Math.round(box.top));
+      if (new Set(tops).size > 1) broken.add(word[0]);
+    }
+  }
+  return [...broken];
+}"""
+CUT_HEADERS = """() => [...document.querySelectorAll("h1, h2, h3, thead th, .top > *")]
+  .filter((head) => head.scrollWidth > head.clientWidth + 1 && head.getClientRects().length)
+  .map((head) => head.textContent)"""
+INDENTS = """() => [...document.querySelectorAll('[data-table="layers"] tbody tr')].map((row) => {
+  const range = document.createRange();
+  range.selectNodeContents(row.cells[0]);
+  return [row.dataset.key, range.getBoundingClientRect().left];
+})"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["deep", "cpu_training", "holders"])
+def test_no_word_is_broken_and_no_header_is_cut(open_page, page, name, width):
+    opened = open_page(page(name).path, width)
+    opened.page.evaluate("() => document.querySelectorAll('details').forEach((d) => d.open = true)")
+    assert opened.page.evaluate(BROKEN_WORDS) == []
+    assert opened.page.evaluate(CUT_HEADERS) == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_every_level_of_layers_is_indented(open_page, page, width):
+    opened = open_page(page("deep").path, width)
+    left: dict[str, float] = dict(opened.page.evaluate(INDENTS))
+    nested = sorted((key for key in left if key.startswith("Wrap")), key=lambda key: key.count("."))
+    levels = {key.count("."): left[key] for key in nested}
+    assert len(levels) > 10
+    assert sorted(levels.values()) == list(levels.values())
+    assert len(set(levels.values())) == len(levels)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_axe_finds_no_violation(open_page, page, axe, name, theme):
