@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,10 +111,44 @@ std::optional<std::string> category_in(const Words& words) {
   return std::nullopt;
 }
 
-bool take_share(const Words& label, std::uint64_t bytes, MemorySample& sample) {
+DeviceMemory& device_named(std::string_view name, MemorySample& sample) {
+  const auto known = std::ranges::find(sample.devices, name, &DeviceMemory::name);
+  if (known != sample.devices.end()) return *known;
+  DeviceMemory& device = sample.devices.emplace_back();
+  device.name = name;
+  return device;
+}
+
+// "gpu:1" of "[GPU 1] allocated", "cuda:1 allocated" or "GPU1"; empty if the words name none.
+// Leaves "gpu" and what follows.
+std::string take_device(Words& words) {
+  for (std::size_t i = words.size(); i-- > 0;) {
+    for (const std::string_view kind : {"gpu", "cuda"}) {
+      if (!words[i].starts_with(kind)) continue;
+      std::string number = words[i].substr(kind.size());
+      const bool is_apart = number.empty() && i + 1 < words.size();
+      if (is_apart) number = words[i + 1];
+      if (!count_in(number)) continue;
+      words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(is_apart ? i + 1 : i));
+      words.front() = "gpu";
+      return std::string(kind) + ':' + number;
+    }
+  }
+  return {};
+}
+
+// The figures of a line go to the device that it named last.
+struct Line {
+  MemorySample& sample;
+  std::string device = std::string(kUnnamedDevice);
+
+  DeviceMemory& memory() { return device_named(device, sample); }
+};
+
+bool take_share(const Words& label, std::uint64_t bytes, Line& line) {
   const auto category = category_in(label);
   if (!category && !(label.size() == 1 && is_dtype(label.front()))) return false;
-  DeviceMemory& device = unnamed_device(sample);
+  DeviceMemory& device = line.memory();
   auto& shares = category ? device.categories : device.dtypes;
   if (shares.size() == kMostLabelledShares) return false;
   shares.push_back({category.value_or(label.front()), bytes, 0});
@@ -121,28 +156,33 @@ bool take_share(const Words& label, std::uint64_t bytes, MemorySample& sample) {
   return true;
 }
 
-bool take_size(const Words& label, std::uint64_t bytes, MemorySample& sample) {
+bool take_size(const Words& label, std::uint64_t bytes, Line& line) {
   if (label.empty() || label.size() > kMostLabelWords) return false;
   const std::string& last = label.back();
   const bool is_peak = has(label, "peak") || has(label, "max");
   const bool is_device = has(label, "gpu") || has(label, "vram") || has(label, "cuda");
+  // "GPU" and "GPU memory", but not "GPU total"
+  const auto is_other = [](const std::string& word) {
+    return word == "total" || word == "free" || word == "available" || word == "limit";
+  };
+  const bool is_whole = label.size() <= 2 && std::ranges::none_of(label, is_other);
   if (last == "reserved" || last == "cached") {
-    if (!is_peak) unnamed_device(sample).reserved_bytes = bytes;
+    if (!is_peak) line.memory().reserved_bytes = bytes;
     return true;
   }
   if (is_peak && (is_device || last == "allocated" || last == "peak")) {
-    unnamed_device(sample).peak_bytes = bytes;
+    line.memory().peak_bytes = bytes;
     return true;
   }
-  if (last == "allocated" || (is_device && label.size() <= 2)) {
-    unnamed_device(sample).allocated_bytes = bytes;
+  if (last == "allocated" || (is_device && is_whole)) {
+    line.memory().allocated_bytes = bytes;
     return true;
   }
   if (last == "cpu" || last == "rss" || last == "ram") {
-    sample.host.rss_bytes = bytes;
+    line.sample.host.rss_bytes = bytes;
     return true;
   }
-  return take_share(label, bytes, sample);
+  return take_share(label, bytes, line);
 }
 
 // "Total Tensors: 1267", "Large Tensors (>100MB): 7"
@@ -153,7 +193,7 @@ bool take_count(std::string_view line, MemorySample& sample) {
   if (label == Words{"fragmentation"}) return true;  // computed from the sizes
   const auto count = count_in(trimmed(line.substr(colon + 1)));
   if (!count || label.empty() || label.size() > 2 || label.back() != "tensors") return false;
-  DeviceMemory& device = unnamed_device(sample);
+  DeviceMemory& device = device_named(kUnnamedDevice, sample);
   if (label.front() != "large") {
     device.live_count = *count;
     return true;
@@ -163,7 +203,8 @@ bool take_count(std::string_view line, MemorySample& sample) {
   return true;
 }
 
-// The number behind a word: 0.1 of "loss=0.1".
+}  // namespace
+
 std::optional<double> number_behind(std::string_view line, std::string_view word) {
   std::string lower(line);
   for (char& c : lower) c = static_cast<char>(is_letter(c) ? c | 0x20 : c);
@@ -177,18 +218,9 @@ std::optional<double> number_behind(std::string_view line, std::string_view word
   return std::nullopt;
 }
 
-}  // namespace
-
-DeviceMemory& unnamed_device(MemorySample& sample) {
-  const auto known = std::ranges::find(sample.devices, kUnnamedDevice, &DeviceMemory::name);
-  if (known != sample.devices.end()) return *known;
-  DeviceMemory& device = sample.devices.emplace_back();
-  device.name = kUnnamedDevice;
-  return device;
-}
-
 bool take_labelled(std::string_view line, MemorySample& sample) {
   if (take_count(line, sample)) return true;
+  Line figures{sample};
   bool is_taken = false;
   std::size_t from = 0;
   for (auto size = next_size(line, 0); size; size = next_size(line, size->end)) {
@@ -196,13 +228,44 @@ bool take_labelled(std::string_view line, MemorySample& sample) {
     std::string_view after = line.substr(size->end);
     after = after.substr(0, after.find_first_of(",|;()"));
     const Words behind = words_of(after);
-    const bool is_behind = behind.size() == 1 && label_before(before).size() <= 1;
-    is_taken = (is_behind && take_size(behind, size->bytes, sample)) ||
-               take_size(label_before(before), size->bytes, sample) || is_taken;
+    Words words = words_of(before);
+    if (std::string device = take_device(words); !device.empty()) {
+      figures.device = std::move(device);
+    }
+    Words label = label_before(before);
+    take_device(label);
+    if (label.size() == 1 && figures.device.ends_with(":" + label.front()))
+      label = {"gpu"};  // "cuda:1: 23.1 MB"
+    const bool is_behind = behind.size() == 1 && label.size() <= 1;
+    is_taken = (is_behind && take_size(behind, size->bytes, figures)) ||
+               take_size(label, size->bytes, figures) || is_taken;
     from = size->end;
   }
   if (is_taken && !sample.loss) sample.loss = number_behind(line, "loss");
   return is_taken;
+}
+
+void add_figures(MemorySample&& later, MemorySample& sample) {
+  const auto replace = [](auto& figure, const auto& newer) {
+    if (newer) figure = newer;
+  };
+  for (DeviceMemory& from : later.devices) {
+    DeviceMemory& to = device_named(from.name, sample);
+    replace(to.allocated_bytes, from.allocated_bytes);
+    replace(to.reserved_bytes, from.reserved_bytes);
+    replace(to.peak_bytes, from.peak_bytes);
+    for (const auto shares : {&DeviceMemory::categories, &DeviceMemory::dtypes}) {
+      const std::size_t room = kMostLabelledShares - (to.*shares).size();
+      (from.*shares).resize(std::min(room, (from.*shares).size()));
+      std::ranges::move(from.*shares, std::back_inserter(to.*shares));
+    }
+    to.live_bytes += from.live_bytes;
+    if (from.live_count > 0) to.live_count = from.live_count;
+    if (from.large_count > 0) to.large_count = from.large_count;
+  }
+  replace(sample.host.rss_bytes, later.host.rss_bytes);
+  if (!sample.loss) sample.loss = later.loss;
+  if (later.large_tensor_bytes > 0) sample.large_tensor_bytes = later.large_tensor_bytes;
 }
 
 std::optional<std::int64_t> iteration_in(std::string_view line) {
