@@ -151,7 +151,8 @@ Command analyze_command() {
       "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), the "
       "output of nvidia-smi --query-gpu=... --format=csv, the lines of DeepSpeed's "
       "see_memory_usage(), or figures such as \"Allocated: 8073.4 MB\". Prints the findings, how "
-      "memory changed, and what used it at the end. Several logs are compared in one table.";
+      "memory changed, and what used it at the end; first, what the log says about memory that ran "
+      "out. Several logs are compared in one table.";
   command.positionals = {{"FILE",
                           "A log, a folder (the newest run in or below it), or latest (the same in "
                           "--dir). Default: latest.",
