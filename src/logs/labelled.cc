@@ -23,15 +23,18 @@ using Words = std::vector<std::string>;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Lowercase letters and digits; everything else separates.
+// Lowercase letters and digits; everything else separates, and so does a capital in "MemAllocated".
 Words words_of(std::string_view text) {
   Words words;
   bool is_inside = false;
+  bool was_lower = false;
   for (const char c : text) {
     const bool is_part = is_letter(c) || is_digit(c);
-    if (is_part && !is_inside) words.emplace_back();
+    const bool is_capital = c >= 'A' && c <= 'Z';
+    if (is_part && (!is_inside || (is_capital && was_lower))) words.emplace_back();
     if (is_part) words.back() += static_cast<char>(is_digit(c) ? c : c | 0x20);
     is_inside = is_part;
+    was_lower = is_letter(c) && !is_capital;
   }
   return words;
 }
@@ -57,26 +60,6 @@ std::optional<std::pair<double, std::size_t>> unit_at(std::string_view text) {
   return std::pair(std::ldexp(1.0, 10 * static_cast<int>(power + 1)), length);
 }
 
-// The next size without a sign: a signed one is a difference.
-std::optional<Size> next_size(std::string_view line, std::size_t from) {
-  while (from < line.size()) {
-    const std::size_t begin = line.find_first_of("0123456789", from);
-    if (begin == std::string_view::npos) return std::nullopt;
-    std::size_t end = std::min(line.find_first_not_of("0123456789.", begin), line.size());
-    from = end;
-    const char before = begin > 0 ? line[begin - 1] : ' ';
-    if (before == '+' || before == '-' || before == '_' || before == '.' || is_letter(before)) {
-      continue;
-    }
-    const auto number = number_in<double>(line.substr(begin, end - begin));
-    if (end < line.size() && line[end] == ' ') ++end;
-    const auto unit = unit_at(line.substr(end));
-    const auto bytes = unit ? bytes_of(number, unit->first) : std::nullopt;
-    if (bytes) return Size{begin, end + unit->second, *bytes};
-  }
-  return std::nullopt;
-}
-
 std::string_view without_signs(std::string_view text) {
   while (!text.empty() && std::string_view(" \t:=").find(text.back()) != std::string_view::npos) {
     text.remove_suffix(1);
@@ -90,6 +73,64 @@ Words label_before(std::string_view text) {
   const std::size_t delimiter = text.find_last_of(",|;():=");
   if (delimiter != std::string_view::npos) text.remove_prefix(delimiter + 1);
   return words_of(text);
+}
+
+// The unit that a word of a label names: "allocated_gb".
+std::optional<double> unit_in(std::string_view word) {
+  constexpr std::array<std::string_view, 4> kPowers{"", "k", "m", "g"};
+  if (word == "bytes") return 1.0;
+  for (std::size_t power = 1; power < kPowers.size(); ++power) {
+    for (const std::string_view end : {"b", "ib"}) {
+      if (word == std::string(kPowers[power]).append(end)) {
+        return std::ldexp(1.0, 10 * static_cast<int>(power));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// The unit of a number that has none behind it: that of its label, or of a heading before it
+// ("memory (MB) | allocated: 8073.4"). torch.cuda.memory_allocated() returns bytes.
+std::optional<double> implied_unit(std::string_view before, std::optional<double> number) {
+  const Words label = label_before(before);
+  if (label.empty()) return std::nullopt;
+  if (const auto unit = unit_in(label.back())) return unit;
+  constexpr double kLeastBytes = 1 << 20;
+  const bool is_of_torch = label.size() >= 2 && label[label.size() - 2] == "memory" &&
+                           (label.back() == "allocated" || label.back() == "reserved");
+  if (is_of_torch && number && *number >= kLeastBytes && *number == std::floor(*number)) return 1.0;
+  const std::size_t close = before.rfind("B)");
+  const std::size_t open = close == before.npos ? close : before.rfind('(', close);
+  if (open == before.npos) return std::nullopt;
+  const Words heading = words_of(before.substr(open, close + 1 - open));
+  return heading.size() == 1 ? unit_in(heading.front()) : std::nullopt;
+}
+
+// The next size without a sign: a signed one is a difference.
+std::optional<Size> next_size(std::string_view line, std::size_t from) {
+  while (from < line.size()) {
+    const std::size_t begin = line.find_first_of("0123456789", from);
+    if (begin == std::string_view::npos) return std::nullopt;
+    const std::size_t end = std::min(line.find_first_not_of("0123456789.", begin), line.size());
+    from = end;
+    const char before = begin > 0 ? line[begin - 1] : ' ';
+    if (before == '+' || before == '-' || before == '_' || before == '.' || is_letter(before)) {
+      continue;
+    }
+    const auto number = number_in<double>(line.substr(begin, end - begin));
+    const bool has_end =
+        end == line.size() || std::string_view(" ,|;)]}").find(line[end]) != line.npos;
+    const std::size_t after = end < line.size() && line[end] == ' ' ? end + 1 : end;
+    if (const auto unit = unit_at(line.substr(after))) {
+      const auto bytes = bytes_of(number, unit->first);
+      if (bytes) return Size{begin, after + unit->second, *bytes};
+      continue;
+    }
+    const auto unit = has_end ? implied_unit(line.substr(0, begin), number) : std::nullopt;
+    const auto bytes = unit ? bytes_of(number, *unit) : std::nullopt;
+    if (bytes) return Size{begin, end, *bytes};
+  }
+  return std::nullopt;
 }
 
 bool is_dtype(std::string_view word) {
@@ -234,6 +275,8 @@ bool take_labelled(std::string_view line, MemorySample& sample) {
     }
     Words label = label_before(before);
     take_device(label);
+    if (!label.empty() && unit_in(label.back())) label.pop_back();
+    if (label.size() == 2 && label.back() == "memory") label.pop_back();  // "Allocated memory"
     if (label.size() == 1 && figures.device.ends_with(":" + label.front()))
       label = {"gpu"};  // "cuda:1: 23.1 MB"
     const bool is_behind = behind.size() == 1 && label.size() <= 1;
