@@ -275,6 +275,10 @@ bool take_labelled(std::string_view line, MemorySample& sample) {
     }
     Words label = label_before(before);
     take_device(label);
+    // "step 1 loss 0.5 memory allocated": a number ends the label before it.
+    const auto number = std::find_if(label.rbegin(), label.rend(),
+                                     [](const std::string& word) { return count_in(word); });
+    if (number != label.rbegin()) label.erase(label.begin(), number.base());
     if (!label.empty() && unit_in(label.back())) label.pop_back();
     if (label.size() == 2 && label.back() == "memory") label.pop_back();  // "Allocated memory"
     if (label.size() == 1 && figures.device.ends_with(":" + label.front()))

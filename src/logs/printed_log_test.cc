@@ -112,6 +112,13 @@ TEST(PrintedLog, units_may_be_in_labels_and_headings) {
   }
 }
 
+TEST(PrintedLog, a_label_begins_behind_the_number_of_another) {
+  const ReadLog log = read("train step 7 loss 0.5 cuda memory allocated: 64 MB\n");
+  ASSERT_EQ(log.samples.size(), 1U);
+  EXPECT_EQ(log.samples[0].iteration, 7);
+  EXPECT_EQ(log.samples[0].devices.at(0).allocated_bytes, mb(64));
+}
+
 TEST(PrintedLog, numbered_lines_without_allocated_memory_are_no_log) {
   for (const std::string line : {"reserved: 2 GB", "peak memory allocated: 12.3 GB",
                                  "Max allocated: 3000 MB", "loss=0.5 mem_reserved=3000 MB"}) {

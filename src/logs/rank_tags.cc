@@ -56,6 +56,13 @@ std::optional<TaggedLine> in_brackets(std::string_view text) {
   return TaggedLine{"rank " + number, text};
 }
 
+// "[pod/trainer-3/main] " of kubectl logs --prefix
+std::optional<TaggedLine> of_kubectl(std::string_view text) {
+  const std::string_view tag = text.substr(0, text.find("] "));
+  if (!tag.starts_with("[pod/") || tag.size() == text.size()) return std::nullopt;
+  return TaggedLine{std::string(tag.substr(1)), text.substr(tag.size() + 2)};
+}
+
 // "(RayTrainWorker pid=123, ip=10.0.0.1) "
 std::optional<TaggedLine> of_ray(std::string_view text) {
   const std::size_t end = text.find(") ");
@@ -96,7 +103,7 @@ std::optional<TaggedLine> by_word(std::string_view line) {
 
 TaggedLine RankTags::take(std::string_view line) {
   const std::string_view text = trimmed(line);
-  for (const auto& sure : {in_brackets(text), of_ray(text), by_word(text)}) {
+  for (const auto& sure : {in_brackets(text), of_kubectl(text), of_ray(text), by_word(text)}) {
     if (sure) return *sure;
   }
   auto tagged = possible(text);

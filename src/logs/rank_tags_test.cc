@@ -29,6 +29,7 @@ TEST(RankTags, of_launchers) {
   EXPECT_EQ(process_of({"(RayTrainWorker pid=77, ip=10.0.0.1) step 1"}), "pid 77");
   EXPECT_EQ(process_of({"[2026-11-29 12:00:00] [Rank 3] step 1"}), "rank 3");
   EXPECT_EQ(process_of({"INFO rank=3 step 1"}), "rank 3");
+  EXPECT_EQ(process_of({"[pod/trainer-3/main] step 1"}), "pod/trainer-3/main");
   EXPECT_EQ(process_of({"3: step 1"}), "rank 3");
   EXPECT_EQ(process_of({"worker-3: [INFO] step 1"}), "worker-3");
   EXPECT_EQ(process_of({"trainer-3  | step 1"}), "trainer-3");
