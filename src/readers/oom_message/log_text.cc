@@ -55,7 +55,12 @@ struct Texts {
 
   void add(const Json& value, std::size_t rank, int depth) {
     if (depth > kDeepestJson) return;
-    if (value.IsString() && rank < kTextKeys.size()) texts.emplace_back(rank, string_of(value));
+    if (value.IsString()) {
+      // A message may be under any key.
+      const bool is_text =
+          rank < kTextKeys.size() || string_of(value).find("memory") != std::string_view::npos;
+      if (is_text) texts.emplace_back(rank, string_of(value));
+    }
     if (value.IsArray()) {
       for (const Json& each : value.GetArray()) add(each, rank, depth + 1);
     }
