@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import pickle
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +90,21 @@ def test_tables_need_no_analysis() -> None:
     opened = plimsoll.open(RECORDINGS[-1], progress=lambda stage, done, total: stages.append(stage))
     assert len(opened.events) > 0
     assert "composition" not in stages
+
+
+def test_a_device_without_events_says_which_have_some(plimsoll_command, tmp_path):
+    frames = [{"filename": "a.py", "line": 1, "name": "f"}]
+    event = {"action": "alloc", "size": 512, "stream": 0, "frames": frames}
+    events = [event | {"addr": 512 * i, "time_us": i} for i in range(9)]
+    snapshot = {"segments": [], "device_traces": [events, [], []]}
+    (tmp_path / "a.pickle").write_bytes(pickle.dumps(snapshot))
+
+    def said(*words):
+        command = [plimsoll_command, "report", "a.pickle", "--device", "1", *words]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return " ".join((ran.stdout + ran.stderr).split())
+
+    assert "no memory events and no memory of cuda:1, but of cuda:0." in said()
+    at_event = said("--at", "5")
+    assert "cuda:1 has no events to choose a point in time from" in at_event
+    assert "those with events are cuda:0" in at_event

@@ -10,6 +10,7 @@
 namespace plimsoll::alerts {
 namespace {
 
+// No figure of a category shows what retains it.
 struct GrowthWords {
   std::string_view category;
   const char* id;
@@ -19,24 +20,25 @@ struct GrowthWords {
 
 constexpr std::array<GrowthWords, 12> kGrowthWords = {{
     {"activation", "activations_stay", "activations",
-     "Something retains the graphs of earlier iterations: append loss.item() or x.detach() to "
-     "lists and running sums, not the tensors themselves."},
+     "Record some iterations with plimsoll run: its report names what retains them, such as a list "
+     "of losses or outputs, which needs loss.item() or x.detach() instead of the tensors."},
     {"activation_gradient", "temporaries_stay", "gradients of activations",
-     "Something retains what backward created: look for retain_graph=True, create_graph=True and "
-     "retain_grad()."},
+     "Record some iterations with plimsoll run: its report names what retains them, such as "
+     "retain_graph=True, create_graph=True or retain_grad()."},
     {"temporary", "temporaries_stay", "temporaries",
-     "Something retains results that should be discarded: detach what you collect, and copy it to "
-     "the CPU."},
+     "Record some iterations with plimsoll run: its report names what retains them, such as a list "
+     "of results, which are better detached and copied to the CPU."},
     {"gradient", "gradients_accumulate", "gradients",
-     "Call zero_grad(set_to_none=True) after each optimizer step, and detach() gradients that you "
-     "keep."},
+     "Record some iterations with plimsoll run: its report names what retains them. "
+     "zero_grad(set_to_none=True) after each step clears those of parameters."},
     {"parameter", "memory_growth", "parameters",
      "The model itself grows: cap how many parameters it may have, or prune it."},
     {"optimizer_state", "memory_growth", "optimizer state",
      "The optimizer retains more with each step: look for parameter groups that are added and "
      "never removed, and for a history (L-BFGS: history_size) that is still filling up."},
     {"input", "memory_growth", "inputs",
-     "Something retains the batches: look for lists and caches of them, and bound these."},
+     "Record some iterations with plimsoll run: its report names what retains them, such as a list "
+     "or a cache of batches, which needs a bound."},
     {"workspace", "memory_growth", "library workspaces",
      "Each thread and stream that multiplies has its own workspace: reuse threads and streams, or "
      "set CUBLAS_WORKSPACE_CONFIG=:16:8."},

@@ -15,10 +15,13 @@
 #include "cli/log_text.h"
 #include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "exporters/labels.h"
 #include "logs/comparison.h"
 #include "logs/finder.h"
 #include "logs/reader.h"
 #include "logs/summary.h"
+#include "plimsoll/session.h"
+#include "report/report.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -57,11 +60,32 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
   return logs;
 }
 
+// Puts first what the program's own lines in the log say about memory that ran out.
+void add_messages(const std::string& file, logs::LogSummary& summary) {
+  if (!summary.is_of_program) return;
+  const auto session = Session::open(file);
+  if (!session) return;  // the log has no such message
+  Question question;
+  question.analyses = {"findings"};
+  const auto report = session->ask(question);
+  if (!report) return;
+  const report::Report& read = report->value();
+  std::vector<MemoryAlert> messages;
+  for (const report::Finding& finding : read.findings) {
+    MemoryAlert& message = messages.emplace_back();
+    static_cast<report::Finding&>(message) = finding;
+    if (read.devices.size() == 1) message.device = exporters::device_name(read.devices[0]);
+    message.iteration = summary.last_iteration.value_or(0);
+  }
+  summary.findings.insert(summary.findings.begin(), messages.begin(), messages.end());
+}
+
 Result<logs::LogSummary> log_summary_of(const std::string& file) {
   ProgressBar bar(file);
   auto summary = logs::summarize_log(file, [&](std::uint64_t done, std::uint64_t total) {
     return bar.advance("reading", done, total);
   });
+  if (summary) add_messages(file, *summary);
   bar.clear();
   if (summary || summary.error().code != ErrorCode::kNotFound) return summary;
   return make_error(ErrorCode::kNotFound,
@@ -127,7 +151,8 @@ Command analyze_command() {
       "Reads the text log of a monitored run (OUTPUT_DIR/profiles/tensor_profile_*.log), the "
       "output of nvidia-smi --query-gpu=... --format=csv, the lines of DeepSpeed's "
       "see_memory_usage(), or figures such as \"Allocated: 8073.4 MB\". Prints the findings, how "
-      "memory changed, and what used it at the end. Several logs are compared in one table.";
+      "memory changed, and what used it at the end; first, what the log says about memory that ran "
+      "out. Several logs are compared in one table.";
   command.positionals = {{"FILE",
                           "A log, a folder (the newest run in or below it), or latest (the same in "
                           "--dir). Default: latest.",

@@ -163,7 +163,10 @@ std::string device_text(const logs::DeviceSummary& device, const std::string& st
 
 // Why growth is not among the findings; empty if it was judged.
 std::string growth_note(const logs::LogSummary& summary) {
-  const std::uint64_t snapshots = summary.source.snapshots;
+  std::uint64_t snapshots = summary.devices.empty() ? summary.source.snapshots : 0;
+  for (const logs::DeviceSummary& device : summary.devices) {
+    snapshots = std::max(snapshots, device.snapshots);
+  }
   if (snapshots >= base::kFewestGrowthSamples) return {};
   return "Judging growth takes " + std::to_string(base::kFewestGrowthSamples) +
          " snapshots; this log has " + std::to_string(snapshots) + ".";

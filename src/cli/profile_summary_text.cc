@@ -60,7 +60,7 @@ Shares dtypes_of(const DeviceSummary& device) {
   return shares;
 }
 
-// "  parameters     :   5224.7 MB  ( 64.1%)", largest first.
+// "  parameters     :   5224.7 MiB  ( 64.1%)", largest first.
 std::string list_of(std::string_view title, Shares shares) {
   std::uint64_t total = 0;
   for (const auto& share : shares) total += share.second;
@@ -72,7 +72,7 @@ std::string list_of(std::string_view title, Shares shares) {
     const double share = 100 * static_cast<double>(bytes) / static_cast<double>(total);
     std::string shown = text::printable(name.empty() ? "(none)" : name);
     shown.resize(std::max<std::size_t>(shown.size(), 15), ' ');
-    text += "  " + shown + ": " + formatted("%8.1f MB", sample::to_mb(bytes)) + "  (" +
+    text += "  " + shown + ": " + formatted("%8.1f MiB", sample::to_mb(bytes)) + "  (" +
             formatted("%5.1f%%", share) + ")\n";
   }
   return text;
@@ -86,22 +86,22 @@ std::string block_of(const logs::LogSummary& summary, const DeviceSummary& devic
     text += "Iteration Range: " + std::to_string(*summary.first_iteration) + " - " +
             std::to_string(*summary.last_iteration) + "\n";
   }
-  text += "Total Snapshots: " + std::to_string(summary.source.snapshots) + "\n\n";
+  text += "Total Snapshots: " + std::to_string(device.snapshots) + "\n\n";
   constexpr double kMb = sample::kBytesPerMb;
   const Figure* const allocated = find(device, "allocated_bytes");
   text +=
       line_of("Memory Allocated:", allocated == nullptr ? find(device, "tensor_bytes") : allocated,
-              kMb, "%.1f MB");
-  text += line_of("Memory Reserved:", find(device, "reserved_bytes"), kMb, "%.1f MB");
+              kMb, "%.1f MiB");
+  text += line_of("Memory Reserved:", find(device, "reserved_bytes"), kMb, "%.1f MiB");
   text += line_of("Fragmentation:", find(device, "fragmentation_percent"), 1, "%.1f%%");
-  text += line_of("Unused for Two Steps:", find(device, "unused_bytes"), kMb, "%.1f MB");
+  text += line_of("Unused for Two Steps:", find(device, "unused_bytes"), kMb, "%.1f MiB");
   text += line_of("Total Tensors:", find(device, "tensors"), 1, "%.0f");
   text += list_of("Tensor Categories", categories_of(device.categories));
   text += list_of("Data Types", dtypes_of(device));
   const Figure* const large = find(device, "large_tensors");
   if (large != nullptr && device.large_tensor_bytes) {
     text += "\nLarge Tensors (>" + formatted("%.5g", sample::to_mb(*device.large_tensor_bytes)) +
-            "MB): " + formatted("%.0f", *large->end) + "\n";
+            " MiB): " + formatted("%.0f", *large->end) + "\n";
   }
   return text;
 }

@@ -138,6 +138,7 @@ class Aligner {
     pair_alike(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
     pair_joined(kEverything & ~kOfFunction & ~kOfText, Pairing::kMoved);
     pair_backward();
+    pair_functions_of_modules();
     pair(kEverything & ~kOfPhase, Pairing::kPhase);
     pair(kEverything & ~kOfOperator, Pairing::kOperator);
     pair_owned(kOfCategory | kOfLayer | kOfDtype, Pairing::kOwner);
@@ -250,6 +251,26 @@ class Aligner {
       return profile_text(key, is_backward ? kParts : kEverything);
     };
     pair_by(text_of, Pairing::kMoved);
+  }
+
+  // Pairs equal memory of a module that only one side has, such as nn.GELU, and of the module
+  // around it, where a function such as F.gelu allocates it on the other side.
+  void pair_functions_of_modules() {
+    const ModulePairs& modules = alignment_.modules;
+    const auto text_of = [&](const Key& key, unsigned parts) {
+      Key around = key;
+      std::string& layer = around.key.layer;
+      while (modules.is_added(layer) || modules.is_removed(layer)) {
+        layer.resize(layer.rfind('.') == std::string::npos ? 0 : layer.rfind('.'));
+      }
+      return profile_text(around, parts);
+    };
+    constexpr unsigned kParts = kOfCategory | kOfPhase | kOfLayer | kOfDtype;
+    pair_by([&](const Key& key) { return text_of(key, kParts | kOfOperator); }, Pairing::kMoved);
+    const auto of_backward = [&](const Key& key) {
+      return key.key.phase == "backward" ? text_of(key, kParts) : profile_text(key, kEverything);
+    };
+    pair_by(of_backward, Pairing::kMoved);
   }
 
   // Pairs lines that were moved into a helper which replaces several of them, or out of one. Such

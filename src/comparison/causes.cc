@@ -129,14 +129,22 @@ class Explainer {
   }
 
   // Modules that only one side has, without those nested in another such module. Those with one
-  // parent are one cause. A container of modules that both have is named only for its own memory.
+  // parent are one cause. A container of modules that both have, such as an nn.Sequential around an
+  // old layer, is named only for its own memory, and is no parent.
   void added_modules(const Modules& all, bool (ModulePairs::*is_alone)(std::string_view) const,
                      const char* id, const char* what) {
     std::map<std::string, std::vector<const DigestModule*>> groups;  // by parent
     std::map<std::string, std::set<std::size_t>, std::less<>> rows;  // by the name of the module
     for (const auto& [name, module] : all) {
-      const std::string parent = parent_of(name);
-      if (!(modules_.*is_alone)(name) || (modules_.*is_alone)(parent)) continue;
+      if (!(modules_.*is_alone)(name)) continue;
+      std::string parent = parent_of(name);
+      bool is_inside = false;
+      while (!is_inside && (modules_.*is_alone)(parent)) {
+        const auto around = all.find(parent);
+        is_inside = around == all.end() || !is_around_others(all, *around->second);
+        parent = parent_of(parent);
+      }
+      if (is_inside) continue;
       groups[parent].push_back(module);
       rows[name];
     }
@@ -527,9 +535,33 @@ class Explainer {
           both, [&](std::size_t row) { return rows_[row].pairing == Pairing::kUnpaired; });
       if (gone.empty() || added.empty() || !is_edited) continue;
       const auto& [layer, name, category] = function;
-      claim("replaced", replaced_text(rows_of(gone), rows_of(added)), layer.empty() ? name : layer,
-            both);
+      std::string title = replaced_text(rows_of(gone), rows_of(added));
+      if (is_swap(gone, added)) {
+        const Rows kept = kept_for(rows_[both.front()]);
+        if (!kept.empty()) title += ", and what backward keeps for it";
+        both.insert(both.end(), kept.begin(), kept.end());
+      }
+      claim("replaced", std::move(title), layer.empty() ? name : layer, both);
     }
+  }
+
+  // Whether one operator takes the place of one other, as after F.relu → F.gelu.
+  bool is_swap(const Rows& gone, const Rows& added) const {
+    std::set<std::string_view> operators;
+    for (const Rows* const rows : {&gone, &added}) {
+      for (const std::size_t row : *rows) operators.insert(rows_[row].key().op);
+    }
+    return operators.size() == 2 && rows_[gone.front()].key().op != rows_[added.front()].key().op;
+  }
+
+  // Results of other operators in the function of a swapped one, of which backward keeps another
+  // number: those that the new operator saves, or that only the old one saved.
+  Rows kept_for(const PairAtPoint& swapped) const {
+    return open_rows([&](const PairAtPoint& row) {
+      return is_on_both(row) && row.key().category == swapped.key().category &&
+             row.key().function == swapped.key().function && is_under(row.layer, swapped.layer) &&
+             row.before_count() != row.after_count();
+    });
   }
 
   // Keys that only one side has. Removed and added keys in one function of a layer count as a

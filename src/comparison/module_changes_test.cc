@@ -139,6 +139,51 @@ TEST(ModuleChanges, another_class_is_one_cause_with_the_results_that_it_needs) {
               ElementsAre("4 KiB: module Net.act: PReLU → Maxout"));
 }
 
+TEST(ModuleChanges, what_was_put_beside_a_layer_in_a_sequence_is_new_and_not_the_sequence) {
+  const Digest before = network({{"Net", "Net"}, {"Net.head", "Linear", 4}});
+  const Digest after = network({{"Net", "Net"},
+                                {"Net.head", "Sequential"},
+                                {"Net.head.0", "Gate", 2},
+                                {"Net.head.1", "Linear", 4}});
+  EXPECT_THAT(titled_causes(before, after), ElementsAre("3 KiB: module Net.head.0 (Gate) is new"));
+  EXPECT_THAT(titled_causes(after, before),
+              ElementsAre("-3 KiB: module Net.head.0 (Gate) is gone"));
+}
+
+// A result of an operator, in a module that has no parameters.
+void add_result(Digest& digest, const std::string& layer, const std::string& op, std::int64_t kib,
+                std::uint64_t count = 1) {
+  digest.keys.push_back(built_key({layer, ""}, "activation", op));
+  digest.rows.push_back({.key = digest.keys.size() - 1,
+                         .bytes = kib * kBytesInKiB,
+                         .count = count,
+                         .largest_bytes = static_cast<std::uint64_t>(kib * kBytesInKiB) / count,
+                         .instances = 1,
+                         .instance_bytes = kib * kBytesInKiB});
+  digest.points[0].bytes += kib * kBytesInKiB;
+}
+
+TEST(ModuleChanges, a_function_in_place_of_its_module_is_no_change) {
+  Digest module = network({{"Net", "Net"}, {"Net.mlp", "Mlp", 4}, {"Net.mlp.act", "GELU"}});
+  add_result(module, "Net.mlp.act", "gelu", 16);
+  Digest function = network({{"Net", "Net"}, {"Net.mlp", "Mlp", 4}});
+  add_result(function, "Net.mlp", "gelu", 16);
+  EXPECT_THAT(compare(module, function).findings, IsEmpty());
+  EXPECT_THAT(compare(function, module).findings, IsEmpty());
+}
+
+TEST(ModuleChanges, a_swapped_function_is_the_cause_of_what_backward_keeps_for_it) {
+  const auto with = [](const std::string& op, std::int64_t kept_kib) {
+    Digest digest = network({{"Net", "Net"}, {"Net.mlp", "Mlp", 4}});
+    add_result(digest, "Net.mlp", op, 16);
+    add_result(digest, "Net.mlp", "norm", kept_kib, static_cast<std::uint64_t>(kept_kib) / 16);
+    return digest;
+  };
+  EXPECT_THAT(titled_causes(with("relu", 16), with("gelu", 32)),
+              ElementsAre("16 KiB: gelu (16.0 KiB) instead of relu (16.0 KiB) in Net.mlp, and what "
+                          "backward keeps for it"));
+}
+
 TEST(ModuleChanges, repetitions_with_names_are_no_change) {
   const Digest named = network({{"Net", "Net"},
                                 {"Net.blocks", "ModuleDict"},

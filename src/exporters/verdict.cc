@@ -82,6 +82,22 @@ bool is_of_no_interest(const report::PassRun& pass, const report::Report& report
   return pass.name == "fragmentation" && is_cpu_only;
 }
 
+// Of the file, or of the device that was asked for.
+std::string nothing_text(const report::Report& report, std::string_view asked_for) {
+  std::string wanted;
+  std::string others;
+  for (const report::DeviceReport& device : report.devices) {
+    const std::string name = device_name(device);
+    if (!report::has_content(device)) {
+      if (!asked_for.empty() && is_asked_for(device, asked_for)) wanted = name;
+    } else {
+      others += (others.empty() ? "" : ", ") + name;
+    }
+  }
+  if (wanted.empty() || others.empty()) return "This file has no memory events and no memory.";
+  return "This file has no memory events and no memory of " + wanted + ", but of " + others + ".";
+}
+
 }  // namespace
 
 const report::DeviceReport* fullest(const report::Report& report, std::string_view asked_for) {
@@ -137,7 +153,7 @@ bool is_healthy(const report::Report& report, std::string_view asked_for) {
 
 NoFindings no_findings(const report::Report& report, std::string_view asked_for) {
   const report::DeviceReport* device = fullest(report, asked_for);
-  if (device == nullptr) return {"This file has no memory events and no memory.", {}};
+  if (device == nullptr) return {nothing_text(report, asked_for), {}};
   const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == report::PassState::kRan;
   const std::string process = process_text(report);

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> size_after(std::string_view line, std::string_view 
 // "MA 0.84 GB  Max_MA 0.9 GB  CA 1.0 GB  Max_CA 1 GB": allocated, its peak, reserved, its peak.
 std::optional<DeviceMemory> device_in(std::string_view line) {
   DeviceMemory device;
-  device.name = "gpu";
+  device.name = DeepSpeedLog::kDevice;
   device.allocated_bytes = size_after(line, "MA ");
   device.peak_bytes = size_after(line, "Max_MA ");
   device.reserved_bytes = size_after(line, "CA ");

@@ -17,6 +17,8 @@ class DeepSpeedLog {
  public:
   using Sink = std::function<void(const MemorySample&)>;
 
+  static constexpr std::string_view kDevice = "gpu";
+
   explicit DeepSpeedLog(Sink sink) : sink_(std::move(sink)) {}
 
   // Whether a line has the figures of a device.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/terminal_escapes.h"
+
 namespace plimsoll::logs {
 
 void LogLines::feed(std::string_view bytes) {
@@ -36,6 +38,7 @@ void LogLines::take_byte(char byte) {
 
 void LogLines::end_line() {
   if (std::exchange(is_long_, false)) ++long_lines_;
+  base::remove_escape_sequences(line_);
   sink_(line_);
   line_.clear();
 }

@@ -1,6 +1,7 @@
-// Splits any log into lines of UTF-8. The log arrives in pieces of any size, in an encoding that
-// base::TextDecoder reads. Lines end in \n, \r\n or \r; the last line may lack an end. Stores the
-// text of one piece and one line, and at most kLongestLine of the line.
+// Splits any log into lines of UTF-8, without the colors of a terminal. The log arrives in pieces
+// of any size, in an encoding that base::TextDecoder reads. Lines end in \n, \r\n or \r; the last
+// line may lack an end. Stores the text of one piece and one line, and at most kLongestLine of the
+// line.
 #pragma once
 
 #include <cstddef>

@@ -1,46 +1,46 @@
 #include "logs/printed_log.h"
 
+#include <algorithm>
+
 #include "logs/labelled.h"
 
 namespace plimsoll::logs {
 namespace {
 
 bool has_allocated(const MemorySample& sample) {
-  return !sample.devices.empty() && sample.devices.front().allocated_bytes.has_value();
+  return std::ranges::any_of(sample.devices,
+                             [](const auto& device) { return device.allocated_bytes.has_value(); });
+}
+
+bool repeats(const MemorySample& sample, const MemorySample& later) {
+  return std::ranges::any_of(later.devices, [&](const DeviceMemory& device) {
+    const auto known = std::ranges::find(sample.devices, device.name, &DeviceMemory::name);
+    return device.allocated_bytes && known != sample.devices.end() && known->allocated_bytes;
+  });
 }
 
 }  // namespace
 
-bool PrintedLog::knows(std::string_view line) {
-  MemorySample sample;
-  take_labelled(line, sample);
-  return has_allocated(sample);
-}
-
-void PrintedLog::line(std::string_view line) {
+bool PrintedLog::line(std::string_view line) {
   const auto number = iteration_in(line);
-  MemorySample sample;
-  const bool has_figures = take_labelled(line, sample);
-  if (number || (sample_ && has_allocated(*sample_) && has_allocated(sample))) finish();
+  MemorySample figures;
+  const bool has_figures = take_labelled(line, figures);
+  if (number || (sample_ && repeats(*sample_, figures))) finish();
   if (number) iteration_ = number;
-  if (!has_figures) return;
-  if (!sample_) sample_.emplace();
-  take_labelled(line, *sample_);
-}
-
-void PrintedLog::line_before(std::string_view line) {
-  if (const auto number = iteration_in(line)) {
-    iteration_ = number;
-    sample_.reset();
+  if (!has_figures) return has_begun_;
+  has_begun_ = has_begun_ || has_allocated(figures);
+  if (!sample_) {
+    sample_ = std::move(figures);
+  } else {
+    add_figures(std::move(figures), *sample_);
   }
-  MemorySample sample = sample_.value_or(MemorySample{});
-  if (take_labelled(line, sample)) sample_ = std::move(sample);
+  return has_begun_;
 }
 
 // Without a device, the figures are those of the host alone, and do not count.
 void PrintedLog::finish() {
   auto sample = std::exchange(sample_, std::nullopt);
-  if (!sample || sample->devices.empty()) return;
+  if (!has_begun_ || !sample || sample->devices.empty()) return;
   sample->iteration = iteration_.value_or(readings_);
   ++readings_;
   sink_(*sample);

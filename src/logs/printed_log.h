@@ -19,12 +19,9 @@ class PrintedLog {
 
   explicit PrintedLog(Sink sink) : sink_(std::move(sink)) {}
 
-  // Whether a line states how much of a device is allocated.
-  static bool knows(std::string_view line);
-
-  void line(std::string_view line);
-  // A line before the first that it knows: begins the first sample, and ends none.
-  void line_before(std::string_view line);
+  // Returns whether this line or an earlier one states how much of a device is allocated. Samples
+  // begin with that line; figures before it, of the same iteration, belong to the first.
+  bool line(std::string_view line);
   void finish();
 
  private:
@@ -32,6 +29,7 @@ class PrintedLog {
   std::optional<MemorySample> sample_;  // the current one
   std::optional<std::int64_t> iteration_;
   std::int64_t readings_ = 0;
+  bool has_begun_ = false;
 };
 
 }  // namespace plimsoll::logs

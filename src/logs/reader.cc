@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -15,9 +16,11 @@
 #include "base/input_file.h"
 #include "base/utf8.h"
 #include "logs/deepspeed_log.h"
+#include "logs/labelled.h"
 #include "logs/lines.h"
 #include "logs/nvidia_smi_log.h"
 #include "logs/printed_log.h"
+#include "logs/rank_tags.h"
 #include "logs/text_log_reader.h"
 #include "sample/names.h"
 
@@ -30,6 +33,22 @@ constexpr std::uint64_t kMostBytesBefore = std::uint64_t{16} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 // Four million snapshots; larger logs are implausible.
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+
+constexpr std::size_t kMostProcesses = 256;  // a hostile log may name more
+
+// A sample of one process of several: its figures are a device of their own. Those of the host and
+// the loss are taken from the first process only.
+MemorySample of_process(MemorySample sample, const std::string& process, bool is_first) {
+  for (DeviceMemory& device : sample.devices) {
+    const bool is_unnamed = device.name == kUnnamedDevice || device.name == DeepSpeedLog::kDevice;
+    device.name = is_unnamed ? process : device.name + " of " + process;
+  }
+  if (!is_first) {
+    sample.host = {};
+    sample.loss.reset();
+  }
+  return sample;
+}
 
 bool has_figure(const HostMemory& host) {
   return host.rss_bytes || host.workers_bytes || host.used_bytes || host.cpu_percent;
@@ -47,9 +66,7 @@ class AnyLog {
           sink(place_, sample);
         }),
         lines_([this](std::string_view line) { take(line); }),
-        text_log_(sink_),
-        deepspeed_(sink_),
-        printed_(sink_) {}
+        text_log_(sink_) {}
   AnyLog(const AnyLog&) = delete;
   AnyLog& operator=(const AnyLog&) = delete;
 
@@ -65,7 +82,15 @@ class AnyLog {
   Result<LogContents> finish();
 
  private:
+  // What one of the processes that share the log prints.
+  struct Process {
+    DeepSpeedLog deepspeed;
+    PrintedLog printed;
+  };
+
   void take(std::string_view line);
+  Process& process_of(std::string name);
+  void take_printed(std::string_view line);
   Error not_a_log() const;
   Error unreadable_figures() const;
 
@@ -79,8 +104,9 @@ class AnyLog {
   bool has_figures_ = false;
   TextLogReader text_log_;
   NvidiaSmiLog nvidia_smi_;
-  DeepSpeedLog deepspeed_;
-  PrintedLog printed_;
+  RankTags tags_;
+  std::map<std::string, Process> processes_;
+  std::string first_process_;  // that has figures
   LogContents contents_;
 };
 
@@ -90,13 +116,7 @@ void AnyLog::take(std::string_view line) {
     if (TextLogReader::knows(line)) format_ = LogFormat::kTextLog;
     has_table_ = has_table_ || NvidiaSmiLog::is_table(line);
     if (!format_ && !has_table_ && NvidiaSmiLog::knows(line)) format_ = LogFormat::kNvidiaSmi;
-    if (!format_ && DeepSpeedLog::knows(line)) format_ = LogFormat::kDeepSpeed;
-    if (!format_ && PrintedLog::knows(line)) format_ = LogFormat::kPrinted;
-    if (!format_) {
-      printed_.line_before(line);
-      ++lines_before_;
-      return;
-    }
+    if (!format_) return take_printed(line);
   }
   switch (*format_) {
     case LogFormat::kTextLog:
@@ -104,10 +124,30 @@ void AnyLog::take(std::string_view line) {
     case LogFormat::kNvidiaSmi:
       return nvidia_smi_.line(line);
     case LogFormat::kDeepSpeed:
-      return deepspeed_.line(line);
     case LogFormat::kPrinted:
-      return printed_.line(line);
+      return take_printed(line);
   }
+}
+
+AnyLog::Process& AnyLog::process_of(std::string name) {
+  const auto known = processes_.find(name);
+  if (known != processes_.end()) return known->second;
+  const auto sink = [this, name](const MemorySample& sample) {
+    if (name.empty()) return sink_(sample);
+    if (first_process_.empty()) first_process_ = name;
+    sink_(of_process(sample, name, name == first_process_));
+  };
+  return processes_.try_emplace(name, DeepSpeedLog(sink), PrintedLog(sink)).first->second;
+}
+
+void AnyLog::take_printed(std::string_view line) {
+  const TaggedLine tagged = tags_.take(line);
+  const bool has_room = processes_.size() < kMostProcesses || processes_.contains(tagged.process);
+  Process& process = process_of(has_room ? tagged.process : std::string());
+  if (!format_ && DeepSpeedLog::knows(tagged.line)) format_ = LogFormat::kDeepSpeed;
+  if (format_ == LogFormat::kDeepSpeed) return process.deepspeed.line(tagged.line);
+  if (process.printed.line(tagged.line) && !format_) format_ = LogFormat::kPrinted;
+  if (!format_) ++lines_before_;
 }
 
 Error AnyLog::not_a_log() const {
@@ -154,9 +194,12 @@ Result<LogContents> AnyLog::finish() {
     return contents_;
   }
   if (*format_ == LogFormat::kDeepSpeed || *format_ == LogFormat::kPrinted) {
-    deepspeed_.finish();
-    printed_.finish();
-    contents_.unread_lines = 0;  // lines of the program's own
+    for (auto& [name, process] : processes_) {
+      process.deepspeed.finish();
+      process.printed.finish();
+    }
+    contents_.unread_lines = 0;
+    contents_.is_of_program = true;
     contents_.runs = 1;
     return contents_;
   }
@@ -166,6 +209,7 @@ Result<LogContents> AnyLog::finish() {
                       name_ + " is a text log of format " + std::to_string(*format) +
                           ", written by a later version of Plimsoll: this one reads format 1");
   }
+  contents_.is_of_program = !text_log_.has_header();
   contents_.cut_snapshots = text_log_.cut_snapshots();
   contents_.unread_lines += text_log_.unread_lines();
   if (contents_.snapshots == 0) {

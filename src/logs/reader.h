@@ -41,6 +41,7 @@ struct LogContents {
   std::uint64_t cut_snapshots = 0;  // begun but not ended
   std::uint64_t unread_lines = 0;
   std::uint64_t runs = 0;
+  bool is_of_program = false;  // has lines of the program's own, such as its messages
 };
 
 // Where in a log a sample is.

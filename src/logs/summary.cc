@@ -107,6 +107,7 @@ void LogSummarizer::add_device(const DeviceMemory& device, const MemorySample& s
   const auto [number, is_new] = numbers_.try_emplace(device.name, devices_.size());
   if (is_new) devices_.emplace_back().summary.device = device.name;
   Device& known = devices_[number->second];
+  ++known.summary.snapshots;
   std::vector<Figure>& figures = known.summary.figures;
   const bool has_tensors = !device.categories.empty();
   if (device.total_bytes) known.summary.total_bytes = device.total_bytes;
@@ -180,6 +181,7 @@ LogSummary LogSummarizer::finish(const std::string& path, const LogContents& con
     summary_.devices.push_back(std::move(summary));
   }
   summary_.step = step_name(contents.format);
+  summary_.is_of_program = contents.is_of_program;
   summary_.jumps = detector_.jumps();
   summary_.findings = detector_.findings();
   for (const Device& device : devices_) {

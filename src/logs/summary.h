@@ -155,6 +155,7 @@ struct PeakSummary {
 
 struct DeviceSummary {
   std::string device;
+  std::uint64_t snapshots = 0;
   std::optional<std::uint64_t> total_bytes;
   std::optional<std::uint64_t> large_tensor_bytes;
   std::vector<Figure> figures;
@@ -169,7 +170,9 @@ struct DeviceSummary {
     using base::Field;
     return base::field_list(
         Field{"device", &DeviceSummary::device,
-              "Such as cuda:0 or cpu; gpu:0 in a log of nvidia-smi."},
+              "Such as cuda:0 or cpu; gpu:0 in a log of nvidia-smi; rank 3 of a log that several "
+              "processes print into."},
+        Field{"snapshots", &DeviceSummary::snapshots, "Number of samples that have the device."},
         Field{"total_bytes", &DeviceSummary::total_bytes, "Capacity of the device."},
         Field{"large_tensor_bytes", &DeviceSummary::large_tensor_bytes,
               "Size above which tensors count as large; null if they are not counted."},
@@ -201,7 +204,8 @@ struct LogSummary {
   std::vector<Figure> training;
   alerts::JumpCounts jumps;
   std::vector<MemoryAlert> findings;
-  std::string step = {};  // what the number of a sample counts
+  std::string step = {};       // what the number of a sample counts
+  bool is_of_program = false;  // LogContents::is_of_program
 
   static constexpr auto fields() {
     using base::Field;

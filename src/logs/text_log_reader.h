@@ -28,6 +28,8 @@ class TextLogReader {
   void line(std::string_view line);
   void finish();
 
+  // Whether Plimsoll wrote it; else it has lines of another program.
+  bool has_header() const { return has_header_; }
   std::uint64_t snapshots() const { return snapshots_; }
   std::uint64_t unread_lines() const { return unread_lines_; }
   std::uint64_t cut_snapshots() const { return cut_snapshots_; }
@@ -68,8 +70,8 @@ class TextLogReader {
   std::uint64_t unreadable_figures_ = 0;
   std::optional<UnreadLine> first_unread_;
   std::uint64_t run_ = 0;
-  bool is_run_new_ = true;  // since the last sample
-  bool has_header_ = false;
+  bool is_run_new_ = true;   // since the last sample
+  bool has_header_ = false;  // of a log that Plimsoll wrote
   // Whether the current snapshot is of another program: it has no time, and may have empty lines.
   bool is_foreign_ = false;
   bool is_complete_ = false;

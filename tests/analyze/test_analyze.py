@@ -120,6 +120,72 @@ def test_a_log_without_devices_is_summarized_by_what_it_has(analyze, tmp_path):
     assert [finding["id"] for finding in summary["findings"]] == ["memory_growth"]
 
 
+OUT_OF_MEMORY = """\
+Traceback (most recent call last):
+  File "train.py", line 30, in <module>
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity \
+of 8.00 GiB of which 1.00 GiB is free.
+"""
+
+
+def printed(form, growth=0):
+    """What a loop prints in 30 steps; `form` has the fields i and mb."""
+    return "".join(form.format(i=i, mb=100.0 + growth * i) for i in range(30))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "step {i}: GPU {mb} MB allocated\n",
+        "[utils.py:786:see_memory_usage] MA {i} GB Max_MA 2 GB CA 3 GB Max_CA 3 GB\n",
+        "=== Iteration {i} ===\nAllocated: {mb} MB\n\n",
+    ],
+)
+def test_a_message_in_a_printed_log_is_first(form, analyze, tmp_path):
+    (tmp_path / "train.log").write_text(printed(form, growth=20) + OUT_OF_MEMORY)
+    first = json.loads(analyze("train.log", "--json").stdout)["findings"][0]
+    assert (first["id"], first["device"]) == ("out_of_memory", "cuda:1")
+    assert "2.0 GiB" in first["title"]
+    assert any("train.py:30" in line for line in first["evidence"])
+    assert analyze("train.log").stdout.startswith("CRITICAL cuda:1 ran out of memory")
+    assert analyze("train.log", "--fail-on", "critical").returncode == 1
+
+
+def test_a_quotation_in_a_printed_log_is_no_finding(analyze, tmp_path):
+    prose = "See the docs: CUDA out of memory. Tried to allocate 2.00 GiB, OOMKilled.\n"
+    (tmp_path / "train.log").write_text(prose + printed("step {i}: GPU {mb} MB\n"))
+    assert json.loads(analyze("train.log", "--json").stdout)["findings"] == []
+
+
+@pytest.mark.parametrize("tag", ["[rank{}]: ", "{}: ", "[default{}]:", "[1,{}]<stdout>:"])
+def test_ranks_that_print_into_one_log_are_devices(tag, analyze, tmp_path):
+    lines = [
+        f"{tag.format(rank)}step {i}: GPU {100 + rank * (50 + 10 * i)}.0 MB\n"
+        for i in range(30)
+        for rank in range(2)
+    ]
+    (tmp_path / "train.log").write_text("".join(lines))
+    summary = json.loads(analyze("train.log", "--json").stdout)
+    assert [each["device"] for each in summary["devices"]] == ["rank 0", "rank 1"]
+    assert [each["snapshots"] for each in summary["devices"]] == [30, 30]
+    (finding,) = summary["findings"]
+    assert (finding["id"], finding["device"]) == ("memory_growth", "rank 1")
+
+
+def test_one_unit_for_all_sizes(analyze, tmp_path):
+    for name, make in generated_logs.RECIPES.items():
+        (tmp_path / "a.log").write_text(make())
+        assert " MB" not in analyze("a.log").stdout, name
+
+
+def test_growth_blames_nothing_that_a_log_does_not_know(analyze, tmp_path):
+    (tmp_path / "a.log").write_text(generated_logs.leak())
+    (finding,) = json.loads(analyze("a.log", "--json").stdout)["findings"]
+    assert finding["next_step"].startswith("Record some iterations with plimsoll run")
+    assert "graph" not in json.dumps(finding)
+
+
 def write_log(path, recipe, age=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(generated_logs.RECIPES[recipe]())
@@ -163,16 +229,16 @@ def test_the_summary_has_the_form_that_profiler_users_know(analyze, tmp_path):
     for line in (
         "Iteration Range: 0 - 1900",
         "Total Snapshots: 20",
-        "Memory Allocated:         Start: 8073.4 MB  \u2192  End: 8273.4 MB",
-        "Memory Reserved:          Start: 10000.0 MB  \u2192  End: 10200.0 MB",
+        "Memory Allocated:         Start: 8073.4 MiB  \u2192  End: 8273.4 MiB",
+        "Memory Reserved:          Start: 10000.0 MiB  \u2192  End: 10200.0 MiB",
         "Fragmentation:            Start: 19.3%  \u2192  End: 18.9%",
         "Total Tensors:            Start: 40  \u2192  End: 40",
         "Tensor Categories (at end):",
-        "  activations    :   4200.0 MB  ( 51.2%)",
-        "  optimizer_state:    500.0 MB  (  6.1%)",
+        "  activations    :   4200.0 MiB  ( 51.2%)",
+        "  optimizer_state:    500.0 MiB  (  6.1%)",
         "Data Types (at end):",
-        "  float32        :   6200.0 MB  ( 75.6%)",
-        "Large Tensors (>100MB): 2",
+        "  float32        :   6200.0 MiB  ( 75.6%)",
+        "Large Tensors (>100 MiB): 2",
     ):
         assert f"\n{line}\n" in block
 

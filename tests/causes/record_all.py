@@ -35,6 +35,7 @@ def record(name: str, run: registry.Program, folder: Path) -> dict:
     return {
         "program": name,
         "findings": trace.findings,
+        "growth": list(trace.tables["growth"]),
         "peak_step": steps[0] if steps else None,
         "path": str(path),
     }

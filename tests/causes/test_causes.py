@@ -142,6 +142,48 @@ def test_evidence_is_of_the_step_of_the_peak(program):
             assert steps_of(finding) <= {str(peak_step_of(program))}, finding
 
 
+SIZE = r"([\d.]+ (?:B|[KMGT]iB))"
+GROWING_LINE = re.compile(
+    rf"(?P<line>\S+:\d+ \(\S+\))(?:, called from (?P<caller>\S+:\d+ \(\S+\)))?: {SIZE} a step"
+    rf".* It holds {SIZE} at the end of step [\d,]+ and {SIZE} at the end of step [\d,]+"
+)
+
+
+def bytes_of(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * 1024 ** ["B", "KiB", "MiB", "GiB"].index(unit)
+
+
+def is_rounded(text: str, size: float) -> bool:
+    return abs(bytes_of(text) - size) <= max(1, bytes_of("0.051 " + text.split()[1]))
+
+
+def differences_from_table(finding: dict, table: list[dict]) -> list[str]:
+    """What a finding of growth states otherwise than the table `growth` of the same report."""
+    wrong = []
+    for line in filter(None, map(GROWING_LINE.match, finding["evidence"])):
+        place = (line["line"], line["caller"] or "")
+        rows = [row for row in table if (row["line"], row["caller"]) == place]
+        names = ("bytes_per_step", "first_bytes", "last_bytes")
+        is_equal = rows and all(map(is_rounded, line.groups()[2:], (rows[0][n] for n in names)))
+        wrong += [] if is_equal else [line.string]
+    if sums := re.search(rf"grows by {SIZE} a step.*, by {SIZE} in this", finding["title"]):
+        rows = [row for row in table if row["is_certain"]]
+        for text, name in zip(sums.groups(), ("bytes_per_step", "grown_bytes"), strict=True):
+            if not is_rounded(text, sum(row[name] for row in rows)):
+                wrong.append(f"{finding['title']}: {name}")
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "program", marked(name for name in PLANTED if "memory_growth" in PLANTED[name]["finding"])
+)
+def test_growth_equals_its_table(program):
+    for finding in found(program):
+        if finding["id"] == "memory_growth":
+            assert differences_from_table(finding, answer(program)["growth"]) == []
+
+
 # `allowed` in expected.tsv is right for a clean program. The lengths of lengths_grow grow, and
 # oneDNN keeps memory for each new shape: without a recording, its resident memory grows from 220 to
 # 1,349 MiB. adapter_per_customer keeps the gradients of each adapter after its last step.

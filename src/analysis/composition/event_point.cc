@@ -179,9 +179,15 @@ Error no_such_point(const PassContext& context) {
     if (longest == nullptr || device.events.size() > longest->events.size()) longest = &device;
   }
   if (longest == nullptr || longest->events.size() == 0) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        "this file has no events to choose a point in time from, only the final state");
+    std::string others;
+    for (const DeviceTrace& device : context.trace.devices) {
+      if (device.events.size() == 0) continue;
+      others += (others.empty() ? "; those with events are " : ", ") + to_string(device.device);
+    }
+    return make_error(ErrorCode::kInvalidArgument,
+                      (others.empty() ? "this file" : to_string(longest->device)) +
+                          " has no events to choose a point in time from, only the final state" +
+                          others);
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "event " + std::to_string(point.event) +

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,16 +27,18 @@ constexpr std::size_t kGrowthLinesNamed = 4;
 using report::GrowthRow;
 using Rows = std::vector<GrowthRow>;
 
-// The device's rows that grow fast enough to report, steepest first.
+// The device's rows to report, steepest first: all certain ones, so that their sums are those of
+// the table, or else uncertain ones that grow fast enough. Empty if none grows fast enough.
 Rows rows_of(const Rows& table, std::int32_t device) {
   Rows rows;
-  for (const GrowthRow& row : table) {
-    if (row.device == device && grows_enough(row)) rows.push_back(row);
-  }
-  // Certain rows are reported on their own.
-  if (std::ranges::any_of(rows, &GrowthRow::is_certain)) {
-    std::erase_if(rows, [](const GrowthRow& row) { return !row.is_certain; });
-  }
+  std::ranges::copy_if(table, std::back_inserter(rows),
+                       [&](const GrowthRow& row) { return row.device == device; });
+  const bool is_certain = std::ranges::any_of(
+      rows, [](const GrowthRow& row) { return row.is_certain && grows_enough(row); });
+  std::erase_if(rows, [&](const GrowthRow& row) {
+    if (is_certain && !row.is_certain) return true;
+    return (!is_certain || row.is_model_in_stages) && !grows_enough(row);
+  });
   std::ranges::stable_sort(rows, std::ranges::greater{}, &GrowthRow::bytes_per_step);
   return rows;
 }
@@ -90,7 +93,8 @@ void add_rows(const Rows& rows, report::Finding& finding) {
     finding.evidence.push_back(row_text(row));
   }
   if (rows.size() > named) {
-    finding.evidence.push_back(counted(rows.size() - named, "more line") + " grow as well.");
+    finding.evidence.push_back(counted(rows.size() - named, "more line") +
+                               (rows.size() == named + 1 ? " grows" : " grow") + " as well.");
   }
 }
 

@@ -65,6 +65,11 @@ constexpr Explanation kCudaDriver{
     kOfDriver,
     {"See whether other processes use the device (nvidia-smi).",
      "Record the driver's allocations: plimsoll run --cuda-driver -- python SCRIPT."}};
+constexpr Explanation kKernel{
+    kCpu,
+    "the kernel killed a process because the host memory ran out",
+    "The memory is that of the machine or of its container, not of a GPU.",
+    {kRecordHost, kFewerWorkers, kLoadLess}};
 constexpr std::string_view kRayMonitor =
     "Ray's memory monitor kills workers before the kernel does. The memory is that of the host, "
     "not of a GPU.";
@@ -359,6 +364,7 @@ constexpr auto kPatterns = std::to_array<KnownPattern>({
       "or vm.overcommit_memory=2.",
       {"Process less at a time, use a smaller dtype, or map the file (numpy.memmap)."}}},
     {"Detected {|number} oom-kill event(s)", kSlurm},
+    {"srun: error: {|text}: task {|text}: Out Of Memory", kSlurm},
     {"Detected {|number} oom_kill event", kSlurm},
     {"Memory cgroup out of memory: Killed process {pid|number} ({program|text}) total-vm:{|KiB}kB, "
      "anon-rss:{used|KiB}kB",
@@ -374,11 +380,10 @@ constexpr auto kPatterns = std::to_array<KnownPattern>({
       "the kernel killed {program} (process {pid}), which used {used}: the host was out of memory",
       "The kernel kills the process that frees most, which need not be the one that grew.",
       {kRecordHost, kFewerWorkers, kLoadLess}}},
-    {"ut of memory: Killed process",
-     {kCpu,
-      "the kernel killed a process because the host memory ran out",
-      "The memory is that of the machine or of its container, not of a GPU.",
-      {kRecordHost, kFewerWorkers, kLoadLess}}},
+    {"Memory cgroup out of memory: Killed process {|number} (", kKernel},
+    {"Out of memory: Killed process {|number} (", kKernel},
+    {"Memory cgroup out of memory: Kill process {|number} (", kKernel},  // before Linux 5
+    {"Out of memory: Kill process {|number} (", kKernel},
     {"OOMKilled", kKubernetes},
     {"\"OOMKilled\": true", kKubernetes},
     {"\"OOMKilled\":true", kKubernetes},

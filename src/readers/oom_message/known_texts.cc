@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "readers/oom_message/log_text.h"
 #include "readers/oom_message/message.h"
+#include "readers/oom_message/place.h"
 #include "readers/oom_message/search.h"
 
 namespace plimsoll::readers::oom_message {
@@ -47,6 +48,12 @@ std::optional<Slot> take_slot(std::string_view& pattern) {
   pattern.remove_prefix(slot.size() + 2);
   const std::size_t bar = slot.find('|');
   return Slot{slot.substr(0, bar), slot.substr(bar + 1)};
+}
+
+// The next capture of a pattern, which is removed with what precedes it.
+std::optional<Slot> take_slot_after(std::string_view& pattern) {
+  take_literal(pattern);
+  return take_slot(pattern);
 }
 
 // Removes blanks, ends of lines, boxes and quotation marks; false if there are none.
@@ -232,27 +239,30 @@ bool is_stated(std::string_view text, std::size_t at, std::size_t size) {
   if (before.size() > 1 && is_column(before.substr(before.size() - 2))) {
     if (without_blanks(after).empty() || is_column(after.substr(0, 2))) return true;
   }
-  std::string lower(label);
-  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-  constexpr std::array<std::string_view, 7> kLabels{"error",  "fail",  "exception", "reason",
-                                                    "status", "state", "message"};
-  return (label.ends_with(':') || label.ends_with('=')) &&
-         std::ranges::any_of(kLabels,
-                             [&](std::string_view word) { return lower.find(word) != lower.npos; });
+  return (label.ends_with(':') || label.ends_with('=')) && names_failure(label);
+}
+
+// Patterns that begin in the middle of a sentence begin with a lowercase letter.
+bool is_of_program(std::string_view text, std::size_t at, std::string_view literal,
+                   std::string_view pattern) {
+  if (pattern.empty() && literal.find_first_of(" \"") == text.npos) {
+    return is_stated(text, at, literal.size());
+  }
+  const bool is_start = literal.front() < 'a' || literal.front() > 'z';
+  bool has_figures = false;
+  while (const auto slot = take_slot_after(pattern)) has_figures |= slot->unit != "text";
+  return !is_start || is_printed(text, at, has_figures ? Figures::kSome : Figures::kNone);
 }
 
 // The last place where the whole pattern matches.
 std::optional<FoundKnown> last_of(const KnownPattern& known, std::string_view text) {
   std::string_view rest = known.pattern;
   const std::string_view literal = take_literal(rest);
-  const bool is_name = rest.empty() && literal.find_first_of(" \"") == text.npos;
   std::optional<std::pair<std::size_t, Captures>> last;
   for (std::size_t at = next_of(text, literal, 0); at != text.npos;
        at = next_of(text, literal, at + literal.size())) {
-    if (is_name && !is_stated(text, at, literal.size())) continue;
-    if (auto captures = match(rest, text.substr(at + literal.size()))) {
-      last.emplace(at, *std::move(captures));
-    }
+    auto captures = match(rest, text.substr(at + literal.size()));
+    if (captures && is_of_program(text, at, literal, rest)) last.emplace(at, *std::move(captures));
   }
   if (!last) return std::nullopt;
   FoundKnown found{message_of(known, last->second), last->first};

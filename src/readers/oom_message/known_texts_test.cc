@@ -134,6 +134,8 @@ constexpr auto kExamples = std::to_array<Example>({
      "NumPy could not allocate 7.5 GiB for one array of shape (1000000, 1000)"},
     {"slurmstepd: error: Detected 1 oom_kill event in StepId=1738063.batch.",
      "Slurm killed the job"},
+    {"srun: error: gpu07: tasks 0,2: Out Of Memory\nsrun: error: gpu07: task 3: Out Of Memory",
+     "Slurm killed the job"},
     {"slurmstepd: error: Detected 2 oom-kill event(s) in StepId=12.0.", "Slurm killed the job"},
     {"[337533.3] Memory cgroup out of memory: Killed process 23793 (leaker) total-vm:2623712kB, "
      "anon-rss:506500kB, file-rss:1268kB",
@@ -217,6 +219,27 @@ TEST(KnownTexts, patterns_begin_with_a_literal) {
     EXPECT_FALSE(known.means.steps[0].empty()) << known.means.title;
   }
   EXPECT_GE(patterns.size(), 40u);
+}
+
+TEST(KnownTexts, in_prose_comments_and_source_do_not_match) {
+  for (const char* const text :
+       {"If the log says CUDA error: out of memory, use fewer processes.",
+        "# CUDA error: out of memory", "x = f()  # CUDA error: out of memory",
+        "    raise RuntimeError(\"CUDA error: out of memory\")",
+        "Look for `Out of memory: Killed process 42 (python)` in dmesg.",
+        "For example: Out of memory: Killed process 42 (python)",
+        "Out of memory: Killed process messages name the process",
+        "gRPC may answer RESOURCE_EXHAUSTED: too little memory", "- OOMKilled pods restart",
+        "OOMKilled means exit code 137", "See also: The local object store is full of objects"}) {
+    EXPECT_THAT(find_known_texts(text), IsEmpty()) << text;
+  }
+  for (const char* const text :
+       {"Reason: OOMKilled", "reason=OOMKilled exitCode=137", "state: OOMKilled (137)",
+        "trainer-0   0/1     OOMKilled   0          2m",
+        "kernel: [3.1] Out of memory: Kill process 42 (python) score 900 or sacrifice child",
+        "what():  CUDA error: out of memory", "[rank1]: CUDA error: out of memory"}) {
+    EXPECT_THAT(find_known_texts(text), SizeIs(1)) << text;
+  }
 }
 
 // Millions of words that begin as known texts do: the search does a bounded amount of work at each.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/terminal_escapes.h"
 #include "readers/oom_message/search.h"
 
 namespace plimsoll::readers::oom_message {
@@ -25,23 +26,6 @@ constexpr std::array<std::string_view, 20> kTextKeys{
     "log",      "message",   "msg",       "event", "text",        "body",      "textPayload",
     "error",    "exc_value", "exception", "value", "stack_info",  "stack",     "traceback",
     "exc_info", "exc_text",  "MESSAGE",   "line",  "stack_trace", "stacktrace"};
-
-// Removes escape sequences of terminals, such as colors around numbers ("\x1b[1;36m20.00\x1b[0m").
-void remove_escape_sequences(std::string& text) {
-  constexpr std::string_view kStart = "\x1b[";
-  std::size_t end = text.find(kStart);
-  if (end == text.npos) return;
-  for (std::size_t at = end; at < text.size();) {
-    if (!std::string_view(text).substr(at).starts_with(kStart)) {
-      text[end++] = text[at++];
-      continue;
-    }
-    at += kStart.size();
-    while (at < text.size() && text[at] >= ' ' && text[at] < '@') ++at;  // parameters
-    if (at < text.size()) ++at;                                          // the final letter
-  }
-  text.resize(end);
-}
 
 std::string_view string_of(const Json& value) {
   return {value.GetString(), value.GetStringLength()};
@@ -71,7 +55,12 @@ struct Texts {
 
   void add(const Json& value, std::size_t rank, int depth) {
     if (depth > kDeepestJson) return;
-    if (value.IsString() && rank < kTextKeys.size()) texts.emplace_back(rank, string_of(value));
+    if (value.IsString()) {
+      // A message may be under any key.
+      const bool is_text =
+          rank < kTextKeys.size() || string_of(value).find("memory") != std::string_view::npos;
+      if (is_text) texts.emplace_back(rank, string_of(value));
+    }
     if (value.IsArray()) {
       for (const Json& each : value.GetArray()) add(each, rank, depth + 1);
     }
@@ -166,7 +155,7 @@ std::string prepared_log(std::string text) {
   for (int pass = 0; pass < 2; ++pass) {
     if (text.starts_with('{') || text.find("\n{") != text.npos) text = unpacked(text);
   }
-  remove_escape_sequences(text);
+  base::remove_escape_sequences(text);
   remove_source_columns(text);
   return text;
 }

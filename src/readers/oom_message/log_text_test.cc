@@ -28,6 +28,13 @@ TEST(LogText, frames_of_a_structured_traceback_precede_the_message) {
       "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\nstep failed\nboom\n");
 }
 
+TEST(LogText, a_message_under_any_key_is_kept) {
+  EXPECT_EQ(
+      prepared_log("{\"exception\": \"OutOfMemoryError\", \"args\": [\"CUDA out of memory.\"], "
+                   "\"host\": \"gpu7\"}\n"),
+      "OutOfMemoryError\nCUDA out of memory.\n");
+}
+
 TEST(LogText, other_braces_are_left_alone) {
   for (const char* const text : {"{'loss': 0.5}\n", "{\"loss\": 0.5}\n", "{\n}\n", "{"}) {
     EXPECT_EQ(prepared_log(text), text);

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "readers/oom_message/place.h"
 #include "readers/oom_message/search.h"
 #include "readers/oom_message/traceback.h"
 
@@ -45,7 +46,7 @@ std::optional<std::uint64_t> size_before(std::string_view text, std::string_view
 }
 
 // The word before "out of memory": "CUDA out of memory", "MPS backend out of memory".
-model::DeviceType type_of(std::string_view before) {
+std::pair<std::string_view, model::DeviceType> backend_of(std::string_view before) {
   constexpr std::array<std::pair<std::string_view, model::DeviceType>, 5> kNames{{
       {"HIP ", model::DeviceType::kHip},
       {"XPU ", model::DeviceType::kXpu},
@@ -53,10 +54,22 @@ model::DeviceType type_of(std::string_view before) {
       {"MPS backend ", model::DeviceType::kMps},
       {"CUDA ", model::DeviceType::kCuda},
   }};
-  for (const auto& [name, type] : kNames) {
-    if (before.ends_with(name)) return type;
+  for (const auto& named : kNames) {
+    if (before.ends_with(named.first)) return named;
   }
-  return model::DeviceType::kCuda;
+  return {{}, model::DeviceType::kCuda};
+}
+
+// Where the sentence begins whose phrase `rest` begins with.
+std::size_t start_of(std::string_view before, std::string_view rest) {
+  if (rest.starts_with(kAsyncStart)) {
+    return std::min(before.rfind("Allocation on device"), before.size());
+  }
+  if (!rest.starts_with(kCpuStart)) return before.size() - backend_of(before).first.size();
+  for (const std::string_view start : {"can't allocate ", "not enough ", "DefaultCPUAllocator: "}) {
+    if (before.ends_with(start)) before.remove_suffix(start.size());
+  }
+  return before.size();
 }
 
 std::int32_t ordinal_of(std::string_view text) {
@@ -166,8 +179,9 @@ std::optional<model::OomMessage> parse(std::string_view before, std::string_view
   if (!requested) return std::nullopt;
   model::OomMessage message;
   message.requested_bytes = *requested;
-  message.device = text.starts_with(kCpuStart) ? model::Device{model::DeviceType::kCpu, -1}
-                                               : model::Device{type_of(before), ordinal_of(text)};
+  message.device = text.starts_with(kCpuStart)
+                       ? model::Device{model::DeviceType::kCpu, -1}
+                       : model::Device{backend_of(before).second, ordinal_of(text)};
   // PyTorch 2.0 and 2.1 spell it "capacty".
   message.total_bytes =
       first_of(size_after(text, "total capacity of "), size_after(text, "total capacty of "),
@@ -218,6 +232,23 @@ class Starts {
   std::size_t async_ = text_.find(kAsyncStart);
 };
 
+// Calls visit(place of its phrase; whether it is quoted; message) for each message in order.
+template <typename Visit>
+void for_each_message(std::string_view text, const Visit& visit) {
+  Starts starts(text);
+  for (std::size_t next = starts.next(); next != text.npos;) {
+    const std::size_t at = std::exchange(next, starts.next());
+    const std::string_view rest =
+        text.substr(at, std::min(kMostMessageBytes, std::min(next, text.size()) - at));
+    const std::string_view before = text.substr(at - std::min(at, kLongestTracebackBytes),
+                                                std::min(at, kLongestTracebackBytes));
+    const bool is_async = rest.starts_with(kAsyncStart);
+    auto message = is_async ? parse_async(before, rest) : parse(text.substr(0, at), rest);
+    if (!message) continue;
+    visit(at, !is_printed(before, start_of(before, rest), Figures::kSome), *std::move(message));
+  }
+}
+
 // Messages state no platform, but paths and the CPU allocator's wording differ.
 bool is_from_windows(std::string_view before, const std::vector<CodeLine>& traceback) {
   return before.ends_with("not enough ") ||
@@ -250,24 +281,23 @@ std::optional<std::uint64_t> size_at_start(std::string_view text) {
 std::vector<Found> find_messages(std::string_view text) {
   std::vector<Found> found;
   std::size_t last_end = 0;
-  Starts starts(text);
-  std::size_t next = starts.next();
-  while (next != text.npos) {
-    const std::size_t at = std::exchange(next, starts.next());
-    const std::string_view rest =
-        text.substr(at, std::min(kMostMessageBytes, std::min(next, text.size()) - at));
-    const bool is_async = rest.starts_with(kAsyncStart);
-    const std::string_view before = text.substr(at - std::min(at, kLongestTracebackBytes),
-                                                std::min(at, kLongestTracebackBytes));
-    if (auto message = is_async ? parse_async(before, rest) : parse(text.substr(0, at), rest)) {
-      const std::size_t from = std::max(last_end, at - std::min(at, kLongestTracebackBytes));
-      std::vector<CodeLine> traceback = traceback_of(text.substr(from, at - from));
-      message->is_from_windows = is_from_windows(text.substr(0, at), traceback);
-      found.push_back({*std::move(message), std::move(traceback)});
-      last_end = at;
-    }
-  }
+  for_each_message(text, [&](std::size_t at, bool is_quoted, model::OomMessage message) {
+    if (is_quoted) return;
+    const std::size_t from = std::max(last_end, at - std::min(at, kLongestTracebackBytes));
+    std::vector<CodeLine> traceback = traceback_of(text.substr(from, at - from));
+    message.is_from_windows = is_from_windows(text.substr(0, at), traceback);
+    found.push_back({std::move(message), std::move(traceback)});
+    last_end = at;
+  });
   return found;
+}
+
+bool quotes_message(std::string_view text) {
+  bool is_any = false;
+  for_each_message(text, [&](std::size_t, bool is_quoted, const model::OomMessage&) {
+    is_any = is_any || is_quoted;
+  });
+  return is_any;
 }
 
 }  // namespace plimsoll::readers::oom_message

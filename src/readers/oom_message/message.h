@@ -24,6 +24,10 @@ struct Found {
 // as MPS prints it.
 std::optional<std::uint64_t> size_at_start(std::string_view text);
 
+// The messages that a program printed, in order.
 std::vector<Found> find_messages(std::string_view text);
+
+// Whether a sentence of the text quotes a message (place.h).
+bool quotes_message(std::string_view text);
 
 }  // namespace plimsoll::readers::oom_message

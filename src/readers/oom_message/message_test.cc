@@ -275,6 +275,14 @@ TEST(OomMessage, a_traceback_belongs_to_one_message) {
   EXPECT_THAT(found[1].traceback, IsEmpty());
 }
 
+TEST(OomMessage, a_message_in_a_sentence_is_a_quotation) {
+  const std::string prose = "See the docs: CUDA out of memory. Tried to allocate 2.00 GiB.\n";
+  EXPECT_THAT(find_messages(prose), IsEmpty());
+  EXPECT_TRUE(quotes_message(prose));
+  EXPECT_THAT(find_messages(prose + std::string(kTorch2)), SizeIs(1));
+  EXPECT_FALSE(quotes_message(kTorch2));
+}
+
 TEST(OomMessage, text_without_a_size_is_not_a_message) {
   EXPECT_THAT(find_messages(""), IsEmpty());
   EXPECT_THAT(find_messages("we ran out of memory"), IsEmpty());

@@ -34,6 +34,9 @@ constexpr std::string_view kSummary =
     "allocates them: plimsoll run SCRIPT";
 constexpr std::string_view kCut =
     "this out-of-memory message is cut off before its first number. Pass a longer part of the log";
+constexpr std::string_view kQuoted =
+    "this text quotes an out-of-memory message within a sentence. If it is yours, pass the message "
+    "as a line of its own";
 
 constexpr auto kOtherTexts = std::to_array<OtherText>({
     {"PyTorch CUDA memory summary", kSummary},
@@ -49,6 +52,7 @@ constexpr std::string_view kUnknown =
     "plimsoll run SCRIPT";
 
 std::string_view answer_for(std::string_view text) {
+  if (quotes_message(text)) return kQuoted;
   for (const OtherText& other : kOtherTexts) {
     if (text.find(other.phrase) != text.npos) return other.answer;
   }

@@ -115,6 +115,12 @@ TEST(OomMessageReader, the_fallback_names_what_is_known) {
               AllOf(HasSubstr("vLLM"), HasSubstr("Ray"), Not(HasSubstr("no out-of-memory"))));
 }
 
+TEST(OomMessageReader, a_quotation_is_refused_with_a_next_step) {
+  EXPECT_THAT(
+      read("See the docs: CUDA out of memory. Tried to allocate 2.00 GiB.\n").error().message,
+      HasSubstr("quotes an out-of-memory message within a sentence"));
+}
+
 TEST(OomMessageReader, logs_of_json_are_certain) {
   EXPECT_EQ(make()->sniff(bytes_of("{\"log\":\"a\\n\",\"stream\":\"stdout\"}\n")),
             Confidence::kCertain);
