@@ -192,9 +192,15 @@ while True:
     optimizer.zero_grad()
 """
 INFERENCE = TRAINING.replace(".sum().backward()", "").replace("    optimizer.", "    # ")
+MONITORED = TRAINING.replace(
+    "while True:",
+    "import plimsoll\nmonitor = plimsoll.TrainingMonitor(text_log=False)\nwhile True:",
+).replace("    optimizer.zero_grad()", "    optimizer.zero_grad()\n    monitor.step()")
 
 
-@pytest.mark.parametrize("source", [TRAINING, INFERENCE], ids=["training", "inference"])
+@pytest.mark.parametrize(
+    "source", [TRAINING, INFERENCE, MONITORED], ids=["training", "inference", "monitor"]
+)
 def test_a_running_program_is_asked_for_its_holders(
     tmp_path: Path, plimsoll_command: str, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
@@ -202,6 +208,8 @@ def test_a_running_program_is_asked_for_its_holders(
     script = tmp_path / "train.py"
     script.write_text(source)
     command = [sys.executable, "-m", "plimsoll", "run", "-o", str(tmp_path / "run.plim"), script]
+    if source == MONITORED:
+        command = [sys.executable, script]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as training:
         try:
             ask = [plimsoll_command, "holders", str(training.pid)]

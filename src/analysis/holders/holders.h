@@ -41,7 +41,8 @@ class HolderIndex {
   // container that gets longer. Else the outermost one that was cut and holds no more of the
   // model than the innermost, unlike a list of layers; else the cut nearest to the memory, or the
   // last container of several such items, or what the program names last; its root if there is
-  // nothing like that. `last`: the last link of the chain.
+  // nothing like that. A parameter is one of many: in its place, the whole model. `last`: the last
+  // link of the chain.
   std::uint32_t holder(std::uint32_t last) const;
 
  private:

@@ -93,13 +93,9 @@ class Tree {
  private:
   using Key = std::tuple<std::uint32_t, plimsoll_link_kind, std::uint32_t, std::uint32_t>;
 
-  // The dicts in which a module keeps its parts, and the items of a container, are what they are
-  // in.
-  bool is_transparent(const HolderLink& link) const {
-    const std::string_view name = trace_.strings[link.name];
-    if (link.kind == PLIMSOLL_LINK_ITEM) return name.empty();
-    return link.kind == PLIMSOLL_LINK_ATTRIBUTE &&
-           (name == "_modules" || name == "_parameters" || name == "_buffers");
+  // The items of a container are what they are in.
+  static bool is_transparent(const HolderLink& link) {
+    return link.kind == PLIMSOLL_LINK_ITEM && link.name == model::StringId{};
   }
 
   std::uint32_t node_for(std::uint32_t link, std::uint32_t parent) {

@@ -45,9 +45,8 @@ TEST(HolderTree, goes_from_the_roots_to_containers_and_graphs) {
   const auto power = one.link(item, PLIMSOLL_LINK_GRAD_FN, {}, "PowBackward0");
   const auto saved = one.link(power, PLIMSOLL_LINK_SAVED, "self", "Tensor");
   const auto net = one.link(main, PLIMSOLL_LINK_ATTRIBUTE, "net", "Net");
-  const auto parameters = one.link(net, PLIMSOLL_LINK_ATTRIBUTE, "_parameters", "dict");
-  const auto weight = one.link(parameters, PLIMSOLL_LINK_ITEM, "weight", "Parameter");
-  const auto bias = one.link(parameters, PLIMSOLL_LINK_ITEM, "bias", "Parameter");
+  const auto weight = one.link(net, PLIMSOLL_LINK_PART, "weight", "Parameter");
+  const auto bias = one.link(net, PLIMSOLL_LINK_PART, "bias", "Parameter");
   one.hold(item, 12);
   one.hold(saved, 24);
   one.hold(weight, 3);

@@ -44,6 +44,8 @@ class Walk final : public References {
   bool run();
   // Adds without following: an object of Plimsoll.
   void block(const void* object, Kind kind);
+  // After run(): a value on its way to the caller, which has a reference to it, is no holder.
+  void pass(PyObject* value);
   // Follows the references of what has been blocked. What only it reaches is Plimsoll's.
   bool run_blocked();
   // Walks what the collector tracks and no root reaches.
