@@ -118,6 +118,23 @@ def holders_of(path: Path, size_bytes: int) -> set[str | None]:
     }
 
 
+def test_what_a_call_returns_has_no_holder_yet(tmp_path: Path) -> None:
+    path = tmp_path / "run.plim"
+
+    def serve() -> None:
+        answers = []
+        for _ in range(32 + STEPS):
+            with torch.inference_mode():
+                answers.append(trainer.model[0](torch.randn(512, 512)))
+            time.sleep(0.005)
+
+    with plimsoll.record(path):
+        serve()
+    holders = {each or "" for each in holders_of(path, MIB)}
+    assert any(each.startswith("answers") for each in holders)
+    assert not any(each.startswith("native code") for each in holders)
+
+
 def fail_with_a_tensor() -> None:
     activations = torch.ones(3 * MIB // 4)
     torch.empty(1 << 50)

@@ -70,6 +70,7 @@ bool is_retried(const Peak& peak, const Pass& pass, const Parts& parts) {
 
 // Autograd frees what it has saved together with the activations.
 void add_saved(const Peak& peak, Graphs& graphs) {
+  constexpr std::uint32_t kMostBetween = 2;  // events: a free on CUDA is two
   std::set<std::uint32_t> deaths;
   peak.for_each([&](const Allocation& each) {
     if (is_of_unused_graph(each)) deaths.insert(each.died);
@@ -77,7 +78,8 @@ void add_saved(const Peak& peak, Graphs& graphs) {
   for (const Allocation& each : peak.live()) {
     const bool is_of_program = each.is(model::kOtherCategory, model::kInput);
     if (!is_of_program || each.born == model::kNone || each.died == model::kNone) continue;
-    if (!deaths.contains(each.died - 1) && !deaths.contains(each.died + 1)) continue;
+    const auto next = deaths.lower_bound(each.died - std::min(each.died, kMostBetween));
+    if (next == deaths.end() || *next > each.died + kMostBetween) continue;
     graphs.saved.insert(each.lifetime);
     graphs.explanation.add(each);
   }
