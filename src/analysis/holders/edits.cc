@@ -149,6 +149,7 @@ std::string edit_text(const model::Trace& trace, const Holder& holder, std::stri
       base != 0 && !type_of(trace, trace.holders.links[base].parent).ends_with("ndarray")) {
     return "Store copies (.clone()) in " + path + ": views keep the whole memory that they share.";
   }
+  if (holder.used_again > 0 && holder.used_again * 2 >= holder.bytes) return {};
   if (link.kind == PLIMSOLL_LINK_DEFAULT) {
     return "Give " + std::string(trace.strings[link.name]) +
            " the default None, and make its value inside the function: a default lives as long as "

@@ -18,6 +18,7 @@ struct Holder {
   std::uint32_t example = 0;
   std::uint64_t count = 0, bytes = 0;     // what it holds of the set
   std::uint64_t of_model = 0;             // bytes of parameters, gradients and optimizer state
+  std::uint64_t used_again = 0;           // bytes that operators use again later, if that is known
   bool has_grown = false;                 // it is a container that gets longer
   const model::HolderCut* cut = nullptr;  // null: it was not cut
 };

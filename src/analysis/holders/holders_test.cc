@@ -263,6 +263,19 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
       "Pass a small maxsize to the lru_cache of masks.mask, or call its cache_clear().");
 }
 
+TEST(Edits, leave_what_is_used_again) {
+  Case c;
+  const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+  const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "kept", "list", {}, 0, 3);
+  c.hold(c.link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor"), 4);
+  c.finish();
+  Holder holder = holders_in(c).at(0);
+  holder.used_again = 199;
+  EXPECT_THAT(edit_text(c.trace, holder), testing::StartsWith("Remove from kept"));
+  holder.used_again = 200;
+  EXPECT_EQ(edit_text(c.trace, holder), "");
+}
+
 TEST(Edits, of_containers_and_variables) {
   expect_edit(
       [](Case& c) {

@@ -22,7 +22,8 @@ std::vector<HolderRow> tree_of(const Case& of) {
   const model::DeviceTrace& device = of.trace.devices.at(0);
   const model::UserLines lines(of.trace);
   const auto last = static_cast<std::int64_t>(device.events.size()) - 1;
-  return holder_tree(of.trace, device, model::live_allocations(of.trace, device, lines, last));
+  return holder_tree(of.trace, device, model::live_allocations(of.trace, device, lines, last),
+                     last);
 }
 
 // "  history list of 12: 3,600 in 36"
