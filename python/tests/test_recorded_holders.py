@@ -231,11 +231,12 @@ def test_a_running_program_is_asked_for_its_holders(
         try:
             ask = [plimsoll_command, "holders", str(training.pid)]
             answers = []
+            began = time.monotonic()
             while not answers or "history: list of" not in answers[-1].stdout:
                 answers.append(subprocess.run(ask, capture_output=True, text=True, check=False))
                 assert training.poll() is None
                 assert answers[-1].stdout or "is not recorded" in answers[-1].stderr
-                assert len(answers) < 100
+                assert time.monotonic() - began < 120  # a monitor imports torch first
                 time.sleep(0.1)
         finally:
             training.kill()
