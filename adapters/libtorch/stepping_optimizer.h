@@ -1,34 +1,36 @@
 // Which of several optimizers ends the steps of the training loop.
 #pragma once
 
-#include <cstddef>
+#include <set>
+#include <utility>
 
 namespace plimsoll::libtorch {
 
-// The first one that steps, as long as it is used. Not thread-safe.
+// Optimizers that step in turn, as a generator and its discriminator, make one step of the loop. It
+// ends with the first of them: with one that has stepped since the last end, or that took no part
+// in the round before, because another part of the training has begun. Not thread-safe.
 class SteppingOptimizer {
  public:
   // Whether the step that `optimizer` has just made ends a step of the loop.
   bool ends_step(const void* optimizer) {
-    if (stepping_ != optimizer &&
-        (stepping_ == nullptr || ++steps_of_others_ > kMostStepsOfOthers)) {
-      stepping_ = optimizer;
+    const bool is_next_round = round_.contains(optimizer);
+    const bool is_new = !round_before_.empty() && !round_before_.contains(optimizer);
+    if (!round_.empty() && !is_next_round && !is_new) {
+      round_.insert(optimizer);
+      return false;
     }
-    if (stepping_ != optimizer) return false;
-    steps_of_others_ = 0;
+    round_before_ = std::exchange(round_, {optimizer});
+    if (!is_next_round) round_before_.clear();  // the others of the new part are still unknown
     return true;
   }
   void forget(const void* optimizer) {
-    if (stepping_ == optimizer) stepping_ = nullptr;
+    round_.erase(optimizer);
+    round_before_.erase(optimizer);
   }
 
  private:
-  // Other optimizers' steps that the stepping one may wait for, as a generator waits for its
-  // discriminator. After more steps, another part of the training has begun.
-  static constexpr std::size_t kMostStepsOfOthers = 20;
-
-  const void* stepping_ = nullptr;   // not owned
-  std::size_t steps_of_others_ = 0;  // since its last step
+  // Those that have stepped since a step of the loop ended, and those before. Not owned.
+  std::set<const void*> round_, round_before_;
 };
 
 }  // namespace plimsoll::libtorch

@@ -11,6 +11,9 @@ def api_address() -> int:
 
 def is_recording() -> bool: ...
 
+def wants_holders() -> bool:
+    """Return whether somebody has asked for holders, once for each request."""
+
 def mark_step(number: int) -> None:
     """End a step."""
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from plimsoll import _record
-from plimsoll._monitoring.holders import holder_of
+from plimsoll._monitoring.holders import answer, holder_of
 from plimsoll._monitoring.profiler_ranges import profiled_mark
 from plimsoll._monitoring.snapshots import Snapshots
 from plimsoll._monitoring.wandb_log import WandbLog
@@ -140,6 +140,7 @@ class TrainingMonitor:
             self._monitor.step(iteration, loss)
         profiled_mark("step" if iteration is None else f"step {iteration}")
         if self._is_open:
+            self._attempt(answer)
             attachment.switch_if_ready(print_notice)
         self._prepare_for(number + 1)
 

@@ -339,3 +339,13 @@ def test_operators_that_can_be_of_no_graph_are_known(tmp_path):
     by_operator = {row["operator"]: row["autograd"] for row in sites}
     assert by_operator["aten::exp"] == "off"
     assert by_operator["aten::mul"] == by_operator["aten::cos"] == "unknown"
+
+
+@pytest.mark.parametrize("turns", ["012012012", "000111222"])  # in one loop, in three
+def test_optimizers_that_step_in_turn_make_one_step(turns, tmp_path):
+    optimizers = [torch.optim.SGD([torch.zeros(1, requires_grad=True)]) for _ in range(3)]
+    with recorded(tmp_path / "run.plim") as recording:
+        for each in turns:
+            optimizers[int(each)].step()
+    steps = 3 if turns[0] != turns[1] else 9
+    assert len(plimsoll.open(recording.path).steps.to_pydict()["step"]) == steps

@@ -499,3 +499,25 @@ def test_step():
         ],
         consecutive=True,
     )
+
+
+FIXTURE = """
+import pytest
+class Trainer:
+    def __init__(self):
+        self.history = []
+@pytest.fixture
+def trainer():
+    return Trainer()
+@pytest.mark.limit_leaks("1 KB")
+def test_leak(trainer):
+    trainer.history += [torch.ones(1000), torch.ones(1000)]
+"""
+
+
+def test_a_fixture_that_holds_tensors_is_called_by_its_name(suite):
+    result = suite(FIXTURE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*, held by the fixture trainer.history", "  → Remove from the fixture trainer.history *"]
+    )

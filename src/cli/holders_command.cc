@@ -71,8 +71,9 @@ Status wait_for_answer(live::LiveStatusReader& process, std::chrono::seconds pat
     if (waited > patience) {
       return make_error(ErrorCode::kNotFound,
                         name + " has not answered in " + std::to_string(patience.count()) +
-                            " s: it looks for holders when a step ends (an optimizer step, or "
-                            "plimsoll.step()), in the mode full, with the compiled adapter");
+                            " s: it looks for holders when a step ends (an optimizer step, "
+                            "plimsoll.step(), or step() of its monitor), with the compiled adapter "
+                            "and, if it is recorded, in the mode full");
     }
     if (waited > kUntilNotice && !std::exchange(is_noticed, true)) {
       complain(name + " looks for holders when its current step ends");
@@ -93,21 +94,29 @@ bool is_recording(const std::string& path) {
   return size == static_cast<ssize_t>(head.size()) && format::has_magic(head);
 }
 
-// The recording that the process writes, by a path that works even if the file has been removed.
-Result<std::string> recording_of(int pid, std::chrono::seconds patience) {
-  PLIMSOLL_TRY_ASSIGN(live::LiveStatusReader process, reader_of(pid));
+// The recording that the process writes, or the answer of its monitor, by a path that works even if
+// the file has been removed. Empty if there is none.
+std::string open_recording(int pid) {
   std::string path;
   const std::string files = "/proc/" + std::to_string(pid) + "/fd";
   for (const std::string& file : probes::list_system_folder(files)) {
     if (is_recording(files + "/" + file)) path = files + "/" + file;
   }
-  if (path.empty()) {
-    return make_error(ErrorCode::kNotFound, "process " + std::to_string(pid) +
-                                                " has no recording that can be read here: its "
-                                                "memory is only watched");
-  }
-  PLIMSOLL_TRY(wait_for_answer(process, patience));
   return path;
+}
+
+Result<std::string> recording_of(int pid, std::chrono::seconds patience) {
+  constexpr std::chrono::seconds kUntilWritten{2};  // by a monitor, after its walk
+  PLIMSOLL_TRY_ASSIGN(live::LiveStatusReader process, reader_of(pid));
+  PLIMSOLL_TRY(wait_for_answer(process, patience));
+  std::string path = open_recording(pid);
+  for (const auto began = Clock::now(); path.empty() && Clock::now() - began < kUntilWritten;) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    path = open_recording(pid);
+  }
+  if (!path.empty()) return path;
+  return make_error(ErrorCode::kNotFound,
+                    "process " + std::to_string(pid) + " has no recording that can be read here");
 }
 
 Result<std::string> answer(const Arguments& arguments) {

@@ -181,9 +181,9 @@ void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 // A program without steps, such as inference: memory that it retains from call to call grows.
-void end_step_of_calls(ThreadState& thread) {
+void end_step_of_calls(ThreadState& thread, holders::Passed passed) {
   recorder().mark(thread.context, PLIMSOLL_MARK_CALL_END, 0);
-  holders::find_wanted_holders();
+  holders::find_wanted_holders(passed);
 }
 
 PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -203,7 +203,10 @@ PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     try {
       tag_outputs(*call.thread, result);
       if (call.has_wrappers) modules().tag_called(*call.thread, self);
-      if (call.is_root && !has_steps()) end_step_of_calls(*call.thread);
+      if (call.is_root && !has_steps()) {
+        PyObject* const passed[] = {result, args, kwargs};
+        end_step_of_calls(*call.thread, passed);
+      }
     } catch (const std::exception&) {
       count_lost_detail();
     }

@@ -40,7 +40,8 @@ from plimsoll._torch.adapter import load
     BASE,
     TRACEBACK,
     OTHER,
-) = range(18)
+    PART,
+) = range(19)
 COMPLETE, TOO_MANY_OBJECTS, TOO_MANY_NODES, NO_MEMORY, TOO_LATE = range(5)
 
 
@@ -66,6 +67,7 @@ def _text_of_link(kind, name, type_):
         NATIVE: f"native {name or type_}",
         CYCLE: f"cycle {type_}",
         ATTRIBUTE: f".{name}",
+        PART: f".{name}",
         ITEM: f"[{name or '*'}]",
         LOCAL: f" local {name}",
         CLOSURE: f" closure {name}",
@@ -211,6 +213,14 @@ def test_a_native_holder_is_noticed(space):
     space.capsule = torch.utils.dlpack.to_dlpack(space.kept[0])
     cut = cut_of(found(), r"plant\.kept\[\*\]")
     assert cut == [0, 4, 1600, 1, 400, 1]
+
+
+def test_a_model_holds_all_its_parameters(space):
+    space.net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
+    space.net[1].cache = torch.ones(100)
+    result = found()
+    assert cut_of(result, r"plant\.net") == [0, 5, 4 * (64 * 64 + 64 + 64 + 1) + 400, 0, 0, 0]
+    assert cut_of(result, r"plant\.net\.1\.cache") == [0, 1, 400, 0, 0, 0]
 
 
 def test_lengths_and_limits(space):

@@ -158,6 +158,49 @@ def test_steps_are_marked_by_the_first_optimizer_until_the_user_does(recorder):
     assert marks(recorder.take(), STEP) == []
 
 
+# Letters are optimizers in the order of their steps, and capitals end a step of the loop.
+LOOPS = {
+    "folds, each with its own optimizer": "AAAAA BBBBB CCCCC",
+    "GAN": "Ab Ab Ab Ab",
+    "GAN, its generator trained alone before": "AAA Ba Ba Ba",
+    "folds of a GAN": "Ab Ab Ab Cd Cd Cd",
+    "three optimizers of one loop": "Abc Abc Abc",
+    "one for each of 26 parameters": " ".join(["Abcdefghijklmnopqrstuvwxyz"] * 4),
+    "two parts of the training by turns": "AAAA BBBB AAAA BBBB",
+}
+# Totals only: the rare one ends a step in place of the next one of the frequent one.
+COUNTS = {
+    "five steps of the critic for each of the generator": ("aaaaab" * 6 + "a", 31),
+    "the same, the generator first": ("baaaaa" * 6, 30),
+    "an actor that steps every other time": ("aab" * 6 + "a", 13),
+}
+
+
+def steps_marked(recorder, letters):
+    optimizers = {
+        each: torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+        for each in set(letters.lower())
+    }
+    marked = ""
+    recorder.take()
+    for each in letters.lower():
+        optimizers[each].step()
+        marked += each.upper() if marks(recorder.take(), STEP) else each
+    return marked
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_optimizers_that_step_in_turn_make_one_step(recorder, loop):
+    letters = LOOPS[loop].replace(" ", "")
+    assert steps_marked(recorder, letters) == letters
+
+
+@pytest.mark.parametrize("loop", COUNTS)
+def test_the_optimizer_that_steps_most_often_ends_the_steps(recorder, loop):
+    letters, steps = COUNTS[loop]
+    assert sum(each.isupper() for each in steps_marked(recorder, letters)) == steps
+
+
 def test_marks_around_backward(recorder):
     x = torch.randn(5, requires_grad=True)
     for _ in range(2):

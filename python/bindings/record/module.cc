@@ -454,6 +454,9 @@ NB_MODULE(_record, module) {
       "api_address", [] { return reinterpret_cast<std::uintptr_t>(plimsoll_recorder()); },
       "Return the address of the C interface, for adapters.");
   module.def("is_recording", [] { return recorder().is_recording() != 0; });
+  module.def(
+      "wants_holders", [] { return recorder().wants_holders() == PLIMSOLL_HOLDERS_NOW; },
+      "Return whether somebody has asked for holders, once for each request.");
   module.def("mark_step", &mark_step, nb::arg("number"), "End a step.");
   module.def(
       "mark_own_steps", &mark_own_steps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -71,6 +72,16 @@ class Site:
     holder: str = field(default="", init=False)
 
 
+# pytest keeps the fixtures of a test in an attribute of its item, which a frame of pytest has.
+_FIXTURE = re.compile(r"item\.funcargs\['(\w+)'\](.*) in \w+ \([^()]*\)")
+
+
+def _with_fixture(holder: str) -> str:
+    """Return a holder as the test calls it: "the fixture trainer.history"."""
+    found = _FIXTURE.fullmatch(holder)
+    return f"the fixture {found[1]}{found[2]}" if found else holder
+
+
 class AllocatedTensors:
     """The tensors in the trace of a test."""
 
@@ -85,7 +96,14 @@ class AllocatedTensors:
         )  # absent if nobody looked for them
         sizes = zip(rows["allocated_bytes"], rows["size_bytes"], strict=True)
         return [
-            Tensor(device, requested if block is None else block, born, freed, stack, holder or "")
+            Tensor(
+                device,
+                requested if block is None else block,
+                born,
+                freed,
+                stack,
+                _with_fixture(holder or ""),
+            )
             for device, (block, requested), born, freed, stack, holder in zip(
                 rows["device"],
                 sizes,
@@ -175,7 +193,8 @@ class AllocatedTensors:
     def edit_of(self, holder: str) -> str:
         """Return the edit of the program that ends what a holder holds; empty if unknown."""
         rows = self.trace.ask(at="end").tables["holders"] if holder else []
-        return next((row["edit"] for row in rows if row["path"] == holder), "")
+        row = next((row for row in rows if _with_fixture(row["path"]) == holder), None)
+        return str(row["edit"]).replace(row["path"], holder) if row else ""
 
     @cached_property
     def _stacks(self) -> list[tuple[str, tuple[str, ...]]]:

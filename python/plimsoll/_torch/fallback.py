@@ -41,6 +41,7 @@ from plimsoll._torch.module_tree import (
     tensors_of,
 )
 from plimsoll._torch.python_stacks import PythonStacks
+from plimsoll._torch.stepping_optimizer import SteppingOptimizer
 from plimsoll._torch.tensor_memory import gradient_of, is_computed, kind_of, memory_of
 from plimsoll._torch.watched_storages import HeldStorage, WatchedStorages
 
@@ -90,6 +91,7 @@ class PythonAttachment(TorchDispatchMode):
         self._search_due = 0.0  # when, by time.monotonic()
         self._promoted: list[weakref.ref[Any]] = []  # since the search, to the oldest generation
         self._in_optimizer = 0
+        self._stepping = SteppingOptimizer()
         self._running = 0  # operators, on all threads
         self._instances = 0
         self.steps = 0
@@ -397,6 +399,6 @@ class PythonAttachment(TorchDispatchMode):
         self._in_optimizer = max(0, self._in_optimizer - 1)
         self._activity("")
         self._report_state(optimizer)
-        if not self.has_user_steps:
+        if self._stepping.ends_step(optimizer) and not self.has_user_steps:
             self.steps += 1
             _record.mark_step(self.steps)

@@ -125,7 +125,7 @@ void by_holder(const LiveGroups& groups, Tables& tables) {
         return name->second;
       },
       tables.by_holder);
-  std::ranges::move(holders::holder_tree(trace, groups.device(), groups.live()),
+  std::ranges::move(holders::holder_tree(trace, groups.device(), groups.live(), groups.event()),
                     std::back_inserter(tables.holders));
 }
 

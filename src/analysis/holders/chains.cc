@@ -12,11 +12,6 @@ namespace {
 
 using model::HolderLink;
 
-// The dicts in which a module keeps its parts, which programs call as attributes.
-bool is_part_of_module(std::string_view name) {
-  return name == "_modules" || name == "_parameters" || name == "_buffers";
-}
-
 // Builds the text of a chain, from the root on.
 class ChainText {
  public:
@@ -42,12 +37,11 @@ class ChainText {
         return;
       case PLIMSOLL_LINK_ATTRIBUTE:
       case PLIMSOLL_LINK_HOOK:
-        is_of_module_ = is_part_of_module(name);
-        if (!is_of_module_) text_ += (text_.empty() ? "" : ".") + name;
+      case PLIMSOLL_LINK_PART:
+        text_ += (text_.empty() ? "" : ".") + name;
         return;
       case PLIMSOLL_LINK_ITEM:
-        text_ += is_of_module_ && !name.empty() ? "." + name : "[" + item(name) + "]";
-        is_of_module_ = false;
+        text_ += "[" + item(name) + "]";
         return;
       case PLIMSOLL_LINK_LOCAL:
         text_ += (text_.empty() ? "" : ": local ") + name;
@@ -111,8 +105,7 @@ class ChainText {
   const model::Trace& trace_;
   std::string text_;
   std::string around_;
-  std::string left_;           // the function that an exception has left
-  bool is_of_module_ = false;  // the next item is a part of a module
+  std::string left_;  // the function that an exception has left
 };
 
 }  // namespace
@@ -125,9 +118,13 @@ std::vector<std::uint32_t> chain_to(const model::Trace& trace, std::uint32_t lin
   return chain;
 }
 
-bool is_module_part(const model::Trace& trace, std::uint32_t link) {
-  const HolderLink& above = trace.holders.links[trace.holders.links[link].parent];
-  return above.kind == PLIMSOLL_LINK_ATTRIBUTE && is_part_of_module(trace.strings[above.name]);
+std::uint32_t model_of(const model::Trace& trace, std::uint32_t link) {
+  const auto& links = trace.holders.links;
+  if (links[link].kind != PLIMSOLL_LINK_PART) return link;
+  for (const std::uint32_t each : chain_to(trace, link)) {
+    if (links[each].kind == PLIMSOLL_LINK_PART) return links[each].parent;
+  }
+  return link;
 }
 
 std::string path_text(const model::Trace& trace, std::uint32_t link) {

@@ -32,8 +32,8 @@ constexpr bool is_queue_type(std::string_view type) {
   return type == "Queue" || type == "LifoQueue" || type == "PriorityQueue";
 }
 
-// Whether it is a parameter, buffer or module that a module has registered.
-bool is_module_part(const model::Trace& trace, std::uint32_t link);
+// Of a parameter, buffer or module of a module: the outermost module around it. Others themselves.
+std::uint32_t model_of(const model::Trace& trace, std::uint32_t link);
 
 // "trainer.losses", "kept in train (train.py:40)": how the program names what the link leads to.
 // `[*]` stands for all items of a container.

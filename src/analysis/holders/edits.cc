@@ -24,6 +24,10 @@ class Chain {
     return found == rows_.end() ? 0 : *found;
   }
   bool has(plimsoll_link_kind kind) const { return first(kind) != 0; }
+  // Rows of a chain rise.
+  bool is_before(plimsoll_link_kind kind, plimsoll_link_kind other) const {
+    return has(kind) && (!has(other) || first(kind) < first(other));
+  }
   // The link after `row`; 0: none.
   std::uint32_t after(std::uint32_t row) const {
     const auto found = std::ranges::find(rows_, row);
@@ -124,6 +128,9 @@ std::string edit_text(const model::Trace& trace, const Holder& holder, std::stri
                      locals
                : "Store str(error) instead of the exception in " + path + ": " + locals;
   }
+  if (chain.is_before(PLIMSOLL_LINK_GRADIENT, PLIMSOLL_LINK_GRAD_FN)) {
+    return "Set the .grad of the tensors in " + path + " to None after their last use.";
+  }
   if (chain.has(PLIMSOLL_LINK_GRAD_FN)) {
     return holds_items ? "Add x.detach(), or x.item(), to " + path +
                              " instead of the tensor x: it keeps the graph of its forward."
@@ -131,20 +138,18 @@ std::string edit_text(const model::Trace& trace, const Holder& holder, std::stri
                              " keeps (.detach(), .item()): it keeps the graph "
                              "that made it.";
   }
-  if (chain.has(PLIMSOLL_LINK_GRADIENT)) {
-    return "Set the .grad of the tensors in " + path + " to None after their last use.";
-  }
-  // Most arrays are of a whole tensor.
-  if (const std::uint32_t base = chain.first(PLIMSOLL_LINK_BASE);
-      base != 0 && !type_of(trace, trace.holders.links[base].parent).ends_with("ndarray")) {
-    return "Store copies (.clone()) in " + path + ": views keep the whole memory that they share.";
-  }
   if (link.kind == PLIMSOLL_LINK_NATIVE) return {};
   if (link.kind == PLIMSOLL_LINK_CYCLE) {
     return "Break the cycle of references, or call gc.collect() between steps.";
   }
   // What a model and its optimizer hold, they need.
   if (!holder.has_grown && holder.of_model > 0 && holder.of_model * 2 >= holder.bytes) return {};
+  // Most arrays are of a whole tensor.
+  if (const std::uint32_t base = chain.first(PLIMSOLL_LINK_BASE);
+      base != 0 && !type_of(trace, trace.holders.links[base].parent).ends_with("ndarray")) {
+    return "Store copies (.clone()) in " + path + ": views keep the whole memory that they share.";
+  }
+  if (holder.used_again > 0 && holder.used_again * 2 >= holder.bytes) return {};
   if (link.kind == PLIMSOLL_LINK_DEFAULT) {
     return "Give " + std::string(trace.strings[link.name]) +
            " the default None, and make its value inside the function: a default lives as long as "
@@ -157,7 +162,7 @@ std::string edit_text(const model::Trace& trace, const Holder& holder, std::stri
   if (holds_items) {
     return container_edit(type, path).append(instead.empty() ? "" : " ").append(instead);
   }
-  return is_module_part(trace, holder.link) ? "" : variable_edit(trace, link, path);
+  return link.kind == PLIMSOLL_LINK_PART ? "" : variable_edit(trace, link, path);
 }
 
 }  // namespace plimsoll::analysis::holders

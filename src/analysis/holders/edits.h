@@ -8,9 +8,10 @@
 
 namespace plimsoll::analysis::holders {
 
-// An imperative: "Append loss.detach() …". Empty if the holder is native code, or a
-// model or optimizer, which needs what it holds. `instead`: what to store, as the end of an edit
-// that removes entries of a container; other edits end the cause itself.
+// An imperative: "Append loss.detach() …". Empty if the holder is native code, a model or
+// optimizer, which needs what it holds, or if operators use most of it again. `instead`: what to
+// store, as the end of an edit that removes entries of a container; other edits end the cause
+// itself.
 std::string edit_text(const model::Trace& trace, const Holder& holder,
                       std::string_view instead = {});
 

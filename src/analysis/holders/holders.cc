@@ -113,7 +113,10 @@ const model::HolderCut* HolderIndex::cut(std::uint32_t link) const {
 std::uint32_t HolderIndex::holder(std::uint32_t last) const {
   std::uint32_t grown = 0, nearest = 0, of_items = 0, named = 0, root = 0;
   std::vector<std::uint32_t> cut_containers;  // of items, from the root on
-  for (const std::uint32_t link : chain_to(trace_, last)) {
+  const std::vector<std::uint32_t> chain = chain_to(trace_, last);
+  const bool is_cycle = trace_.holders.links[chain.front()].kind == PLIMSOLL_LINK_CYCLE;
+  if (is_cycle) return chain.front();  // the program has no name for what is in it
+  for (const std::uint32_t link : chain) {
     const HolderLink& row = trace_.holders.links[link];
     if (root == 0) root = link;
     if (is_of_tensor(row.kind)) break;
@@ -127,6 +130,12 @@ std::uint32_t HolderIndex::holder(std::uint32_t last) const {
     nearest = container;
     if (is_every_item(row)) cut_containers.push_back(container);
   }
+  // A model is the holder of its parts only.
+  const auto next = std::ranges::find(chain, nearest);
+  const auto is_part = [&](std::uint32_t link) {
+    return trace_.holders.links[link].kind == PLIMSOLL_LINK_PART;
+  };
+  if (chain.end() - next > 1 && is_part(next[1]) && !is_part(named)) nearest = 0;
   // A list of layers holds more of the model than the cache in one of them.
   const auto outermost_of = [&]() -> std::uint32_t {
     constexpr double kMuch = 0.1;
@@ -136,7 +145,7 @@ std::uint32_t HolderIndex::holder(std::uint32_t last) const {
     return found == cut_containers.end() ? 0 : *found;
   };
   for (const std::uint32_t link : {grown, outermost_of(), nearest, of_items, named}) {
-    if (link != 0) return link;
+    if (link != 0) return model_of(trace_, link);
   }
   return root;
 }

@@ -18,6 +18,7 @@ struct Holder {
   std::uint32_t example = 0;
   std::uint64_t count = 0, bytes = 0;     // what it holds of the set
   std::uint64_t of_model = 0;             // bytes of parameters, gradients and optimizer state
+  std::uint64_t used_again = 0;           // bytes that operators use again later, if that is known
   bool has_grown = false;                 // it is a container that gets longer
   const model::HolderCut* cut = nullptr;  // null: it was not cut
 };
@@ -41,7 +42,8 @@ class HolderIndex {
   // container that gets longer. Else the outermost one that was cut and holds no more of the
   // model than the innermost, unlike a list of layers; else the cut nearest to the memory, or the
   // last container of several such items, or what the program names last; its root if there is
-  // nothing like that. `last`: the last link of the chain.
+  // nothing like that. A parameter is one of many: in its place, the whole model. `last`: the last
+  // link of the chain.
   std::uint32_t holder(std::uint32_t last) const;
 
  private:

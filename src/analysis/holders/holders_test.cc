@@ -128,6 +128,29 @@ TEST(Holders, are_called_as_the_program_calls_them) {
             "trainer.losses[*] → PowBackward0 → saved self");
 }
 
+// A model with two layers, of which one keeps a tensor that is no part of it.
+TEST(Holders, of_parameters_are_the_whole_model) {
+  Case c;
+  const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+  const auto net = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "net", "Net");
+  std::uint32_t layer = 0;
+  for (const char* name : {"fc", "head"}) {
+    layer = c.link(net, PLIMSOLL_LINK_PART, name, "Linear");
+    const auto parameter = c.link(layer, PLIMSOLL_LINK_PART, "bias", "Parameter");
+    c.hold(c.link(parameter, PLIMSOLL_LINK_GRADIENT, {}, "Tensor"), 3);
+  }
+  const auto cache = c.link(layer, PLIMSOLL_LINK_ATTRIBUTE, "cache", "Tensor");
+  c.hold(cache, 2);
+  c.finish();
+  const std::vector<Holder> holders = holders_in(c);
+  ASSERT_EQ(holders.size(), 2u);
+  EXPECT_EQ(path_text(c.trace, holders[0].link), "net");
+  EXPECT_EQ(holders[0].count, 6u);
+  EXPECT_EQ(edit_text(c.trace, holders[0]),
+            "Set the .grad of the tensors in net to None after their last use.");
+  EXPECT_EQ(path_text(c.trace, holders[1].link), "net.head.cache");
+}
+
 // `make` adds the links of one chain, and returns the last of them.
 void expect_edit(std::uint32_t (*make)(Case&), const std::string& chain, const std::string& edit) {
   Case one;
@@ -238,6 +261,19 @@ TEST(Edits, of_hooks_exceptions_and_caches) {
       },
       "masks.mask[*]",
       "Pass a small maxsize to the lru_cache of masks.mask, or call its cache_clear().");
+}
+
+TEST(Edits, leave_what_is_used_again) {
+  Case c;
+  const auto main = c.root(PLIMSOLL_LINK_MODULE, "__main__");
+  const auto list = c.link(main, PLIMSOLL_LINK_ATTRIBUTE, "kept", "list", {}, 0, 3);
+  c.hold(c.link(list, PLIMSOLL_LINK_ITEM, {}, "Tensor"), 4);
+  c.finish();
+  Holder holder = holders_in(c).at(0);
+  holder.used_again = 199;
+  EXPECT_THAT(edit_text(c.trace, holder), testing::StartsWith("Remove from kept"));
+  holder.used_again = 200;
+  EXPECT_EQ(edit_text(c.trace, holder), "");
 }
 
 TEST(Edits, of_containers_and_variables) {

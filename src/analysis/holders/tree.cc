@@ -29,6 +29,7 @@ constexpr double kLeastShare = 0.001;   // of the live bytes
 struct Held {
   std::uint64_t bytes = 0, count = 0;
   std::uint64_t of_model = 0;  // bytes of parameters, gradients and the like: nobody needs an edit
+  std::uint64_t used_again = 0;
 };
 
 struct Node {
@@ -37,7 +38,7 @@ struct Node {
   std::uint32_t example = 0;           // of a graph: the last link of its chain to the most bytes
   std::uint64_t bytes = 0, count = 0;  // with those of its children
   std::uint64_t own_bytes = 0;         // without them
-  std::uint64_t of_model = 0;
+  std::uint64_t of_model = 0, used_again = 0;
   std::uint64_t most_bytes = 0;  // of the example
   bool is_of_tensor = false;
   std::vector<std::uint32_t> children = {};
@@ -63,8 +64,9 @@ class Tree {
       const auto found = memory.find(link);
       if (found == memory.end()) continue;
       Node& node = nodes_[node_of[link]];
-      const auto [bytes, count, of_model] = found->second;
+      const auto [bytes, count, of_model, used_again] = found->second;
       node.of_model += of_model;
+      node.used_again += used_again;
       node.own_bytes += bytes;
       node.bytes += bytes;
       node.count += count;
@@ -77,6 +79,7 @@ class Tree {
       parent.bytes += nodes_[at].bytes;
       parent.count += nodes_[at].count;
       parent.of_model += nodes_[at].of_model;
+      parent.used_again += nodes_[at].used_again;
       if (nodes_[at].most_bytes <= parent.most_bytes) continue;
       parent.most_bytes = nodes_[at].most_bytes;
       parent.example = nodes_[at].example;
@@ -93,13 +96,9 @@ class Tree {
  private:
   using Key = std::tuple<std::uint32_t, plimsoll_link_kind, std::uint32_t, std::uint32_t>;
 
-  // The dicts in which a module keeps its parts, and the items of a container, are what they are
-  // in.
-  bool is_transparent(const HolderLink& link) const {
-    const std::string_view name = trace_.strings[link.name];
-    if (link.kind == PLIMSOLL_LINK_ITEM) return name.empty();
-    return link.kind == PLIMSOLL_LINK_ATTRIBUTE &&
-           (name == "_modules" || name == "_parameters" || name == "_buffers");
+  // The items of a container are what they are in.
+  static bool is_transparent(const HolderLink& link) {
+    return link.kind == PLIMSOLL_LINK_ITEM && link.name == model::StringId{};
   }
 
   std::uint32_t node_for(std::uint32_t link, std::uint32_t parent) {
@@ -183,6 +182,7 @@ class Tree {
                                       .count = node.count,
                                       .bytes = node.bytes,
                                       .of_model = node.of_model,
+                                      .used_again = node.used_again,
                                       .has_grown = index.has_grown(node.link),
                                       .cut = cut});
       }
@@ -244,8 +244,10 @@ class Tree {
 }  // namespace
 
 std::vector<HolderRow> holder_tree(const model::Trace& trace, const model::DeviceTrace& device,
-                                   std::span<const model::LiveAllocation> live) {
+                                   std::span<const model::LiveAllocation> live,
+                                   std::int64_t event) {
   if (!device.lifetimes.holder.present()) return {};
+  const model::LastUses uses(trace, device);
   std::map<std::uint32_t, Held> memory;
   std::uint64_t live_bytes = 0;
   for (const model::LiveAllocation& each : live) {
@@ -256,6 +258,9 @@ std::vector<HolderRow> holder_tree(const model::Trace& trace, const model::Devic
     held.bytes += each.size_bytes;
     ++held.count;
     if (model::is_kept_category(trace.strings[each.category])) held.of_model += each.size_bytes;
+    const bool is_used =
+        trace.has_uses && uses.used_again(each.lifetime, event) == model::UsedAgain::kYes;
+    if (is_used) held.used_again += each.size_bytes;
   }
   if (memory.empty()) return {};
   Tree tree(trace);

@@ -22,7 +22,8 @@ std::vector<HolderRow> tree_of(const Case& of) {
   const model::DeviceTrace& device = of.trace.devices.at(0);
   const model::UserLines lines(of.trace);
   const auto last = static_cast<std::int64_t>(device.events.size()) - 1;
-  return holder_tree(of.trace, device, model::live_allocations(of.trace, device, lines, last));
+  return holder_tree(of.trace, device, model::live_allocations(of.trace, device, lines, last),
+                     last);
 }
 
 // "  history list of 12: 3,600 in 36"
@@ -45,9 +46,8 @@ TEST(HolderTree, goes_from_the_roots_to_containers_and_graphs) {
   const auto power = one.link(item, PLIMSOLL_LINK_GRAD_FN, {}, "PowBackward0");
   const auto saved = one.link(power, PLIMSOLL_LINK_SAVED, "self", "Tensor");
   const auto net = one.link(main, PLIMSOLL_LINK_ATTRIBUTE, "net", "Net");
-  const auto parameters = one.link(net, PLIMSOLL_LINK_ATTRIBUTE, "_parameters", "dict");
-  const auto weight = one.link(parameters, PLIMSOLL_LINK_ITEM, "weight", "Parameter");
-  const auto bias = one.link(parameters, PLIMSOLL_LINK_ITEM, "bias", "Parameter");
+  const auto weight = one.link(net, PLIMSOLL_LINK_PART, "weight", "Parameter");
+  const auto bias = one.link(net, PLIMSOLL_LINK_PART, "bias", "Parameter");
   one.hold(item, 12);
   one.hold(saved, 24);
   one.hold(weight, 3);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -210,9 +211,50 @@ void add_steps(const Facts& facts, const DeviceFacts& device, const Rows& rows, 
   finding.steps.push_back(step_up_to(retained_text(device, first, retained), saving));
 }
 
+// A collection whose members operators use again, long after the steps that made them.
+struct Collected {
+  std::uint64_t bytes = 0;  // of what the lines leave behind
+  std::uint64_t used_bytes = 0;
+  bool is_used() const { return used_bytes > 0 && used_bytes * 2 >= bytes; }
+};
+
+Collected collected(const Facts& facts, const DeviceFacts& device, const Rows& rows,
+                    Retained retained) {
+  // Each backward uses a graph that is kept.
+  const bool are_tensors = retained == Retained::kTensors || retained == Retained::kOutputs ||
+                           retained == Retained::kMadeWithoutGraph;
+  const bool has_own_advice = rows.front().is_appended || rows.front().is_of_lbfgs;
+  if (!facts.trace.has_uses || !are_tensors || has_own_advice) return {};
+  const DeviceEvidence& known = facts.evidence(device.trace);
+  const auto ends = known.evidence.spans().steps();
+  const model::Lifetimes& lifetimes = device.trace.lifetimes;
+  const RowOfLine row_of_line = row_of_each_line(facts, rows);
+  std::map<const GrowthRow*, std::vector<std::uint32_t>> made;  // by birth
+  for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
+    if (const GrowthRow* of = row_of_line[line.index()]) made[of].push_back(row);
+  }
+  Collected all;
+  for (const auto& [of, row] : made) {
+    // When the next step has ended; without marks, when the line has made what two of them make.
+    const std::size_t ahead = 2 * (row.size() / std::max<std::uint64_t>(1, of->steps) + 1);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto end = std::ranges::upper_bound(ends, lifetimes.alloc[row[i]]);
+      const bool is_young = ends.empty() ? row.size() - i <= ahead : ends.end() - end < 2;
+      if (is_young) break;
+      const std::int64_t later = ends.empty() ? lifetimes.alloc[row[i + ahead]] : end[1];
+      if (model::death(lifetimes, row[i], model::default_liveness(device.trace)) <= later) continue;
+      const std::uint64_t size = facts.trace.lifetime_bytes(device.trace, row[i]);
+      all.bytes += size;
+      if (known.uses.used_again(row[i], later) == model::UsedAgain::kYes) all.used_bytes += size;
+    }
+  }
+  return all;
+}
+
 // Names what holds what the lines leave behind, at the end or when a walk last found it.
 void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows, Retained retained,
-                report::Finding& finding) {
+                bool is_used, report::Finding& finding) {
   const RowOfLine row_of_line = row_of_each_line(facts, rows);
   const model::Lifetimes& lifetimes = device.trace.lifetimes;
   std::vector<std::uint32_t> left;
@@ -224,11 +266,11 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
     if (row_of_line[line.index()] != nullptr) left.push_back(row);
   }
-  // A tensor that gets longer is to be bounded, and not removed.
+  // A tensor that gets longer is to be bounded, and what is used again stays.
   name_holder(facts, device, left,
-              rows.front().is_appended   ? EditGoes::kNowhere
-              : rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
-                                         : EditGoes::kInPlaceOfTheFirst,
+              rows.front().is_appended || is_used ? EditGoes::kNowhere
+              : rows.front().is_of_calls          ? EditGoes::kBeforeTheSteps
+                                                  : EditGoes::kInPlaceOfTheFirst,
               finding, instead_text(device, retained, &rows.front()));
 }
 
@@ -261,7 +303,10 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
   const auto live =
       static_cast<std::uint64_t>(std::max<std::int64_t>(device.report.live_totals().end_bytes, 0));
   const bool is_in_bytes = std::ranges::any_of(rows, grows_in_bytes);
-  const bool is_fact = !first.is_certain || first.is_of_calls || first.is_of_lbfgs;
+  const Retained retained = retained_by(facts, device, rows);
+  const Collected used = collected(facts, device, rows, retained);
+  const bool is_fact =
+      !first.is_certain || first.is_of_calls || first.is_of_lbfgs || used.is_used();
   report::Finding finding;
   finding.id = "memory_growth";
   finding.severity = is_fact ? report::FindingSeverity::kInfo
@@ -282,15 +327,22 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
   }
   add_steepest("layer", tables.growth_by_layer, device.report.device, finding);
   finding.evidence.push_back(steps_text(first));
-  if (first.is_certain && device.report.last_use) {
+  if (used.is_used()) {
+    finding.evidence.push_back("Operators use " + bytes_text(used.used_bytes) + " of " +
+                               bytes_text(used.bytes) +
+                               " again, later than in the next step: the program collects "
+                               "them on purpose.");
+    finding.steps = {
+        {"If a part of each tensor is enough, keep only its .clone(); if not, write them to a "
+         "file."}};
+  } else if (first.is_certain && device.report.last_use) {
     const RowOfLine row_of_line = row_of_each_line(facts, rows);
     std::string unused = unused_text(
         facts, device, [&](model::LineId line) { return row_of_line[line.index()] != nullptr; });
     if (!unused.empty()) finding.evidence.push_back(std::move(unused));
   }
-  const Retained retained = retained_by(facts, device, rows);
-  add_steps(facts, device, rows, retained, finding);
-  if (first.is_certain) add_holder(facts, device, rows, retained, finding);
+  if (!used.is_used()) add_steps(facts, device, rows, retained, finding);
+  if (first.is_certain) add_holder(facts, device, rows, retained, used.is_used(), finding);
   return finding;
 }
 

@@ -101,6 +101,35 @@ TEST(MemoryGrowth, what_lives_through_one_end_of_a_step_is_not_retained) {
   EXPECT_EQ(with_larger_tensor(false)[0].saving_bytes(), 14 * kMib);
 }
 
+// Each of ten steps puts a tensor into a list, which an operator reads after the last one, or not.
+report::Finding of_list(bool is_read, bool has_steps) {
+  FactsCase c;
+  const auto line = c.maker.stack({{"train.py", 3, "main"}});
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    const std::uint32_t unused_from = is_read ? 11 : i + 1;
+    c.maker.alloc_reported(
+        1 + i, kMib, {.category = "other", .stack = line, .use = {.unused_from = unused_from}});
+    if (has_steps) c.maker.step(i + 1);
+  }
+  c.maker.alloc(100, 10 * kMib);
+  c.report.tables.growth = {row_of("train.py:3 (main)", kMib)};
+  c.report.tables.growth[0].line = "train.py:3 (main)";
+  c.report.tables.growth_by_category = {row_of("other", kMib)};
+  return c.run(memory_growth).at(0);
+}
+
+TEST(MemoryGrowth, of_a_collection_that_is_used_again_is_a_fact) {
+  for (const bool has_steps : {true, false}) {
+    const report::Finding used = of_list(true, has_steps);
+    EXPECT_EQ(used.severity, report::FindingSeverity::kInfo);
+    EXPECT_THAT(used.evidence, testing::Contains(HasSubstr("MiB again, later than")));
+    EXPECT_THAT(used.next_step(), Not(HasSubstr("Free what")));
+    const report::Finding unused = of_list(false, has_steps);
+    EXPECT_NE(unused.severity, report::FindingSeverity::kInfo);
+    EXPECT_THAT(unused.next_step(), HasSubstr("Free what"));
+  }
+}
+
 // Backward leaves tensors behind: those of create_graph=True, or those that a checkpoint recomputes
 // in it.
 Findings left_by_backward_of(bool is_recomputed) {

@@ -25,6 +25,8 @@ constexpr double kSnapshotGraphShareOfPeak = 0.25;
 // With a graph, autograd keeps most of a forward's allocations. Without one, only tensors in local
 // variables are live.
 constexpr double kSnapshotGraphKeptShare = 0.45;
+// A forward may run a line for each of a few layers.
+constexpr std::size_t kFewestForwards = 5;
 // Local variables may hold fewer than this.
 constexpr std::size_t kSnapshotGraphFewestKept = 16;
 
@@ -43,6 +45,7 @@ bool is_of_unused_graph(const Allocation& allocation) {
 struct Graphs {
   std::map<Pass, Parts> parts;
   std::map<std::string_view, std::uint64_t> bytes;  // by root
+  std::set<std::uint32_t> saved;  // lifetimes of tensors of the program that the graphs saved
   Explanation explanation;
   std::string_view root() const { return largest(bytes).first; }
 };
@@ -63,6 +66,23 @@ bool is_retried(const Peak& peak, const Pass& pass, const Parts& parts) {
     is_found = each.caller() == last.caller();
   });
   return is_found;
+}
+
+// Autograd frees what it has saved together with the activations.
+void add_saved(const Peak& peak, Graphs& graphs) {
+  constexpr std::uint32_t kMostBetween = 2;  // events: a free on CUDA is two
+  std::set<std::uint32_t> deaths;
+  peak.for_each([&](const Allocation& each) {
+    if (is_of_unused_graph(each)) deaths.insert(each.died);
+  });
+  for (const Allocation& each : peak.live()) {
+    const bool is_of_program = each.is(model::kOtherCategory, model::kInput);
+    if (!is_of_program || each.born == model::kNone || each.died == model::kNone) continue;
+    const auto next = deaths.lower_bound(each.died - std::min(each.died, kMostBetween));
+    if (next == deaths.end() || *next > each.died + kMostBetween) continue;
+    graphs.saved.insert(each.lifetime);
+    graphs.explanation.add(each);
+  }
 }
 
 Graphs unused_graphs(const Peak& peak) {
@@ -86,7 +106,25 @@ Graphs unused_graphs(const Peak& peak) {
     for (const Allocation& each : parts) graphs.explanation.add(each);
     graphs.bytes[pass.root] += bytes_of(parts);
   }
+  if (!graphs.parts.empty()) add_saved(peak, graphs);
   return graphs;
+}
+
+// The line that adds a number of one forward to those of the others: it makes one number, which
+// lives as long as what other lines have made several times. Empty if there is none.
+std::string line_of_sum(const Explanation& graphs) {
+  constexpr std::uint64_t kLargestNumber = 512;  // a block of the CUDA allocator
+  std::map<std::uint32_t, std::size_t> made;     // by line
+  for (const Allocation& each : graphs.parts) ++made[each.line().value];
+  const bool is_repeated =
+      std::ranges::any_of(made, [](const auto& line) { return line.second >= kFewestForwards; });
+  for (const Allocation& each : graphs.parts) {
+    const bool is_number = each.size_bytes <= kLargestNumber &&
+                           each.op().has(evidence::Operator::kElementwise) &&
+                           each.site().layer == model::StringId{};
+    if (is_repeated && is_number && made[each.line().value] == 1) return each.label();
+  }
+  return {};
 }
 
 // How much the peak falls if the passes of these roots that no backward uses build no graph: each
@@ -97,6 +135,7 @@ std::uint64_t saving_without_graph(const Peak& peak, const Graphs& graphs) {
   });
   const model::LastUses& uses = peak.uses();
   return peak.saving([&](const Allocation& each) {
+    if (graphs.saved.contains(each.lifetime)) return uses.freeable(each.lifetime);
     const auto found = freed.find(each.lifetime);
     if (found == freed.end()) return each.died;
     // The operator that an operator calls last uses it unseen.
@@ -118,7 +157,8 @@ std::uint64_t saving_before_next(const Peak& peak, const Graphs& graphs) {
 void describe(const Peak& peak, Graphs& graphs) {
   const Parts& parts = graphs.explanation.parts;
   const Allocation& made = *std::ranges::min_element(parts, {}, [&](const Allocation& each) {
-    return pass_of(each).root == graphs.root() ? each.born : model::kNone;
+    const bool is_theirs = pass_of(each).root == graphs.root();
+    return is_theirs && !graphs.saved.contains(each.lifetime) ? each.born : model::kNone;
   });
   const std::string who = (graphs.root().empty() ? made.label() : std::string(graphs.root())) +
                           (graphs.bytes.size() > 1 ? " and others" : "");
@@ -131,18 +171,27 @@ void describe(const Peak& peak, Graphs& graphs) {
                           : "Forwards of " + who + " build graphs") +
                   " that no backward uses: " + bytes_text(graphs.explanation.bytes) + " of " +
                   bytes_text(peak.bytes()) + " at the peak on " + peak.device().name;
-  finding.evidence = {counted(parts.size(), "activation") + " are live at the peak, of " +
-                          counted(graphs.parts.size(), "forward") + ". " +
+  finding.evidence = {counted(parts.size() - graphs.saved.size(), "activation") +
+                          " are live at the peak, of " + counted(graphs.parts.size(), "forward") +
+                          ". " +
                           (outlives ? "The backwards that run meanwhile use none of them."
                                     : "No backward begins before they are freed."),
                       "The first of them is made at " + made.label() + callers_text(made) + "."};
+  if (!graphs.saved.empty()) {
+    finding.evidence.push_back("For their backward, autograd keeps " +
+                               counted(graphs.saved.size(), "input") + " as well.");
+  }
   const std::string caller = peak.facts().lines.caller(made.stack);
   if (!caller.empty()) finding.evidence.push_back("The forward is called at " + caller + ".");
   finding.steps = {
       {"Run what no backward uses (validation, inference, a teacher) under torch.no_grad() or "
        "torch.inference_mode(): no activation is kept for backward.",
        saving_without_graph(peak, graphs)}};
-  if (!is_one && outlives) {
+  if (const std::string sum = line_of_sum(graphs.explanation); !sum.empty()) {
+    finding.steps.push_back({"If " + sum +
+                             " adds up results, add x.item() or x.detach() there instead of the "
+                             "tensor x: the sum keeps the graphs of all of them."});
+  } else if (!is_one && outlives) {
     finding.steps.push_back({"If the program stores the results, store their .detach()."});
   }
 }

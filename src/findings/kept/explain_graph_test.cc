@@ -64,6 +64,35 @@ TEST(ExplainGraph, all_forwards_of_a_loop_between_two_backwards_count) {
   EXPECT_THAT(found[0].title, HasSubstr("285.0 MiB of 300.0 MiB"));
 }
 
+// `val += loss` in a program without modules.
+TEST(ExplainGraph, of_a_sum_has_the_inputs_and_names_the_line_that_adds) {
+  Case c;
+  const auto loop = c.maker.stack({{"val.py", 3, "main"}});
+  const auto sum = c.maker.stack({{"val.py", 4, "main"}});
+  const auto forward_at = [](auto stack, const char* op) {
+    return tests::Reported{.category = "activation",
+                           .phase = Phase::kForward,
+                           .op = op,
+                           .stack = stack,
+                           .autograd = model::Autograd::kBuilt};
+  };
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    c.maker.alloc_reported(100 + i, kMib, {.category = "other", .stack = loop});
+    c.maker.alloc_reported(200 + i, kMib, forward_at(loop, "aten::relu"));
+    if (i == 0) c.maker.alloc_reported(1, 4, forward_at(sum, "aten::add"));
+  }
+  c.peak_at_event = 40;
+  c.peak_phase = "forward";
+  c.maker.free(1, 4);
+  for (std::uint64_t i = 20; i-- > 0;) c.maker.free(200 + i, kMib).free(100 + i, kMib);
+  c.maker.alloc(2, 1);
+  const auto found = c.run(explain_graph);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("40.0 MiB of 40.0 MiB"));
+  ASSERT_THAT(found[0].steps, SizeIs(2));
+  EXPECT_THAT(found[0].steps[1].text, HasSubstr("If val.py:4 (main) adds up results"));
+}
+
 // However many activations are live: a program may collect what its layers return.
 TEST(ExplainGraph, forwards_that_are_known_to_build_no_graph_do_not_count) {
   for (const auto autograd : {model::Autograd::kOff, model::Autograd::kOn, model::Autograd::kBuilt,

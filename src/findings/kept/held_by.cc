@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/holders/chains.h"
 #include "analysis/holders/edits.h"
 #include "analysis/holders/holders.h"
 #include "analysis/holders/reported.h"
@@ -88,9 +89,14 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
     step.saving_bytes = saving_of(found, finding.steps.front().saving_bytes);
     step.is_upper_bound = step.saving_bytes > 0;
   }
-  // The rule knows what makes a cycle; the holder does not. An edit that frees nothing, because
-  // something unknown holds the memory as well, does not come before one that does.
-  const bool is_cycle = trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE;
+  // The rule knows what makes a cycle, unless it is about what gathers tensors or makes models:
+  // neither is a cycle without a model. An edit that frees nothing, because something unknown holds
+  // the memory as well, does not come before one that does.
+  const bool has_model = std::ranges::any_of(
+      holders::chain_to(trace, holder.example),
+      [&](std::uint32_t each) { return trace.holders.links[each].kind == PLIMSOLL_LINK_PART; });
+  const bool is_cycle = trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE &&
+                        (has_model || edit != EditGoes::kInPlaceOfTheFirst);
   const bool frees_nothing =
       step.saving_bytes == 0 && !finding.steps.empty() && finding.steps.front().saving_bytes > 0;
   if (is_cycle || frees_nothing) {

@@ -26,7 +26,8 @@ bool is_graph_link(plimsoll_link_kind kind) {
 bool is_named(const Link& link) {
   return link.kind == PLIMSOLL_LINK_ATTRIBUTE || link.kind == PLIMSOLL_LINK_ITEM ||
          link.kind == PLIMSOLL_LINK_LOCAL || link.kind == PLIMSOLL_LINK_CLOSURE ||
-         link.kind == PLIMSOLL_LINK_DEFAULT || link.kind == PLIMSOLL_LINK_HOOK;
+         link.kind == PLIMSOLL_LINK_DEFAULT || link.kind == PLIMSOLL_LINK_HOOK ||
+         link.kind == PLIMSOLL_LINK_PART;
 }
 
 // The number of elements in each container that the link stands for.
@@ -37,16 +38,17 @@ double fan_of(const Link& link) {
 
 // The parts of the program that may be edited: the containers of several elements on the chain, of
 // which the report chooses one; without any, the hook or the exception; without those, the last
-// name before the tensor.
+// name before the tensor or, of a parameter, the whole model.
 std::vector<std::uint32_t> holders_of(const Chains& chains, std::uint32_t link) {
   std::vector<std::uint32_t> path;
   for (; link != 0; link = chains[link].parent) path.push_back(link);
   std::ranges::reverse(path);
+  if (chains[path.front()].kind == PLIMSOLL_LINK_CYCLE) return {path.front()};
   const auto graph = std::ranges::find_if(
       path, [&](std::uint32_t each) { return is_graph_link(chains[each].kind); });
   if (graph != path.begin()) path.erase(graph, path.end());
   std::vector<std::uint32_t> containers;
-  std::uint32_t hook = 0, named = path.front();
+  std::uint32_t hook = 0, named = path.front(), model = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const Link& each = chains[path[i]];
     if (fan_of(each) > 1) containers.push_back(path[i]);
@@ -55,7 +57,9 @@ std::vector<std::uint32_t> holders_of(const Chains& chains, std::uint32_t link) 
     if (is_in_hooks || each.kind == PLIMSOLL_LINK_TRACEBACK) {
       if (hook == 0) hook = path[i];
     }
-    if (is_named(each)) named = path[i];
+    const bool is_part = each.kind == PLIMSOLL_LINK_PART && i > 0;
+    if (is_part && model == 0) model = path[i - 1];
+    if (is_named(each)) named = is_part ? model : path[i];
   }
   if (containers.empty()) containers.push_back(hook != 0 ? hook : named);
   return containers;

@@ -204,7 +204,8 @@ void for_each_reference(const Entry& entry, References& references) {
 std::int64_t references_to(const Entry& entry) {
   switch (entry.kind) {
     case Kind::kObject:
-      return Py_REFCNT(static_cast<PyObject*>(const_cast<void*>(entry.address)));
+      return Py_REFCNT(static_cast<PyObject*>(const_cast<void*>(entry.address))) -
+             (entry.has(kPassed) ? 1 : 0);
     case Kind::kTensor:
       return uses_of_tensor(*static_cast<const c10::TensorImpl*>(entry.address));
     case Kind::kNode:

@@ -90,13 +90,16 @@ void add_links(const Chains& chains, Found& found) {
   }
 }
 
-void search(Walk& walk, PyObject* error, Found& found) {
+void search(Walk& walk, PyObject* error, Passed passed, Found& found) {
   g_reads_graphs = true;
   forget_types();
   find_node_types();
   if (!walk.open()) return walk.end_early(PLIMSOLL_WALK_MEMORY);
   g_reads_graphs = add_roots(walk, error) && may_read_gradients();
-  if (walk.run() && walk.run_blocked()) walk.walk_rest();
+  if (walk.run()) {
+    for (PyObject* each : passed) walk.pass(each);
+    if (walk.run_blocked()) walk.walk_rest();
+  }
   if (!g_reads_graphs && walk.end() == PLIMSOLL_WALK_COMPLETE) {
     walk.end_early(PLIMSOLL_WALK_NODES);
   }
@@ -110,14 +113,14 @@ void search(Walk& walk, PyObject* error, Found& found) {
   add_held(walk.table(), chains, found);
 }
 
-Found find(const Limits& limits, PyObject* error) {
+Found find(const Limits& limits, PyObject* error, Passed passed = {}) {
   const CollectorPause no_collection;
   const ErrorPause no_error;
   Found found;
   const Walk::Clock::time_point began = Walk::Clock::now();
   const auto walk = std::make_unique<Walk>(limits);
   try {
-    search(*walk, error, found);
+    search(*walk, error, passed, found);
   } catch (const std::exception&) {
     found = {};
     walk->end_early(PLIMSOLL_WALK_MEMORY);
@@ -207,10 +210,10 @@ PyObject* as_python(const Found& found) {
 Walk::Clock::time_point g_due{};  // of the next walk for memory that grows
 
 // Returns whether the recorder took them.
-bool find_and_report(const Limits& limits, PyObject* error) noexcept {
+bool find_and_report(const Limits& limits, PyObject* error, Passed passed = {}) noexcept {
   if (!is_attached()) return false;
   try {
-    Found found = find(limits, error);
+    Found found = find(limits, error, passed);
     report(found);
     return true;
   } catch (const std::exception&) {
@@ -223,13 +226,13 @@ bool find_and_report(const Limits& limits, PyObject* error) noexcept {
 
 void begin_growth() noexcept { g_due = {}; }
 
-void find_wanted_holders() noexcept {
+void find_wanted_holders(Passed passed) noexcept {
   constexpr int kShare = 100;  // of the time, walks that nobody asked for take at most one part
   const int wanted = recorder().wants_holders();
   if (wanted == PLIMSOLL_HOLDERS_NOT_WANTED) return;
   const Walk::Clock::time_point began = Walk::Clock::now();
   if (wanted == PLIMSOLL_HOLDERS_OF_GROWTH && began < g_due) return;
-  find_and_report({}, nullptr);
+  find_and_report({}, nullptr, passed);
   const Walk::Clock::time_point ended = Walk::Clock::now();
   g_due = ended + kShare * (ended - began);
 }

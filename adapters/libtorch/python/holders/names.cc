@@ -91,7 +91,7 @@ bool is_dict_of_hooks(const std::string& name, PyObject* value) {
   return PyDict_Check(value) != 0 && name.find("_hooks") != name.npos;
 }
 
-// torch.nn.Module keeps its attributes in three dicts.
+// torch.nn.Module keeps its parts in three dicts.
 bool is_part_of_module(const std::string& name, PyObject* value) {
   return PyDict_Check(value) != 0 &&
          (name == "_modules" || name == "_parameters" || name == "_buffers");
@@ -99,9 +99,15 @@ bool is_part_of_module(const std::string& name, PyObject* value) {
 
 void name_attribute(const VisitName& visit, std::string name, PyObject* value) {
   if (value == nullptr) return;
-  if (is_part_of_module(name, value)) return pass(visit, value, Role::kAttributes);
+  if (is_part_of_module(name, value)) return pass(visit, value, Role::kParts);
   if (is_dict_of_hooks(name, value)) return show(visit, value, PLIMSOLL_LINK_HOOK, std::move(name));
   show(visit, value, PLIMSOLL_LINK_ATTRIBUTE, std::move(name));
+}
+
+void name_parts(PyObject* dict, const VisitName& visit) {
+  for_each_item(dict, [&](PyObject* key, PyObject* value) {
+    show(visit, value, PLIMSOLL_LINK_PART, text_of_key(key));
+  });
 }
 
 void name_attributes_in_dict(PyObject* dict, const VisitName& visit) {
@@ -284,6 +290,9 @@ void name_script(PyObject* object, const VisitName& visit) {
 // By the reference to it. Returns false if its own type decides.
 bool name_by_role(PyObject* object, const ReferenceName& as, const VisitName& visit) {
   switch (as.role) {
+    case Role::kParts:
+      name_parts(object, visit);
+      return true;
     case Role::kAttributes:
       name_attributes_in_dict(object, visit);
       return true;

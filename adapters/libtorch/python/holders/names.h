@@ -18,6 +18,7 @@ namespace plimsoll::libtorch::holders {
 enum class Role : std::uint8_t {
   kNone,
   kAttributes,  // a dict of attributes
+  kParts,       // a dict of a module's parameters, buffers or modules
   kLocals,      // a dict of local variables
   kKeywords,    // the dict of a function's keyword defaults
   kLocalDicts,  // of a threading.local: a dict of dicts of attributes

@@ -16,7 +16,7 @@ namespace plimsoll::libtorch::holders {
 
 PyObject* find_holders(PyObject* /*self*/, PyObject* /*args*/) { Py_RETURN_FALSE; }
 PyObject* holders_as_python(PyObject* /*self*/, PyObject* /*args*/) { Py_RETURN_NONE; }
-void find_wanted_holders() noexcept {}
+void find_wanted_holders(Passed /*passed*/) noexcept {}
 void begin_growth() noexcept {}
 
 }  // namespace plimsoll::libtorch::holders

@@ -23,7 +23,8 @@ enum EntryFlag : std::uint8_t {
   kOnChain = 4,     // leads to memory that is reported
   kStartsLink = 8,  // the reference from its parent is a link of its own
   kParameter = 16,  // a storage of a torch.nn.Parameter
-  kLive = 32        // of a cut: something else retains it
+  kLive = 32,       // of a cut: something else retains it
+  kPassed = 64      // one of its references is that of a call, which ends
 };
 
 struct Entry {

@@ -35,6 +35,12 @@ void Walk::block(const void* object, Kind kind) {
   blocked_.push_back(number);
 }
 
+void Walk::pass(PyObject* value) {
+  if (value == nullptr) return;
+  block(value, Kind::kObject);
+  if (const std::uint32_t number = table_.find(value); number != 0) table_[number].set(kPassed);
+}
+
 bool Walk::run_blocked() {
   for (const std::uint32_t number : blocked_) {
     if (!follow(number)) return false;
