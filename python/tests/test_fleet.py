@@ -427,13 +427,16 @@ def test_newer_and_older_columns_are_read(tmp_path):
     assert fleet.open(tmp_path).sql("select max(new) from ranks").fetchall() == [(2,)]
 
 
-def test_the_questions_of_the_documentation_have_answers(tmp_path):
+def test_the_questions_of_the_documentation_have_these_answers(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "fleets.md").read_text()
-    queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[0].split(";\n")
+    block = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[0]
     fleet.add(tmp_path, paths(8), run="monday", runner=runner())
-    fleet.add(tmp_path, paths(8), run="tuesday", runner=runner(out_of_memory, seed=1))
+    change = runner(out_of_memory, seed=1)
+    fleet.add(tmp_path, paths(8), run="tuesday", commit="1a2b3c", runner=change)
     opened = fleet.open(tmp_path)
-    answers = [opened.sql(query).fetchall() for query in queries if query.strip()]
-    assert len(answers) == 10
-    assert all(answers[:8])
-    assert answers[1][0][0] == 7
+    questions = re.findall(r"(.*?;)\n-- -> ([^\n]*)\n", block, re.DOTALL)
+    assert len(questions) == 10
+    for query, expected in questions:
+        rows = opened.sql(query).fetchall()
+        first = ", ".join(map(str, rows[0])) if rows else "no row"
+        assert first + (f"; {len(rows)} rows" if len(rows) > 1 else "") == expected

@@ -40,6 +40,8 @@ class Answer:
         if not self.verdicts:
             lines += [f"No rank failed, and {self._usual()}.", ""]
         lines += self._rank_table()
+        if self.by == "rank":
+            return "\n".join(lines)
         if self.differences:
             title = f"Rank {self.ranks[0]['rank']} beside the median of its group, by {self.by}"
             lines += ["", title, *self._byte_table(self.differences, "usual_bytes", "usual")]
@@ -82,7 +84,7 @@ class Answer:
     def _rank_table(self) -> list[str]:
         room = [row for row in self.ranks if row["headroom_bytes"] is not None]
         tight = min(room, key=lambda row: row["headroom_bytes"], default=None)
-        shown = self.ranks[:SHOWN]
+        shown = self.ranks if self.by == "rank" else self.ranks[:SHOWN]
         if tight is not None and tight not in shown:
             shown = [*shown[:-1], tight]
         rows = [("rank", "at", "peak", "from median", "free", "unused", "step", "phase", "")]
@@ -102,7 +104,9 @@ class Answer:
             )
         lines = _table(rows, numbers=(0, 2, 3, 4, 5, 6))
         if len(self.ranks) > len(shown):
-            lines.append(f"… and {count_text(len(self.ranks) - len(shown))} more; --json has all")
+            lines.append(
+                f"… and {count_text(len(self.ranks) - len(shown))} more; --by rank has all"
+            )
         return lines
 
     def _byte_table(self, rows: list[dict[str, Any]], key: str, heading: str) -> list[str]:

@@ -83,15 +83,16 @@ class Fleet:
         Args:
             run: Its name; by default the one that began last.
             against: An earlier run to compare it with.
-            by: What tells bytes apart: ``line``, ``layer`` or ``category``.
+            by: What tells bytes apart: ``line``, ``layer`` or ``category``; or ``rank``, for the
+                text with all ranks and no more.
             progress: Called with the name of each part of the work.
 
         Raises:
             InvalidArgumentError: There is no such run.
         """
-        if by not in KEYS:
+        if by not in (*KEYS, "rank"):
             raise InvalidArgumentError(
-                "invalid_argument", f"by is {by!r}; it may be {', '.join(KEYS)}"
+                "invalid_argument", f"by is {by!r}; it may be {', '.join(KEYS)}, rank"
             )
         for name in (run, against):
             if name is not None and name not in self.runs:
@@ -100,7 +101,7 @@ class Fleet:
             run = self._latest()
         shown = [run] if against is None else [run, against]
         self._load(shown, TABLES)
-        key = KEYS[by]
+        key = KEYS.get(by, KEYS["line"])
         answer = Answer(
             by=by,
             run=self._one("select * from runs where run = $run", run=run),

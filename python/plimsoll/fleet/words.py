@@ -20,7 +20,7 @@ def time_text(time_ns: int | None) -> str:
 
 def named(by: str, row: dict[str, Any]) -> str:
     """Return what a row of `differences` or `changes` stands for."""
-    if by != "line":
+    if by not in ("line", "rank"):
         return row["key"] or f"no {by}"
     text, _, layer = row["key"].rpartition("|")
     words = row["place"] or text
