@@ -86,9 +86,9 @@ def test_the_rank_that_failed_first_comes_before_one_that_differs(tmp_path):
 
     fleet.add(tmp_path, paths(96), run="a", runner=runner(both))
     answer = fleet.open(tmp_path).show()
-    assert verdicts(answer)[0] == "Rank 30 ran out of memory first, of 2 that did"
+    assert verdicts(answer)[0] == "Rank 30 ran out of memory first; 2 ranks did"
     assert "attention needs 3.0 GiB." in answer.verdicts[0]["evidence"][0]
-    assert "Rank 7 followed after 5.0 s, by its clock." in answer.verdicts[0]["evidence"]
+    assert "Rank 7 did 5.0 s later, by its own clock." in answer.verdicts[0]["evidence"]
     assert verdicts(answer)[1].startswith("Rank 71 peaks at")
 
 
@@ -96,7 +96,7 @@ def test_equal_ranks_raise_no_alarm(tmp_path):
     fleet.add(tmp_path, paths(64), run="a", runner=runner())
     answer = fleet.open(tmp_path).show()
     assert answer.verdicts == []
-    assert "No rank failed, and no peak is far from the median." in str(answer)
+    assert "No rank ran out of memory, and no rank differs." in str(answer)
 
 
 def test_stages_of_a_pipeline_are_compared_among_themselves(tmp_path):
@@ -232,8 +232,8 @@ def test_a_rank_replaces_its_own_recording_but_no_other(tmp_path):
     other = fleet.add(tmp_path, ["rank1.plim"], run="a", runner=runner(seed=5))
     assert other.ranks == []
     assert other.problems == [
-        "rank1.plim: it is rank 1 of run a, and the fleet has another recording of it; name another"
-        " run with --run, or replace it with --replace"
+        "rank1.plim: run a already has another recording of rank 1; use --run NAME for a new run,"
+        " or --replace"
     ]
     fleet.finish(tmp_path)
     assert len(fleet.add(tmp_path, ["rank1.plim"], run="a", runner=runner(seed=5)).problems) == 1
@@ -289,10 +289,10 @@ def test_recordings_from_the_command_line(tmp_path):
     damaged.write_bytes(Path(files[2]).read_bytes()[:4096])
     (tmp_path / "text.txt").write_text("no recording")
     out = command("add", "runs", "--run=monday", *files[:2], "text.txt", "absent.plim", status=3)
-    assert "runs: added 2 ranks to run monday" in out
+    assert "runs: added 2 ranks (0, 1) to run monday" in out
     assert "text.txt: this text has none of the messages" in out
     assert "cannot open absent.plim" in out
-    assert "added 1 rank to run monday" in command("add", "runs", files[2])
+    assert "added 1 rank (2) to run monday" in command("add", "runs", files[2])
     out = command("show", "runs")
     assert "WARNING Rank 1 peaks at" in out
     assert "train.py:6" in out
@@ -318,22 +318,112 @@ def test_recordings_from_the_command_line(tmp_path):
     assert rows.fetchall() == [(live,)]
 
 
+KILLED_BY_RANK_2 = """
+import os, signal
+from plimsoll.fleet import worker
+from plimsoll.fleet.partial import Part
+
+def partial(path, options):
+    if path.endswith("rank2.plim"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Part(path)
+
+worker.partial = partial
+worker.main()
+"""
+
+
 def test_a_process_that_is_killed_is_named_and_loses_no_other(tmp_path, monkeypatch):
-    files = [str(tmp_path / f"rank{i}.plim") for i in range(4)]
-    monkeypatch.setattr(runners, "partial", _killed_by_rank_2)
+    files = [str(tmp_path / f"rank{i}.plim") for i in range(8)]
+    monkeypatch.setattr(runners, "WORKER", ("-c", KILLED_BY_RANK_2))
     parts = list(runners.processes(files, adding.RunOptions("a")))
     assert sorted(part.path for part in parts) == files
     problems = [part.problem for part in parts if part.problem]
     assert problems == [f"{files[2]}: the process that read it was killed"]
 
 
-def _killed_by_rank_2(path, options):
-    import os
-    import signal
+def test_a_script_without_a_guard_for_its_main_part_adds_once(tmp_path):
+    (tmp_path / "a.txt").write_text("no recording")
+    (tmp_path / "b.txt").write_text("no recording")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from plimsoll import fleet\n"
+        "print('begin')\n"
+        "print(len(fleet.add('runs', ['a.txt', 'b.txt']).problems))\n"
+    )
+    command = [sys.executable, str(script)]
+    out = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert out.stdout == "begin\n2\n"
+    assert out.stderr == ""
 
-    if path.endswith("rank2.plim"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return adding.Part(path)
+
+def test_ranks_without_findings_are_joined(tmp_path):
+    make = runner(has_findings=False)
+    for path in paths(3):
+        fleet.add(tmp_path, [path], run="a", runner=make)
+    expected = comparable(fleet.open(tmp_path).show())
+    assert fleet.finish(tmp_path) == 3
+    assert comparable(fleet.open(tmp_path).show()) == expected
+    assert expected["findings"] == []
+    assert fleet.finish(tmp_path, "a") == 0  # the run is in a file with others
+    with pytest.raises(FileNotFoundError, match="has no run b"):
+        fleet.finish(tmp_path, "b")
+
+
+@pytest.mark.parametrize("table", ["ranks", "peaks", "steps", "findings"])
+@pytest.mark.parametrize("content", [b"", b"PAR1 damaged", None])
+def test_a_damaged_file_is_named(tmp_path, table, content):
+    fleet.add(tmp_path, paths(3), run="a", runner=runner())
+    fleet.add(tmp_path, paths(3), run="b", runner=runner(seed=1))
+    file = next((tmp_path / "v1" / table / "run=a").iterdir())
+    if content is None:
+        pq.write_table(pq.read_table(file).select(["run"]), file)
+    else:
+        file.write_bytes(content)
+    with pytest.raises(plimsoll.Error, match=f"v1/{table}/run=a/.* is damaged, or not from"):
+        fleet.open(tmp_path).show("a")
+    with pytest.raises(plimsoll.Error, match="is damaged, or not from"):
+        fleet.finish(tmp_path)
+    assert fleet.open(tmp_path).show("b").run["ranks"] == 3
+
+
+def test_a_run_is_not_compared_with_itself(tmp_path):
+    fleet.add(tmp_path, paths(3), run="a", runner=runner())
+    with pytest.raises(ValueError, match="would be compared with itself"):
+        fleet.open(tmp_path).show("a", against="a")
+
+
+def test_a_warning_of_the_ranks_own_reports_is_a_verdict(tmp_path):
+    fleet.add(tmp_path, paths(4), run="a", runner=runner(severity="warning"))
+    answer = fleet.open(tmp_path).show()
+    assert verdicts(answer) == ["Activations fill a quarter of the peak (4 ranks, such as rank 0)"]
+
+
+def test_an_unchanged_run_says_so(tmp_path):
+    fleet.add(tmp_path, paths(4), run="a", runner=runner())
+    fleet.add(tmp_path, paths(4), run="b", runner=runner())
+    answer = fleet.open(tmp_path).show("b", against="a")
+    assert answer.verdicts == []
+    assert "The peaks are those of run a." in str(answer)
+
+
+def test_the_last_ranks_of_a_mesh_may_be_missing(tmp_path):
+    fleet.add(tmp_path, paths(2), run="a", mesh="dp=4", runner=runner())
+    assert "2 ranks, 2 missing (2, 3)" in str(fleet.open(tmp_path).show())
+
+
+@pytest.mark.parametrize("run", ["\x1b[31m", "a\nb", "x" * 300])
+def test_names_of_runs_that_break_a_terminal_or_a_folder_are_refused(tmp_path, run):
+    with pytest.raises(ValueError, match="of the run should have"):
+        fleet.add(tmp_path, paths(1), run=run, runner=runner())
+
+
+def test_workloads_with_one_run_each_have_nothing_to_compare(tmp_path):
+    for name in ("small", "large"):
+        fleet.add(tmp_path, paths(1), run=name, tags={"workload": name}, runner=runner())
+    assert str(fleet.open(tmp_path).history()).startswith(
+        "Nothing to compare: 2 runs of 2 workloads."
+    )
 
 
 def test_a_full_disk_loses_nothing_that_was_there(tmp_path, monkeypatch):

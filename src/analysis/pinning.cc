@@ -97,7 +97,9 @@ class Account {
                  report::SegmentFragmentation& row) {
     base::ReleaseUnits units = model::release_units(segment);
     const auto visit = [&](const ReleaseUnit& unit) {
+      const std::uint64_t stranded_before = found_.stranded_bytes;
       add_unit(unit, model::kind_of(trace_, segment, unit), segment, row);
+      if (serves) found_.joinable_bytes += found_.stranded_bytes - stranded_before;
     };
     pins_.clear();
     for (const FreeGap& gap : gaps) {

@@ -39,6 +39,8 @@ struct Pinning {
   // With respect to the request; 0 without one:
   std::uint64_t largest_usable_bytes = 0;  // largest gap that may serve the request
   std::uint64_t stranded_bytes = 0;
+  // Those of the request's stream, pool and segment type: expandable segments would join them.
+  std::uint64_t joinable_bytes = 0;
   // Cached bytes, excluding other private pools: what could serve the request if there were no
   // fragmentation.
   std::uint64_t reachable_bytes = 0;

@@ -165,6 +165,7 @@ TEST(Pinning, only_a_gap_that_fits_in_the_right_pool_and_stream_serves_a_request
   EXPECT_EQ(found.largest_usable_bytes, 12 * kMib);
   EXPECT_EQ(found.pinned_bytes, 52 * kMib);
   EXPECT_EQ(found.stranded_bytes, 40 * kMib) << "all but the gap of segment 0";
+  EXPECT_EQ(found.joinable_bytes, 4 * kMib) << "the gap of segment 4, which is only too small";
   EXPECT_EQ(found.reachable_bytes, 40 * kMib) << "all but the private pool";
 }
 

@@ -129,7 +129,7 @@ void name_rank(const budgets::Runs& runs, std::vector<CheckedLimit>& limits) {
 Status add_to_fleet(const std::string& fleet, const std::string& folder, const std::string& budget,
                     const std::string& started, const std::vector<std::string>& paths) {
   std::vector<std::string> words = package_file("_command/fleet.py");
-  words.insert(words.end(), {"add", "--replace", "--tag=workload=" + budget});
+  words.insert(words.end(), {"add", "--replace", "--temporary", "--tag=workload=" + budget});
   std::string run = started + "-" + budget;
   const auto head = read_program({"git", "-C", folder, "rev-parse", "HEAD"});
   if (head && head->status == 0 && head->out.size() > 12) {

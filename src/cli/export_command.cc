@@ -191,6 +191,9 @@ int write_parquet(const Arguments& arguments) {
   }
   const Result<std::string> folder = export_path(arguments, ".parquet");
   if (!folder) return complain(folder.error());
+  if (*folder == "-") {
+    return complain({ErrorCode::kInvalidArgument, "--to parquet writes a folder: give its name"});
+  }
   std::vector<std::string> words = package_file("_command/parquet.py");
   words.push_back(arguments.value("FILE"));
   words.push_back(*folder);

@@ -28,7 +28,7 @@ const std::vector<FleetOption>& fleet_options() {
       {{"--tag",
         "",
         "NAME=VALUE",
-        "add: another fact about the run; may be repeated. Runs with the same workload are one "
+        "add: a label of the run; may be repeated. Runs with the same workload are one "
         "history; without this tag, those with the same command line.",
         {},
         true},
@@ -46,7 +46,7 @@ const std::vector<FleetOption>& fleet_options() {
       {{"--by",
         "",
         "KEY",
-        "show: what tells bytes apart, or rank: list all ranks.",
+        "show: group bytes by line, layer or category; rank lists all ranks.",
         {"line", "layer", "category", "rank"}},
        {"show"}},
       {{"--history", "", "", "show: the peak of each run, and where it changed."}, {"show"}},
@@ -65,6 +65,14 @@ bool takes(const FleetOption& option, const std::string& action) {
 
 int run_fleet(const Arguments& arguments) {
   const std::string action = arguments.value("ACTION");
+  const std::size_t files = arguments.values("FILE").size();
+  if (action == "sql" ? files != 1 : action == "add" ? files == 0 : files > 0) {
+    const std::string needs = action == "sql"   ? "one query"
+                              : action == "add" ? "recordings"
+                                                : "nothing";
+    return complain({ErrorCode::kInvalidArgument, "plimsoll fleet " + action + " takes " + needs +
+                                                      " after DIR (plimsoll fleet --help)"});
+  }
   std::vector<std::string> words = package_file("_command/fleet.py");
   words.push_back(action);
   for (const FleetOption& each : fleet_options()) {
@@ -93,11 +101,9 @@ Command fleet_command() {
   command.name = "fleet";
   command.summary = "Compare many ranks and many runs without their recordings";
   command.description =
-      "Keeps a few kilobytes of each recording in a folder of Parquet files, on a disk or an "
-      "object "
-      "store, and answers: which rank failed first, which one differs and in what, how much memory "
-      "is free, what changed since an earlier run. Needs pip install "
-      "'plimsoll-profiler[fleet]'.";
+      "Stores a summary of each recording in Parquet files, on a disk or an object store. Reports "
+      "which rank ran out of memory first, which one differs and where, how much memory is free, "
+      "and what changed since an earlier run. Needs pyarrow and duckdb.";
   command.positionals = {
       {"ACTION",
        "add: add recordings. show: what matters about a run. sql: print the result of a query. "
@@ -106,15 +112,18 @@ Command fleet_command() {
        Takes::kAnything,
        {"add", "show", "sql", "finish"}},
       {"DIR", "The fleet: a folder, or an address such as s3://bucket/runs.", Count::kOne},
-      {"FILE", "add: the recordings, one for each rank. sql: the query.", Count::kAny}};
+      {"FILE",
+       "add: the recordings, one for each rank. sql: the query; - reads it from standard input.",
+       Count::kAny}};
   for (const FleetOption& each : fleet_options()) command.options.push_back(each.option);
   command.sections = {
       {"examples",
        {{"plimsoll fleet add runs rank*.plim --run monday", "the ranks of a run"},
         {"plimsoll fleet show runs --run tuesday --against monday", "what changed"},
-        {"srun plimsoll fleet add /shared/runs out.rank$SLURM_PROCID.plim --run $SLURM_JOB_ID",
+        {"srun plimsoll fleet add /shared/runs run.rank$SLURM_PROCID.plim --run $SLURM_JOB_ID",
          "each rank adds its own"},
-        {"plimsoll fleet sql runs 'select rank, peak_bytes from ranks'", "any other question"}}}};
+        {"plimsoll fleet sql runs 'select run, rank, peak_bytes from ranks order by all'",
+         "any other question"}}}};
   command.run = run_fleet;
   return command;
 }

@@ -16,6 +16,7 @@
 #include "engine/tables.h"
 #include "engine/trace_redaction.h"
 #include "exporters/terminal/report.h"
+#include "report/devices.h"
 
 namespace plimsoll {
 namespace {
@@ -193,6 +194,11 @@ Result<std::vector<Table>> Session::fleet_tables(const ProgressCallback& progres
   Question digest;
   digest.analyses = {"digest"};
   PLIMSOLL_TRY_ASSIGN(const Report report, ask(digest, progress));
+  const report::DeviceReport* device = report::main_device(report.value());
+  if (device != nullptr && device->has_unknown_peak()) {
+    return make_error(ErrorCode::kUnsupported,
+                      state_->source.path + ": its peak is unknown: events and segments disagree");
+  }
   return engine::fleet_tables(state_, report.value());
 }
 

@@ -68,6 +68,7 @@ TEST(OutOfMemory, advises_expandable_segments_unless_they_are_on) {
     if (is_on) set_expandable(c);
     c.device().oom_details = {oom("fragmentation")};
     c.device().oom_details[0].pinning_lines = {pinning_line("keep.py:2 (g)")};
+    c.device().oom_details[0].joinable_bytes = 9 * kGib;
     const Findings found = c.run(out_of_memory);
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_EQ(found[0].severity, report::FindingSeverity::kCritical);
@@ -76,6 +77,22 @@ TEST(OutOfMemory, advises_expandable_segments_unless_they_are_on) {
     EXPECT_EQ(found[0].next_step().find("=expandable_segments:True") != std::string::npos, !is_on);
     const auto is_said = Contains("expandable_segments is on already.");
     EXPECT_EQ(testing::Value(found[0].evidence, is_said), is_on);
+  }
+}
+
+TEST(OutOfMemory, expandable_segments_join_no_memory_of_other_streams) {
+  for (const std::uint64_t joinable : {std::uint64_t{0}, 2 * kGib}) {
+    FactsCase c;
+    c.device().oom_details = {oom("fragmentation")};
+    c.device().oom_details[0].pinning_lines = {pinning_line("keep.py:2 (g)")};
+    c.device().oom_details[0].joinable_bytes = joinable;
+    const Findings found = c.run(out_of_memory);
+    ASSERT_THAT(found, SizeIs(1));
+    const bool is_advised =
+        found[0].next_step().find("=expandable_segments:True") != std::string::npos;
+    EXPECT_EQ(is_advised, joinable > 0);
+    EXPECT_EQ(found[0].saving_bytes(), joinable > 0 ? joinable : 9 * kGib);
+    EXPECT_THAT(found[0].evidence, Contains(HasSubstr("belong to other streams")));
   }
 }
 

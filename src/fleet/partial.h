@@ -1,5 +1,5 @@
-// What a fleet keeps of one recording: a few small tables, by which many ranks and runs are
-// compared without their recordings. Python stores them as Parquet files, and DuckDB compares them
+// What a fleet keeps of one recording: a few small tables. Ranks and runs are compared by
+// them, without the recordings. Python stores them as Parquet files, and DuckDB compares them
 // (python/plimsoll/fleet). docs/fleets.md describes the columns. A new column is a new minor
 // version; readers take a missing one as unknown.
 #pragma once
@@ -19,7 +19,7 @@
 namespace plimsoll::fleet {
 
 inline constexpr const char* kVersion = "1.0";
-inline constexpr std::size_t kMostSteps = 2'000;  // of a device; the highest of several steps stays
+inline constexpr std::size_t kMostSteps = 2'000;  // of a device; of several steps, the highest
 
 // A recording; its figures are those of the device with the highest peak.
 struct RankRow {
@@ -182,7 +182,7 @@ struct SiteRow {
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
-        Field{"site", &SiteRow::site, "Hash of all that follows up to dtype."},
+        Field{"site", &SiteRow::site, "Hash of the columns category to dtype."},
         Field{"category", &SiteRow::category, "The category."},
         Field{"phase", &SiteRow::phase, "The phase in which it was allocated."},
         Field{"layer", &SiteRow::layer, "The layer; an index that counts repetitions is *."},
@@ -207,7 +207,7 @@ struct FindingRow {
   static constexpr auto fields() {
     using base::Field;
     return base::field_list(
-        Field{"finding", &FindingRow::finding, "Its place in the report, from 0."},
+        Field{"finding", &FindingRow::finding, "Index in the report, from 0."},
         Field{"id", &FindingRow::id, "Stable name of the finding."},
         Field{"severity", &FindingRow::severity, "info, warning or critical."},
         Field{"title", &FindingRow::title, "The verdict."},
@@ -225,6 +225,7 @@ struct Partial {
   std::vector<FindingRow> findings;
 };
 
+// `report` has all analyses and the digest.
 Partial partial_of(const report::Report& report);
 
 }  // namespace plimsoll::fleet

@@ -110,6 +110,7 @@ struct ReservedPeak {
   std::uint64_t requested_bytes = 0;
   std::uint64_t stranded_bytes = 0;
   std::vector<PinningLine> pinning_lines;
+  std::uint64_t joinable_bytes = 0;  // of the request's stream and pool; not in the report's JSON
 
   static constexpr auto fields() {
     using base::Field;

@@ -137,8 +137,9 @@ struct OomDetails {
   std::uint64_t largest_free_bytes = 0;    // largest gap in the segments at that point
   std::uint64_t largest_usable_bytes = 0;  // largest gap that may serve the request
   std::uint64_t stranded_bytes = 0;        // free in pinned segments, and unusable for the request
-  std::uint64_t grown_bytes = 0;           // part of the live bytes due to lines that grow at every
-                                           // step
+  std::uint64_t joinable_bytes = 0;  // of the request's stream and pool; not in the report's JSON
+  std::uint64_t grown_bytes = 0;     // part of the live bytes due to lines that grow at every
+                                     // step
   bool is_limited = false;  // the driver had enough free memory, and the request failed anyway
   std::string cause;        // one of the classes in cause.h
   std::vector<GroupRow> top_lines;  // what filled the device at that point

@@ -11,7 +11,7 @@ from typing import Any
 
 from plimsoll._process.arguments import did_you_mean
 from plimsoll._process.messages import print_notice
-from plimsoll._process.paths import default_path, of_rank
+from plimsoll._process.paths import default_path, launched_rank, of_rank
 from plimsoll._process.program_errors import Suppressed, leave_to_program
 from plimsoll._process.quiet_files import write_all
 from plimsoll._process.sizes import size_text
@@ -107,6 +107,8 @@ def _add_to_fleet(path: str, folder: str) -> None:
     """Add the recording, in a process of its own: this one is ending."""
     job = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")]
     run = next((each for each in job if each not in ("", "none")), "")
+    if not run and launched_rank() is None:  # each recording is a run
+        run = os.path.splitext(os.path.basename(path))[0]
     words = [sys.executable, "-m", "plimsoll._command.fleet", "add", folder, path]
     environment = {name: value for name, value in os.environ.items() if name != "PLIMSOLL"}
     try:
@@ -114,7 +116,7 @@ def _add_to_fleet(path: str, folder: str) -> None:
             [*words, *([f"--run={run}"] if run else [])],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=2,
             check=False,
         )
     except OSError as error:

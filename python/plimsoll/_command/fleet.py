@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -13,13 +14,22 @@ def main(words: list[str]) -> int:
     from plimsoll.errors import Error, InvalidArgumentError
 
     try:
-        return int(options.run_action(options))
+        status = int(options.run_action(options))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
     except InvalidArgumentError as error:
         print(f"plimsoll: {error}", file=sys.stderr)
         return 2
     except (Error, OSError) as error:
         print(f"plimsoll: {error}", file=sys.stderr)
         return 3
+    except RuntimeError as error:
+        if "interrupted" not in str(error):  # so DuckDB calls Ctrl-C
+            raise
+        return 130
     except KeyboardInterrupt:
         return 130
 
@@ -38,6 +48,7 @@ def _options(words: list[str]) -> Any:
     add.add_argument("--mesh", default="")
     add.add_argument("--replace", action="store_true")
     add.add_argument("--ray", metavar="ADDRESS")
+    add.add_argument("--temporary", action="store_true")  # for plimsoll check
 
     show = actions.add_parser("show", allow_abbrev=False)
     show.set_defaults(run_action=_show)
@@ -63,9 +74,13 @@ def _options(words: list[str]) -> Any:
 
 def _add(options: Any) -> int:
     from plimsoll import fleet
+    from plimsoll.errors import InvalidArgumentError
     from plimsoll.fleet import runners
 
-    tags = dict(_tag(text) for text in options.tag)
+    tags: dict[str, str] = {}
+    for name, value in map(_tag, options.tag):
+        if tags.setdefault(name, value) != value:
+            raise InvalidArgumentError("invalid_argument", f"--tag {name} is given twice")
     added = fleet.add(
         options.folder,
         options.recordings,
@@ -74,21 +89,24 @@ def _add(options: Any) -> int:
         tags=tags,
         mesh=options.mesh,
         replace=options.replace,
+        are_temporary=options.temporary,
         runner=runners.on_ray(options.ray) if options.ray else runners.processes,
         progress=_progress(),
     )
     for problem in added.problems:
         print(f"plimsoll: {problem}", file=sys.stderr)
-    count = len(added.ranks)
-    ranks = "1 rank" if count == 1 else f"{count:,} ranks"
-    print(f"{options.folder}: added {ranks} to run {added.run}")
+    ranks = "rank" if len(added.ranks) == 1 else "ranks"
+    some = ", ".join(map(str, added.ranks[:8])) + (", …" if len(added.ranks) > 8 else "")
+    what = f"{len(added.ranks):,} {ranks} ({some})" if added.ranks else "nothing"
+    print(f"{options.folder}: added {what} to run {added.run}")
     return 3 if added.problems else 0
 
 
 def _finish(options: Any) -> int:
     from plimsoll import fleet
 
-    fleet.finish(options.folder, options.run)
+    joined = fleet.finish(options.folder, options.run)
+    print(f"{options.folder}: joined {joined:,} files of each table")
     return 0
 
 
@@ -117,10 +135,17 @@ def _progress() -> Any:
 def _show(options: Any) -> int:
     from plimsoll import fleet
     from plimsoll._process.replaced_file import write_replacing
+    from plimsoll._process.sizes import size_text
     from plimsoll.errors import InvalidArgumentError
 
-    if options.html and options.history:
-        raise InvalidArgumentError("invalid_argument", "--html shows a run; leave out --history")
+    for one, others in (("history", ("run", "against", "html")), ("html", ("json",))):
+        for other in others:
+            if getattr(options, one) and getattr(options, other):
+                raise InvalidArgumentError(
+                    "invalid_argument", f"--{one} and --{other} exclude each other"
+                )
+    if options.html and os.path.exists(options.html):
+        raise InvalidArgumentError("invalid_argument", f"{options.html} exists; remove it first")
     opened = fleet.open(options.folder)
     answer: Any
     if options.history:
@@ -131,7 +156,7 @@ def _show(options: Any) -> int:
         from plimsoll.fleet.page import page
 
         write_replacing(options.html, lambda write: write(page(opened, answer).encode()))
-        print(options.html)
+        print(f"{options.html} ({size_text(os.path.getsize(options.html))})")
     else:
         print(answer.json() if options.json else answer)
     return 0
@@ -142,12 +167,15 @@ def _sql(options: Any) -> int:
     from plimsoll._process.packages import needed
     from plimsoll.errors import InvalidArgumentError
 
+    query = sys.stdin.read() if options.query == "-" else options.query
     try:
-        rows = fleet.open(options.folder).sql(options.query)
+        names, rows = fleet.open(options.folder).rows(query)
     except needed("duckdb").Error as error:
         raise InvalidArgumentError("invalid_argument", str(error)) from error
-    if rows is not None:
-        rows.show(max_width=160, max_rows=10_000)
+    cells = [names, *([("" if each is None else str(each)) for each in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
     return 0
 
 

@@ -10,12 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll._process.packages import needed
-from plimsoll.errors import InvalidArgumentError
+from plimsoll.errors import InvalidArgumentError, NotFoundError
 from plimsoll.fleet import runners
-from plimsoll.fleet.folder import JOINED, SITES, TABLES, Folder, is_remote, run_folder
+from plimsoll.fleet.folder import (
+    JOINED,
+    SITES,
+    TABLES,
+    Folder,
+    damaged,
+    is_remote,
+    run_folder,
+)
 from plimsoll.fleet.partial import AXES, Part, RunOptions, parquet_bytes
 
 MOST_JOINED = 64 << 20  # bytes of the files that are joined into one for each table
+
+MOST_NAME = 240  # bytes of a run's folder: file systems allow 255
 
 Progress = Callable[[int, int], object]
 """Called with the number of recordings that are done, and of all."""
@@ -23,7 +33,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass
 class Added:
-    """What `add` has done."""
+    """Result of `add`."""
 
     run: str
     ranks: list[int] = field(default_factory=list)
@@ -39,6 +49,7 @@ def add(
     tags: Mapping[str, str] | None = None,
     mesh: str = "",
     replace: bool = False,
+    are_temporary: bool = False,
     runner: runners.Runner = runners.processes,
     progress: Progress | None = None,
 ) -> Added:
@@ -57,6 +68,7 @@ def add(
         mesh: The axes of the device mesh, outermost first, such as ``pp=4,dp=8,tp=2``. Ranks that
             differ only in dp and cp are compared.
         replace: Let a recording replace another one of the same rank.
+        are_temporary: The recordings will be deleted, so that their paths are of no use.
         runner: Where recordings are read.
         progress: Called after each recording.
 
@@ -64,8 +76,15 @@ def add(
         InvalidArgumentError: An argument is invalid.
         OSError: The fleet cannot be written.
     """
-    paths = [os.fspath(each) for each in recordings]
-    options = RunOptions(run or default_run(paths), commit, dict(tags or {}), mesh_of(mesh))
+    paths = list(dict.fromkeys(os.fspath(each) for each in recordings))
+    name = run or default_run(paths)
+    if len(run_folder(name)) > MOST_NAME or not name.isprintable():
+        raise InvalidArgumentError(
+            "invalid_argument",
+            f"the name {name[:40]!r} of the run should have at most {MOST_NAME // 3} characters,"
+            " all printable",
+        )
+    options = RunOptions(name, commit, dict(tags or {}), mesh_of(mesh), not are_temporary)
     target = Folder(folder)
     store = _Store(target, options.run, replace)
     added = Added(options.run)
@@ -95,8 +114,12 @@ def default_run(paths: Sequence[str]) -> str:
         os.path.dirname(each if is_remote(each) else os.path.abspath(each)) for each in paths
     }
     if len(folders) != 1:
-        reason = "the recordings are in several folders" if folders else "there are no recordings"
-        raise InvalidArgumentError("invalid_argument", f"{reason}; name the run with --run")
+        raise InvalidArgumentError(
+            "invalid_argument",
+            "the recordings are in several folders; name the run with --run"
+            if folders
+            else "name at least one recording",
+        )
     return os.path.basename(folders.pop()) or "run"
 
 
@@ -117,12 +140,14 @@ def mesh_of(text: str) -> tuple[tuple[str, int], ...]:
                 f"{text!r} is not a mesh: {word!r} should be an axis ({', '.join(AXES)}) and its"
                 " size; write the outermost axis first, as in pp=4,dp=8,tp=2",
             )
+        if match[1] in dict(axes):
+            raise InvalidArgumentError("invalid_argument", f"{text!r} has {match[1]} twice")
         axes.append((match[1], int(match[2])))
     return tuple(axes)
 
 
 class _Store:
-    """Writes the parts of a run, many as one file; knows what the run has already."""
+    """Writes the parts of a run, many as one file; tracks the recordings that it already has."""
 
     MOST_WAITING = 1_024
 
@@ -139,14 +164,15 @@ class _Store:
                 self.identities.setdefault(rank, set()).add(identity)
 
     def put(self, part: Part) -> str:
-        """Take the part, to be written soon. Returns why it was not taken, or an empty text."""
+        """Queue the part for writing. Return the reason for a refusal, or an empty text."""
         before = self.identities.setdefault(part.rank, set())
         other = self.paths.get(part.rank)
         if before - {part.identity} and (other or not self.replace):
-            who = f"{other} is, too" if other else "the fleet has another recording of it"
+            if other:
+                return f"{part.path} and {other} are both rank {part.rank} of run {self.run}"
             return (
-                f"{part.path}: it is rank {part.rank} of run {self.run}, and {who}; name another"
-                " run with --run, or replace it with --replace"
+                f"{part.path}: run {self.run} already has another recording of rank {part.rank};"
+                " use --run NAME for a new run, or --replace"
             )
         before.add(part.identity)
         self.paths[part.rank] = part.path
@@ -156,7 +182,7 @@ class _Store:
         return ""
 
     def flush(self) -> None:
-        """Write what was taken."""
+        """Write the queue."""
         parts = [part for _, part in sorted(self.waiting.items())]
         self.waiting = {}
         if not parts:
@@ -176,11 +202,11 @@ def _ranks_in(folder: Folder, name: str, run: str) -> list[tuple[int, str]]:
     match = re.search(r"/rank(\d+)-([0-9a-f]{16})$", name)
     if match is not None:
         return [(int(match[1]), match[2])]
-    rows = _table(folder.read(name), ["run", "rank", "identity"]).to_pylist()
+    rows = _read(folder, name, ["run", "rank", "identity"]).to_pylist()
     return [(row["rank"], row["identity"]) for row in rows if row["run"] == run]
 
 
-def finish(folder: str | os.PathLike[str], run: str | None = None) -> None:
+def finish(folder: str | os.PathLike[str], run: str | None = None) -> int:
     """Join small files, of each table, into files of up to 64 MiB.
 
     A fleet answers the same before and after, and at any time between: other processes may read it
@@ -190,39 +216,59 @@ def finish(folder: str | os.PathLike[str], run: str | None = None) -> None:
         folder: The fleet.
         run: Only this run; else a file contains several runs.
 
+    Returns:
+        The number of files that were joined, of each table.
+
     Raises:
+        NotFoundError: There is no fleet, or no such run.
         OSError: The fleet cannot be written.
     """
     target = Folder(folder)
+    names = target.names("ranks" if run is None else f"ranks/{run_folder(run)}")
+    if not names and not (run and run in _joined_runs(target)):
+        what = "is not a fleet" if run is None else f"has no run {run}"
+        raise NotFoundError("not_found", f"{target.text} {what}")
+    joined = 0
     batch: list[str] = []
     size = 0
-    for name in target.names("ranks" if run is None else f"ranks/{run_folder(run)}"):
+    for name in names:
         own = sum(target.size(f"{table}{name.removeprefix('ranks')}") for table in TABLES)
         if own >= MOST_JOINED:
             continue
         if size + own > MOST_JOINED:
-            _join(target, run, batch)
+            joined += _join(target, run, batch)
             batch, size = [], 0
         batch.append(name.removeprefix("ranks/"))
         size += own
-    _join(target, run, batch)
+    return joined + _join(target, run, batch)
 
 
-def _join(folder: Folder, run: str | None, parts: list[str]) -> None:
+def _joined_runs(folder: Folder) -> set[str]:
+    """Return the runs of the files that have several."""
+    found: set[str] = set()
+    for name in folder.names(f"ranks/{JOINED}"):
+        found.update(_read(folder, name, ["run"])["run"].to_pylist())
+    return found
+
+
+def _join(folder: Folder, run: str | None, parts: list[str]) -> int:
     if len(parts) < 2:
-        return
+        return 0
+    pa: Any = needed("pyarrow")
     kept = _newest(folder, parts)
     where = JOINED if run is None else run_folder(run)
     for table in TABLES:
         pieces = []
         for part in parts:
-            rows = _table(folder.read(f"{table}/{part}"))
+            rows = _read(folder, f"{table}/{part}")
             keys = zip(rows["run"].to_pylist(), rows["rank"].to_pylist(), strict=True)
-            pieces.append(rows.filter([kept[key] == part for key in keys]))
+            is_kept = [kept.get(key) == part for key in keys]
+            pieces.append(rows.filter(pa.array(is_kept, pa.bool_())))
         content = parquet_bytes(_joined(pieces))
         folder.write(f"{table}/{where}/{joined_name(parts)}", content)
     for part in parts:
         folder.delete([f"{table}/{part}" for table in reversed(TABLES)])
+    return len(parts)
 
 
 def _newest(folder: Folder, parts: list[str]) -> dict[tuple[str, int], str]:
@@ -230,7 +276,7 @@ def _newest(folder: Folder, parts: list[str]) -> dict[tuple[str, int], str]:
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for part in parts:
         columns = ["run", "rank", "added_ns"]
-        for row in _table(folder.read(f"ranks/{part}"), columns).to_pylist():
+        for row in _read(folder, f"ranks/{part}", columns).to_pylist():
             key = (row["run"], row["rank"])
             candidate = (row["added_ns"], part)
             newest[key] = max(newest.get(key, candidate), candidate)
@@ -245,6 +291,18 @@ def joined_name(parts: Iterable[str]) -> str:
 def _table(content: bytes, columns: list[str] | None = None) -> Any:
     pa, pq = needed("pyarrow"), needed("pyarrow.parquet")
     return pq.read_table(pa.BufferReader(content), columns=columns)
+
+
+def _read(folder: Folder, name: str, columns: list[str] | None = None) -> Any:
+    """Return the table of a file, or what is wrong with it."""
+    pa: Any = needed("pyarrow")
+    try:
+        table = _table(folder.read(name), columns)
+        if not set(columns or ("run", "rank")) <= set(table.column_names):
+            raise damaged(folder, name)
+        return table
+    except pa.ArrowException as error:
+        raise damaged(folder, name) from error
 
 
 def _joined(pieces: Iterable[Any]) -> Any:

@@ -34,24 +34,26 @@ class Answer:
 
     def __str__(self) -> str:
         """Return the answer as text, verdicts first."""
-        lines = [self._headline(), ""]
+        lines = [self.headline(), ""]
         for verdict in self.verdicts:
             lines += _verdict_lines(verdict)
-        if not self.verdicts:
-            lines += [f"No rank failed, and {self._usual()}.", ""]
+        lines += self.calm_lines()
         lines += self._rank_table()
         if self.by == "rank":
             return "\n".join(lines)
         if self.differences:
-            title = f"Rank {self.ranks[0]['rank']} beside the median of its group, by {self.by}"
-            lines += ["", title, *self._byte_table(self.differences, "usual_bytes", "usual")]
+            title = (
+                f"Rank {self.ranks[0]['rank']} compared with the median of its group, by {self.by}"
+            )
+            lines += ["", title, *self._byte_table(self.differences, "usual_bytes", "median")]
         if self.changes and self.against is not None:
             title = f"Since run {self.against['run']}, the median of the ranks, by {self.by}"
             lines += ["", title, *self._byte_table(self.changes, "before_bytes", "before")]
         lines += self._finding_lines()
         return "\n".join(lines)
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """Return the facts about the run."""
         run = self.run
         words = [f"Run {run['run']}: {_ranks(run['ranks'])}"]
         missing = run["world_size"] - run["ranks"]
@@ -69,17 +71,24 @@ class Answer:
             words.append(time_text(run["started_ns"]))
         cut = [row for row in self.ranks if row["incomplete"]]
         if cut:
-            words.append(
-                f"{_ranks(len(cut))} incomplete (rank {cut[0]['rank']}: {cut[0]['incomplete']})"
-            )
+            why = textwrap.shorten(cut[0]["incomplete"].partition(" (")[0], 80, placeholder=" …")
+            words.append(f"{_ranks(len(cut))} incomplete (rank {cut[0]['rank']}: {why})")
         return textwrap.fill(", ".join(words), WIDTH)
 
-    def _usual(self) -> str:
-        groups = {(row["usual_bytes"], row["members"]) for row in self.ranks}
-        if len(self.ranks) == 1:
-            return "there is no other to compare it with"
-        of_group = "" if len(groups) == 1 else f" of its group ({len(groups)} groups)"
-        return f"no peak is far from the median{of_group}"
+    def calm_lines(self) -> list[str]:
+        """Return what was looked for and not found."""
+        found = {verdict["id"] for verdict in self.verdicts}
+        words = []
+        if "out_of_memory" not in found and "ranks_differ" not in found:
+            others = "there is no other to compare it with"
+            if len(self.ranks) > 1:
+                groups = len({(row["usual_bytes"], row["members"]) for row in self.ranks})
+                of_group = f" from those of its group ({groups} groups)" if groups > 1 else ""
+                others = f"no rank differs{of_group}"
+            words.append(f"No rank ran out of memory, and {others}.")
+        if self.against is not None and "peak_changed" not in found:
+            words.append(f"The peaks are those of run {self.against['run']}.")
+        return [textwrap.fill(" ".join(words), WIDTH), ""] if words else []
 
     def _rank_table(self) -> list[str]:
         room = [row for row in self.ranks if row["headroom_bytes"] is not None]
@@ -105,7 +114,7 @@ class Answer:
         lines = _table(rows, numbers=(0, 2, 3, 4, 5, 6))
         if len(self.ranks) > len(shown):
             lines.append(
-                f"… and {count_text(len(self.ranks) - len(shown))} more; --by rank has all"
+                f"… and {count_text(len(self.ranks) - len(shown))} more; --by rank lists all"
             )
         return lines
 
@@ -148,17 +157,26 @@ class History:
         changed = [row for row in reversed(self.runs) if row["change_bytes"]]
         lines = []
         for row in changed[:SHOWN]:
-            side = "above" if row["change_bytes"] > 0 else "below"
-            bound = row["most_bytes"] if row["change_bytes"] > 0 else row["least_bytes"]
-            head = (
-                f"Since {_which(row)}, the peak is {size_text(row['peak_bytes'])},"
-                f" {size_text(abs(row['change_bytes']))} {side} the {_range(row)}"
+            is_above = row["change_bytes"] > 0
+            bound = size_text(row["most_bytes"] if is_above else row["least_bytes"])
+            before = f"that of the run before ({bound})"
+            if row["runs_before"] > 1:
+                limit = "most" if is_above else "least"
+                before = f"the {limit} of the {_runs(row['runs_before'])} before ({bound})"
+            change = f"{size_text(abs(row['change_bytes']))} {'above' if is_above else 'below'}"
+            peak = size_text(row["peak_bytes"])
+            head = f"Since {_which(row)}, the peak is {peak}, {change} {before}"
+            lines += textwrap.wrap(f"{head}: {row['workload']}", WIDTH)
+        compared = [row for row in self.runs if row["runs_before"]]
+        if not compared:
+            workloads = {row["workload"] for row in self.runs}
+            lines += textwrap.wrap(
+                f"Nothing to compare: {_runs(len(self.runs))} of {len(workloads)} workloads. Runs"
+                " of one workload have the same tag workload, or the same command line.",
+                WIDTH,
             )
-            if row["least_bytes"] == row["most_bytes"]:
-                head = head.replace("range", "peak", 1)
-            lines += textwrap.wrap(head + f" ({size_text(bound)}): {row['workload']}", WIDTH)
-        if not changed:
-            lines.append(f"No peak left the range of the runs before it ({_runs(len(self.runs))}).")
+        elif not changed:
+            lines.append(f"No change: {_runs(len(compared))} within the range of earlier ones.")
         if len(changed) > SHOWN:
             lines.append(
                 f"… and {count_text(len(changed) - SHOWN)} earlier changes; --json has all"
@@ -167,13 +185,13 @@ class History:
         for row in self.runs[-SHOWN:]:
             rows.append(
                 (
-                    row["run"],
-                    row["commit"][:12],
+                    row["run"] if len(row["run"]) <= 26 else row["run"][:25] + "…",
+                    row["commit"][:9],
                     time_text(row["started_ns"]),
                     count_text(row["ranks"]),
                     size_text(row["peak_bytes"]),
                     _signed(row["change_bytes"]) if row["change_bytes"] else "",
-                    row["workload"][:40],
+                    row["workload"][:24],
                 )
             )
         return "\n".join([*lines, "", *_table(rows, numbers=(3, 4, 5))])
@@ -181,10 +199,6 @@ class History:
 
 def _which(row: dict[str, Any]) -> str:
     return f"commit {row['commit']} (run {row['run']})" if row["commit"] else f"run {row['run']}"
-
-
-def _range(row: dict[str, Any]) -> str:
-    return f"range of the {_runs(row['runs_before'])} before"
 
 
 def _runs(number: int) -> str:

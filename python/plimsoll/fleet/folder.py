@@ -1,8 +1,8 @@
 """The folder of a fleet: ``v1/TABLE/run=RUN/PART.parquet``, on a disk or an object store.
 
 A part is what one recording adds, or several joined. Its file in the table `ranks` is written last:
-the other tables count only through it, so an interrupted `add` leaves nothing behind that anybody
-reads.
+the other tables count only through it, so an interrupted `add` leaves only files that readers
+ignore.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.parse import quote, unquote
 
 from plimsoll._process.packages import needed
 from plimsoll._process.replaced_file import write_replacing
-from plimsoll.errors import InvalidArgumentError
+from plimsoll.errors import CorruptError, InvalidArgumentError
 
 VERSION = 1
 TABLES = ("steps", "peaks", "findings", "ranks")  # ranks last
 SITES = "sites"  # not by run: its parts are named by their content
-JOINED = "joined"  # beside the folders of runs: the parts of several runs
+JOINED = "joined"  # next to the folders of runs: the parts of several runs
 
 
 class Folder:
@@ -61,6 +61,16 @@ class Folder:
         for name in names:
             self._files.delete_file(self._path(name))
 
+    def columns(self, name: str) -> list[str]:
+        """Return the names of a file's columns.
+
+        Raises:
+            ValueError: It is not a Parquet file.
+            OSError: It cannot be read.
+        """
+        pq: Any = needed("pyarrow.parquet")
+        return list(pq.read_schema(self._path(name), filesystem=self._files).names)
+
     def size(self, name: str) -> int:
         """Return the bytes of a file; 0 if there is none."""
         return self._files.get_file_info(self._path(name)).size or 0
@@ -96,6 +106,15 @@ class Folder:
 
         with ThreadPoolExecutor(16) as threads:
             return list(threads.map(copy, names))
+
+
+def damaged(folder: Folder, name: str) -> CorruptError:
+    """Return the error about a file that is no part of a fleet."""
+    return CorruptError(
+        "corrupt",
+        f"{folder.text}/v{VERSION}/{name}.parquet is damaged, or not from plimsoll fleet; delete"
+        " it, and add its recording again",
+    )
 
 
 def is_remote(text: str) -> bool:

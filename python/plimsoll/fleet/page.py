@@ -18,7 +18,13 @@ FULL = 65_534  # the highest peak; 65,535: no value
 def page(fleet: Fleet, answer: Answer) -> str:
     """Return a page of one file without links to others on the network."""
     run = answer.run["run"]
-    data = json.dumps({"answer": vars(answer), "map": _map(fleet.steps(run), answer)})
+    content = {
+        "answer": vars(answer),
+        "map": _map(fleet.steps(run), answer),
+        "headline": answer.headline().replace("\n", " "),
+        "calm": " ".join(answer.calm_lines()).replace("\n", " "),
+    }
+    data = json.dumps(content)
     source = package_files("plimsoll.fleet").joinpath("page.html").read_text(encoding="utf-8")
     # Within a script element, only "</" and "<!--" could end it.
     return source.replace("{data}", data.replace("<", "\\u003c"))

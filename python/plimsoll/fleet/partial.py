@@ -29,6 +29,7 @@ class RunOptions:
     commit: str = ""
     tags: dict[str, str] = field(default_factory=dict)
     mesh: tuple[tuple[str, int], ...] = ()  # outermost axis first
+    keeps_path: bool = True  # False: the recordings are temporary
 
     def coordinates(self, rank: int) -> dict[str, int | None]:
         """Return the coordinates of a rank; ranks count along the last axis first.
@@ -41,11 +42,16 @@ class RunOptions:
         for axis, size in reversed(self.mesh):
             rest, found[axis] = divmod(rest, size)
         if self.mesh and rest > 0:
-            ranks = math.prod(size for _, size in self.mesh)
             raise InvalidArgumentError(
-                "invalid_argument", f"rank {rank} is not in the mesh, which has {ranks} ranks"
+                "invalid_argument",
+                f"rank {rank} is not in the mesh, which has {self.world_size} ranks",
             )
         return found
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks of the mesh."""
+        return math.prod(size for _, size in self.mesh) if self.mesh else None
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ def part_of(path: str, tables: dict[str, Any], options: RunOptions) -> Part:
         about.append(_hash(*(_content(tables[name]) for name in TABLES)))
     identity = _hash(json.dumps(about).encode())
     own: dict[str, Any] = {
-        "path": path,
+        "path": _lasting(path) if options.keeps_path else "",
+        "world_size": options.world_size,
         "commit": options.commit,
         "tags": json.dumps(options.tags, sort_keys=True),
         **options.coordinates(rank),
@@ -103,7 +110,9 @@ def part_of(path: str, tables: dict[str, Any], options: RunOptions) -> Part:
     }
     ranks = tables["ranks"].drop_columns(["rank", "path"])
     for name, value in own.items():
-        kind = pa.int64() if isinstance(value, int) or name in AXES else pa.string()
+        kind = (
+            pa.int64() if isinstance(value, int) or name in (*AXES, "world_size") else pa.string()
+        )
         ranks = ranks.append_column(name, pa.array([value], kind))
     content = parquet_bytes(tables[SITES])
     files = {SITES: content}
@@ -114,6 +123,10 @@ def part_of(path: str, tables: dict[str, Any], options: RunOptions) -> Part:
         table = table.add_column(0, "run", pa.repeat(pa.scalar(options.run), rows))
         files[name] = parquet_bytes(table)
     return Part(path, rank, identity, _hash(content), files)
+
+
+def _lasting(path: str) -> str:
+    return path if is_remote(path) else os.path.abspath(path)
 
 
 def _hash(*contents: bytes) -> str:

@@ -10,10 +10,10 @@ from importlib.resources import files as package_files
 from typing import Any
 
 from plimsoll._process.packages import needed
-from plimsoll.errors import InvalidArgumentError, NotFoundError
+from plimsoll.errors import Error, InvalidArgumentError, NotFoundError
 from plimsoll.fleet import verdicts
 from plimsoll.fleet.answer import Answer, History
-from plimsoll.fleet.folder import SITES, TABLES, VERSION, Folder, run_of
+from plimsoll.fleet.folder import SITES, TABLES, VERSION, Folder, damaged, run_of
 
 KEYS = {
     "line": "coalesce(nullif(text, ''), nullif(function, ''), operator) || '|' || layer",
@@ -24,7 +24,7 @@ LAST_RUNS = 10  # of a history, that the next one is compared with
 
 
 def open(folder: str | os.PathLike[str]) -> Fleet:
-    """Open a fleet to ask it questions. Parts that are added later are not seen.
+    """Open a fleet to ask it questions. It does not include parts that are added later.
 
     Raises:
         NotFoundError: There is no fleet.
@@ -50,6 +50,7 @@ class Fleet:
         self._database: Any = needed("duckdb").connect(
             config={"autoinstall_known_extensions": "false", "temp_directory": self._scratch.name}
         )
+        self._database.execute("set enable_progress_bar = false")
         self._shown: frozenset[str] = frozenset()
         weakref.finalize(self, self._scratch.cleanup)
         known = {run for run in self._parts if run is not None}
@@ -70,6 +71,12 @@ class Fleet:
         self._load(self.runs, TABLES)
         return self._database.sql(query)
 
+    def rows(self, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Return the names of the columns, and the rows, of the last statement of a query."""
+        self._load(self.runs, TABLES)
+        cursor = self._database.execute(query)
+        return [column[0] for column in cursor.description or ()], cursor.fetchall()
+
     def show(
         self,
         run: str | None = None,
@@ -83,8 +90,8 @@ class Fleet:
         Args:
             run: Its name; by default the one that began last.
             against: An earlier run to compare it with.
-            by: What tells bytes apart: ``line``, ``layer`` or ``category``; or ``rank``, for the
-                text with all ranks and no more.
+            by: What tells bytes apart: ``line``, ``layer`` or ``category``; or ``rank``, to list
+                every rank.
             progress: Called with the name of each part of the work.
 
         Raises:
@@ -99,6 +106,10 @@ class Fleet:
                 raise self._no_run(name)
         if run is None:
             run = self._latest()
+        if run == against:
+            raise InvalidArgumentError(
+                "invalid_argument", f"run {run} would be compared with itself; name another run"
+            )
         shown = [run] if against is None else [run, against]
         self._load(shown, TABLES)
         key = KEYS.get(by, KEYS["line"])
@@ -127,7 +138,7 @@ class Fleet:
         return answer
 
     def history(self, *, last: int = LAST_RUNS) -> History:
-        """Return the peak of each run in the order of time, and where it left its earlier range.
+        """Return the peak of each run by start time, and each change within its workload.
 
         Args:
             last: Number of runs whose range the next one is compared with.
@@ -156,7 +167,15 @@ class Fleet:
         wanted = frozenset(runs) | frozenset(tables)
         if wanted == self._shown:
             return
+        duckdb: Any = needed("duckdb")
+        try:
+            self._make_views(runs, tables)
+        except duckdb.Error as error:
+            self._shown = frozenset()
+            raise self._why(runs, tables) from error
         self._shown = wanted
+
+    def _make_views(self, runs: list[str], tables: tuple[str, ...]) -> None:
         self._database.execute(_sql("views", {"files": _literal(self._paths("ranks", runs))}))
         for table in tables:
             if table != "ranks":
@@ -166,13 +185,28 @@ class Fleet:
             names = self._folder.on_this_machine(self._folder.names(SITES), self._scratch.name)
             self._database.execute(_sql("sites", {"files": _literal(names)}))
 
+    def _why(self, runs: list[str], tables: tuple[str, ...]) -> Error:
+        """Return which file cannot be read; or that files have changed meanwhile."""
+        for table in tables:
+            for part in self._parts_of(runs):
+                name = f"{table}/{part}"
+                try:
+                    columns = self._folder.columns(name)
+                except (OSError, ValueError):
+                    columns = []
+                if not {"run", "rank"} <= set(columns):
+                    return damaged(self._folder, name)
+        return Error("changed", f"{self._folder.text} has changed or is incomplete; ask again")
+
     def _paths(self, table: str, runs: list[str]) -> list[str]:
-        """Return the files that have the runs; joined ones also have others."""
-        joined = self._parts.get(None, [])
-        names = [part for run in runs for part in self._parts.get(run, [])] + joined
-        return self._folder.on_this_machine(
-            [f"{table}/{name}" for name in names], self._scratch.name
-        )
+        """Return the files that have the runs."""
+        names = [f"{table}/{part}" for part in self._parts_of(runs)]
+        return self._folder.on_this_machine(names, self._scratch.name)
+
+    def _parts_of(self, runs: list[str]) -> list[str]:
+        """Return the parts that have the runs; joined ones also have others."""
+        of_runs = [part for run in runs for part in self._parts.get(run, [])]
+        return of_runs + self._parts.get(None, [])
 
     def _rows(
         self, name: str, words: dict[str, Any] | None = None, **values: Any
@@ -180,7 +214,11 @@ class Fleet:
         return self._all(_sql(name, words), **values)
 
     def _all(self, query: str, **values: Any) -> list[dict[str, Any]]:
-        cursor = self._database.execute(query, values)
+        duckdb: Any = needed("duckdb")
+        try:
+            cursor = self._database.execute(query, values)
+        except duckdb.Error as error:
+            raise self._why(self.runs, TABLES) from error
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

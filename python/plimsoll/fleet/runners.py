@@ -1,21 +1,27 @@
 """Where recordings are read: in processes of this machine, or as tasks of a Ray cluster.
 
-A runner takes paths and yields their parts in any order, each path once, whatever dies meanwhile.
+A runner takes paths and yields their parts in any order, each path exactly once, even if a process
+dies.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import pickle
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from plimsoll._process.packages import needed
 from plimsoll.fleet.partial import Part, RunOptions, partial
 
 Runner = Callable[[Sequence[str], RunOptions], Iterator[Part]]
+
+# Not multiprocessing: its processes would run the caller's script again.
+WORKER = ("-m", "plimsoll.fleet.worker")
 
 
 def serial(paths: Sequence[str], options: RunOptions) -> Iterator[Part]:
@@ -27,36 +33,73 @@ def serial(paths: Sequence[str], options: RunOptions) -> Iterator[Part]:
 def processes(paths: Sequence[str], options: RunOptions) -> Iterator[Part]:
     """Read recordings in as many processes as the machine has cores.
 
-    If a process is killed, what was lost is read again, each recording in a process of its own, so
-    that the one that kills its process is named.
+    If a process dies, the recording that it read is named, and another process reads the rest.
     """
     if len(paths) == 1:
         yield from serial(paths, options)
         return
-    lost = list(paths)
-    workers = min(len(paths), len(os.sched_getaffinity(0)))
+    waiting: SimpleQueue[str] = SimpleQueue()
+    for path in paths:
+        waiting.put(path)
+    done: SimpleQueue[Part] = SimpleQueue()
+    workers = [
+        _Worker(waiting, done, options)
+        for _ in range(min(len(paths), len(os.sched_getaffinity(0))))
+    ]
     try:
-        for part in _pooled(paths, options, workers):
-            lost.remove(part.path)
-            yield part
-    except BrokenProcessPool:
-        for path in lost:
+        for _ in paths:
+            yield done.get()
+    finally:  # also after Ctrl-C: do not wait for the rest
+        for worker in workers:
+            worker.end()
+
+
+class _Worker:
+    """A process that reads recordings, and the thread that gives them to it."""
+
+    def __init__(
+        self, waiting: SimpleQueue[str], done: SimpleQueue[Part], options: RunOptions
+    ) -> None:
+        self._waiting = waiting
+        self._done = done
+        self._options = options
+        self._is_ended = False
+        self._start()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _start(self) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen([sys.executable, *WORKER], stdin=pipe, stdout=pipe)
+
+    def _serve(self) -> None:
+        while not self._is_ended:
             try:
-                yield from _pooled([path], options, 1)
-            except BrokenProcessPool:
-                yield Part(path, problem=f"{path}: the process that read it was killed")
+                path = self._waiting.get_nowait()
+            except Empty:
+                return
+            self._done.put(self._read(path))
 
-
-def _pooled(paths: Sequence[str], options: RunOptions, workers: int) -> Iterator[Part]:
-    fresh = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-    with ProcessPoolExecutor(workers, fresh) as pool:
-        tasks = [pool.submit(partial, path, options) for path in paths]
+    def _read(self, path: str) -> Part:
+        requests, answers = self._process.stdin, self._process.stdout
         try:
-            for task in as_completed(tasks):
-                yield task.result()
-        except BaseException:  # also Ctrl-C: do not wait for the rest
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            assert requests is not None
+            assert answers is not None
+            pickle.dump((path, self._options), requests)
+            requests.flush()
+            part: Part = pickle.load(answers)
+            return part
+        except (EOFError, OSError, pickle.UnpicklingError):
+            self._process.kill()
+            self._process.wait()
+            if not self._is_ended:
+                self._start()
+            return Part(path, problem=f"{path}: the process that read it was killed")
+
+    def end(self) -> None:
+        """End the process."""
+        self._is_ended = True
+        self._process.kill()
+        self._process.wait()
 
 
 def on_ray(address: str) -> Runner:

@@ -1,7 +1,8 @@
-"""The verdicts about a run, in the words of `plimsoll report` about several ranks."""
+"""The verdicts about a run, phrased like those of `plimsoll report` for several ranks."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from plimsoll._process.sizes import size_text
@@ -12,9 +13,21 @@ MOST_EVIDENCE = 4
 
 
 def of(answer: Answer) -> list[dict[str, Any]]:
-    """Return the verdicts, the most severe first: a failure, a rank that differs, a change."""
-    found = [_failure(answer), _difference(answer), _change(answer)]
+    """Return the verdicts: a failure, a rank that differs, a change, a finding of the ranks."""
+    found = [_failure(answer), _difference(answer), _change(answer), _finding(answer)]
     return [each for each in found if each is not None]
+
+
+def _finding(answer: Answer) -> dict[str, Any] | None:
+    """The first finding of the ranks' own reports that is no mere fact and said nowhere else."""
+    for row in answer.findings:
+        if row["severity"] != "info" and row["id"] != "out_of_memory":
+            ranks = f"rank {row['example_rank']}"
+            if row["ranks"] > 1:
+                ranks = f"{count_text(row['ranks'])} ranks, such as {ranks}"
+            title = f"{row['title']} ({ranks})"
+            return _verdict(row["id"], row["severity"], title, [], row["next_step"])
+    return None
 
 
 def _verdict(
@@ -36,17 +49,17 @@ def _failure(answer: Answer) -> dict[str, Any] | None:
     first = failed[0]
     title = f"Rank {first['rank']} ran out of memory"
     if len(failed) > 1:
-        title += f" first, of {count_text(len(failed))} that did"
+        title += f" first; {count_text(len(failed))} ranks did"
     evidence = [first["oom_cause"] + "."] if first["oom_cause"] else []
-    if first["oom_request_bytes"]:
+    if first["oom_request_bytes"] and not first["oom_cause"]:
         evidence.append(f"It requested {size_text(first['oom_request_bytes'])}.")
     if first["differs"]:
         evidence.append(_where(answer, first))
     for later in failed[1:]:
         if later["oom_time_ns"] is not None and first["oom_time_ns"] is not None:
             seconds = (later["oom_time_ns"] - first["oom_time_ns"]) / 1e9
-            evidence.append(f"Rank {later['rank']} followed after {seconds:,.1f} s, by its clock.")
-    step = f"Read its report: plimsoll report {first['path']}"
+            evidence.append(f"Rank {later['rank']} did {seconds:,.1f} s later, by its own clock.")
+    step = f"Read its report: plimsoll report {_path(first)}"
     return _verdict("out_of_memory", "critical", title, evidence, step)
 
 
@@ -66,11 +79,13 @@ def _difference(answer: Answer) -> dict[str, Any] | None:
         evidence.append(_where(answer, odd))
     if len(differing) > 1:
         others = ", ".join(str(row["rank"]) for row in differing[1:6])
-        more = count_text(len(differing))
-        evidence.append(f"{more} of {count_text(len(answer.ranks))} ranks differ, also {others}.")
-    step = (
-        f"Compare it with another rank: plimsoll diff {_alike(answer, odd)['path']} {odd['path']}"
-    )
+        more = ", …" if len(differing) > 6 else ""
+        evidence.append(
+            f"{count_text(len(differing))} of {count_text(len(answer.ranks))} ranks differ: also"
+            f" {others}{more}."
+        )
+    alike = _alike(answer, odd)
+    step = f"Compare it with rank {alike['rank']}: plimsoll diff {_path(alike)} {_path(odd)}"
     return _verdict("ranks_differ", "warning", title, evidence, step)
 
 
@@ -92,12 +107,16 @@ def _alike(answer: Answer, odd: dict[str, Any]) -> dict[str, Any]:
     return min(group, key=lambda row: (abs(row["difference_bytes"]), row["rank"]), default=odd)
 
 
+def _path(row: dict[str, Any]) -> str:
+    return shlex.quote(row["path"]) if row["path"] else "RECORDING"
+
+
 def _where(answer: Answer, rank: dict[str, Any]) -> str:
     row = answer.differences[0]
     sign = "more" if row["difference_bytes"] > 0 else "less"
     return (
         f"{size_text(abs(row['difference_bytes']))} {sign} is in {named(answer.by, row)}:"
-        f" {size_text(row['bytes'])} at its peak, {size_text(row['usual_bytes'])} usually."
+        f" {size_text(row['bytes'])} at its peak, {size_text(row['usual_bytes'])} in the median."
     )
 
 
@@ -126,7 +145,7 @@ def _change(answer: Answer) -> dict[str, Any] | None:
         f" {named(answer.by, row)}, {size_text(row['before_bytes'])} before."
         for row in answer.changes[:3]
     ]
-    step = "Read what changed there between the two runs"
+    step = "Review what changed at these lines between the two runs"
     if now["commit"] and before["commit"]:
         step += f": git diff {before['commit']} {now['commit']}"
     return _verdict("peak_changed", "warning" if change > 0 else "info", title, evidence, step)

@@ -102,8 +102,12 @@ report::ReservedPeak measure_reserved_peak(const PassContext& context, const Dev
   const auto layout =
       model::layout_of(trace, device, model::segments_at(trace, device, point)[0], live);
   Pinning pinning = find_pinning(trace, layout, context.lines, request);
-  return report::ReservedPeak{peak_event, context.lines.label(trace.site(device, *row).stack),
-                              request.size_bytes, pinning.stranded_bytes, std::move(pinning.lines)};
+  return report::ReservedPeak{peak_event,
+                              context.lines.label(trace.site(device, *row).stack),
+                              request.size_bytes,
+                              pinning.stranded_bytes,
+                              std::move(pinning.lines),
+                              pinning.joinable_bytes};
 }
 
 class FragmentationPass final : public Pass {

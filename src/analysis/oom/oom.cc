@@ -199,6 +199,7 @@ class Examiner {
     oom.largest_free_bytes = pinning.largest_free_bytes;
     oom.largest_usable_bytes = pinning.largest_usable_bytes;
     oom.stranded_bytes = pinning.stranded_bytes;
+    oom.joinable_bytes = pinning.joinable_bytes;
     oom.pinning_lines = pinning.lines;
     oom.lone_blocks = pinning.lone_blocks;
     oom.top_lines =

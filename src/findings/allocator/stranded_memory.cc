@@ -223,7 +223,7 @@ void add_expandable_segments(const Facts& facts, std::uint64_t saving, report::F
 }
 
 void add_pins(const Facts& facts, std::span<const report::PinningLine> lines, std::uint64_t saving,
-              report::Finding& finding) {
+              std::uint64_t joinable, report::Finding& finding) {
   for (const report::PinningLine& line : lines.first(std::min(kNamed, lines.size()))) {
     finding.evidence.push_back(
         line.line + " pins " + bytes_text(line.pinned_cached_bytes) + " with " +
@@ -231,7 +231,14 @@ void add_pins(const Facts& facts, std::span<const report::PinningLine> lines, st
         (line.alone_cached_bytes > 0 ? "; " + bytes_text(line.alone_cached_bytes) + " of it alone."
                                      : "."));
   }
-  add_expandable_segments(facts, saving, finding);
+  const std::uint64_t joined = std::min(saving, joinable);
+  if (joined < saving) {
+    finding.evidence.push_back(bytes_text(saving - joined) +
+                               " of these pieces belong to other streams, pools or sizes of "
+                               "segments, from which the request gets nothing, also with "
+                               "expandable_segments.");
+  }
+  if (joined > 0) add_expandable_segments(facts, joined, finding);
   const bool is_known = !lines.empty() && is_named(lines.front().line);
   finding.steps.push_back(step_up_to("Allocate " +
                                          (is_known ? "what " + lines.front().line + " keeps"
@@ -266,7 +273,7 @@ void stranded_memory(const Facts& facts, const DeviceFacts& device, Findings& ou
         base::format_count(*peak.event) + ") and got new memory from the driver. At most " +
         bytes_text(device.report.live_totals().peak_bytes) + " were ever live simultaneously."},
        {}});
-  add_pins(facts, peak.pinning_lines, cost.stranded, out.back());
+  add_pins(facts, peak.pinning_lines, cost.stranded, peak.joinable_bytes, out.back());
 }
 
 }  // namespace plimsoll::findings

@@ -248,7 +248,7 @@ std::string of_fragmentation(const Failure& failure, Finding& finding) {
   finding.evidence.push_back("The largest free piece it could have used was " +
                              bytes_text(oom.largest_usable_bytes) +
                              "; live blocks pin the segments, so none could be released.");
-  add_pins(failure.facts, oom.pinning_lines, bytes_in_pieces(oom), finding);
+  add_pins(failure.facts, oom.pinning_lines, bytes_in_pieces(oom), oom.joinable_bytes, finding);
   return " through fragmentation: " + bytes_text(bytes_in_pieces(oom)) +
          " were free in pieces that could not serve " + bytes_text(oom.requested_bytes);
 }

@@ -27,4 +27,4 @@ with
     end as change_bytes
     from ranges
   )
-select * from judged order by workload, started_ns, run;
+select * from judged order by started_ns, run;

@@ -15,7 +15,7 @@ select
   min(started_ns) as started_ns,
   min(added_ns) as added_ns,
   count(*) as ranks,
-  max(rank) + 1 as world_size,
+  greatest(max(world_size), max(rank) + 1) as world_size,
   max(steps) as steps,
   max(peak_bytes) as peak_bytes,
   median(peak_bytes)::bigint as median_peak_bytes,
