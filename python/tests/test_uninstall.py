@@ -20,10 +20,11 @@ with plimsoll.record("run.plim"), plimsoll.TrainingMonitor(output_dir="out") as 
 
 
 def removed(home: str, runtime: str) -> list[str]:
-    """The patterns that the documented command removes."""
-    (line,) = re.findall(r"^rm -rf (.*)$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    """The patterns that the documented commands remove."""
+    lines = re.findall(r"^rm -rf ([^#\n]*)", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     user = str(os.geteuid())
-    patterns = [each.replace("$UID", user).replace("~", home) for each in line.split()]
+    words = " ".join(lines).split()
+    patterns = [each.replace("$UID", user).replace("~", home) for each in words]
     return [each.replace(f"/run/user/{user}", runtime) for each in patterns]
 
 

@@ -35,7 +35,7 @@ EDITS = {
         "    model = Adapted()\n    model.base.requires_grad_(False)",
     ),
     "phases/optimizer_of_each_phase": (
-        "optimizer_state_dominates",
+        "memory_growth",
         "        history[phase] =",
         "        history.clear()\n        history[phase] =",
     ),
@@ -108,7 +108,7 @@ EDITS = {
         "del model, optimizer",
     ),
     "everyday/schedulers_of_all_epochs": (
-        "optimizer_state_dominates",
+        "memory_growth",
         "schedulers.append(torch.optim.lr_scheduler.StepLR(optimizer, 5))",
         "schedulers[:] = [torch.optim.lr_scheduler.StepLR(optimizer, 5)]",
     ),

@@ -131,7 +131,7 @@ def mesh_of(text: str) -> tuple[tuple[str, int], ...]:
     """
     if not text:
         return ()
-    axes = []
+    axes: list[tuple[str, int]] = []
     for word in text.split(","):
         match = re.fullmatch(rf"\s*({'|'.join(AXES)})\s*=\s*(\d{{1,6}})\s*", word)
         if match is None or int(match[2]) == 0:

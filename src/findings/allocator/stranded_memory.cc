@@ -42,7 +42,7 @@ constexpr std::uint64_t kLargeRequest = std::uint64_t{10} << 20;
 // One call that requests this many sizes has inputs of different shapes.
 constexpr std::size_t kFewestSizes = 5;
 constexpr std::size_t kLinesNamed = 4;
-// With less of other streams, or of the device, something else matters more.
+// With less of other streams and pools, or of the device, something else matters more.
 constexpr double kMostOf = 0.5;
 
 // "Calls request different sizes: train.py:9 (f) 9 sizes up to 27.0 MiB, …", the lines with the
@@ -232,7 +232,7 @@ void add_pins(const Facts& facts, std::span<const report::PinningLine> lines, st
                                      : "."));
   }
   const std::uint64_t joined = std::min(saving, joinable);
-  if (joined < saving) {
+  if (is_at_least(saving - joined, kMostOf, saving) && saving > 0) {
     finding.evidence.push_back(bytes_text(saving - joined) +
                                " of these pieces belong to other streams, pools or sizes of "
                                "segments, from which the request gets nothing, also with "
