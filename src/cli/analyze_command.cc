@@ -60,6 +60,8 @@ Result<std::vector<std::string>> chosen_logs(const Arguments& arguments) {
   return logs;
 }
 
+constexpr const char* kMessages = "messages";  // the format of a log that has no figures
+
 // Puts first what the program's own lines in the log say about memory that ran out.
 void add_messages(const std::string& file, logs::LogSummary& summary) {
   if (!summary.is_of_program) return;
@@ -70,6 +72,7 @@ void add_messages(const std::string& file, logs::LogSummary& summary) {
   const auto report = session->ask(question);
   if (!report) return;
   const report::Report& read = report->value();
+  if (read.source.format != "oom_message") return;  // not a log
   std::vector<MemoryAlert> messages;
   for (const report::Finding& finding : read.findings) {
     MemoryAlert& message = messages.emplace_back();
@@ -85,7 +88,16 @@ Result<logs::LogSummary> log_summary_of(const std::string& file) {
   auto summary = logs::summarize_log(file, [&](std::uint64_t done, std::uint64_t total) {
     return bar.advance("reading", done, total);
   });
-  if (summary) add_messages(file, *summary);
+  if (summary) {
+    add_messages(file, *summary);
+  } else if (summary.error().code == ErrorCode::kUnsupported) {
+    logs::LogSummary messages;
+    messages.source.path = file;
+    messages.source.format = kMessages;
+    messages.is_of_program = true;
+    add_messages(file, messages);
+    if (!messages.findings.empty()) summary = std::move(messages);
+  }
   bar.clear();
   if (summary || summary.error().code != ErrorCode::kNotFound) return summary;
   return make_error(ErrorCode::kNotFound,

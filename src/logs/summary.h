@@ -29,7 +29,8 @@ struct LogSource {
     return base::field_list(
         Field{"path", &LogSource::path, "Path of the file."},
         Field{"format", &LogSource::format,
-              "plimsoll_text_log, nvidia_smi_csv, deepspeed_log or printed_log."},
+              "plimsoll_text_log, nvidia_smi_csv, deepspeed_log or printed_log; messages: a log "
+              "without figures of memory, but with messages about it."},
         Field{"bytes", &LogSource::bytes, "Size of the file in bytes."},
         Field{"snapshots", &LogSource::snapshots, "Number of complete samples of the run."},
         Field{"cut_snapshots", &LogSource::cut_snapshots,

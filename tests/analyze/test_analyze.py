@@ -152,6 +152,15 @@ def test_a_message_in_a_printed_log_is_first(form, analyze, tmp_path):
     assert analyze("train.log", "--fail-on", "critical").returncode == 1
 
 
+def test_a_log_with_only_a_message_has_its_finding(analyze, tmp_path):
+    (tmp_path / "train.log").write_text("step 1: loss 0.5\n" + OUT_OF_MEMORY)
+    summary = json.loads(analyze("train.log", "--json").stdout)
+    assert summary["source"]["format"] == "messages"
+    assert [each["id"] for each in summary["findings"]] == ["out_of_memory"]
+    (tmp_path / "prose.log").write_text("See the docs: CUDA out of memory. Tried to allocate.\n")
+    assert analyze("prose.log").returncode == 3
+
+
 def test_a_quotation_in_a_printed_log_is_no_finding(analyze, tmp_path):
     prose = "See the docs: CUDA out of memory. Tried to allocate 2.00 GiB, OOMKilled.\n"
     (tmp_path / "train.log").write_text(prose + printed("step {i}: GPU {mb} MB\n"))
