@@ -44,7 +44,7 @@ INDIRECT = {
     "src/cli/terminal.cc": 1,
     "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
     "adapters/cuda_driver/registry.cc": 1,
-    "python/plimsoll/_command/environment.py": 1,
+    "python/plimsoll/_command/environment.py": 2,  # also SLURM_JOB_ID and TORCHELASTIC_RUN_ID
     "python/plimsoll/_command/launch.py": 1,
     "python/plimsoll/_start/next_program.py": 1,
     "python/plimsoll/_process/paths.py": 1,  # RANK, LOCAL_RANK

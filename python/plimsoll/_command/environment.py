@@ -111,16 +111,16 @@ def _add_to_fleet(path: str, folder: str) -> None:
         run = os.path.splitext(os.path.basename(path))[0]
     words = [sys.executable, "-m", "plimsoll._command.fleet", "add", folder, path]
     environment = {name: value for name, value in os.environ.items() if name != "PLIMSOLL"}
+    words += [f"--run={run}"] if run else []
     try:
-        subprocess.run(
-            [*words, *([f"--run={run}"] if run else [])],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=2,
-            check=False,
+        ran = subprocess.run(
+            words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
-    except OSError as error:
-        print_notice(f"{folder}: {os.strerror(error.errno or 0)}; {path} is not added to it")
+    except (OSError, ValueError) as error:
+        print_notice(f"{path} is not added to {folder}: {error}")
+        return
+    said = (ran.stderr or ran.stdout).decode(errors="replace").splitlines()
+    print_notice(said[-1].removeprefix("plimsoll: ") if said else f"{folder}: nothing was added")
 
 
 def _held(state: dict[str, int]) -> str:

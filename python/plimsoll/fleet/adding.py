@@ -11,7 +11,6 @@ from typing import Any
 
 from plimsoll._process.packages import needed
 from plimsoll.errors import InvalidArgumentError, NotFoundError
-from plimsoll.fleet import runners
 from plimsoll.fleet.folder import (
     JOINED,
     SITES,
@@ -22,6 +21,7 @@ from plimsoll.fleet.folder import (
     run_folder,
 )
 from plimsoll.fleet.partial import AXES, Part, RunOptions, parquet_bytes
+from plimsoll.fleet.runners import Runner, processes
 
 MOST_JOINED = 64 << 20  # bytes of the files that are joined into one for each table
 
@@ -50,7 +50,7 @@ def add(
     mesh: str = "",
     replace: bool = False,
     are_temporary: bool = False,
-    runner: runners.Runner = runners.processes,
+    runner: Runner = processes,
     progress: Progress | None = None,
 ) -> Added:
     """Add recordings, one for each rank, to a run of a fleet.

@@ -11,9 +11,9 @@ from typing import Any
 
 from plimsoll._process.packages import needed
 from plimsoll.errors import Error, InvalidArgumentError, NotFoundError
-from plimsoll.fleet import verdicts
 from plimsoll.fleet.answer import Answer, History
 from plimsoll.fleet.folder import SITES, TABLES, VERSION, Folder, damaged, run_of
+from plimsoll.fleet.verdicts import verdicts_of
 
 KEYS = {
     "line": "coalesce(nullif(text, ''), nullif(function, ''), operator) || '|' || layer",
@@ -134,7 +134,7 @@ class Fleet:
             answer.changes = self._rows("against", {"key": key}, run=run, against=against)
         for row in answer.ranks:
             del row["group"]
-        answer.verdicts = verdicts.of(answer)
+        answer.verdicts = verdicts_of(answer)
         return answer
 
     def history(self, *, last: int = LAST_RUNS) -> History:

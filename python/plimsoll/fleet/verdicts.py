@@ -12,7 +12,7 @@ from plimsoll.fleet.words import count_text, named
 MOST_EVIDENCE = 4
 
 
-def of(answer: Answer) -> list[dict[str, Any]]:
+def verdicts_of(answer: Answer) -> list[dict[str, Any]]:
     """Return the verdicts: a failure, a rank that differs, a change, a finding of the ranks."""
     found = [_failure(answer), _difference(answer), _change(answer), _finding(answer)]
     return [each for each in found if each is not None]

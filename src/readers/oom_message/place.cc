@@ -103,7 +103,7 @@ bool is_comment(std::string_view lead) {
 bool names_failure(std::string_view text) {
   constexpr std::array<std::string_view, 14> kStems{
       "error",  "fail",  "exception", "reason", "status", "state", "message",
-      "caught", "raise", "abort",     "crash",  "warn",   "skip",  "retr"};
+      "caught", "raise", "abort",     "crash",  "warn",   "skip",  "retrying"};
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(is_upper(c) ? c | 0x20 : c);
   return std::ranges::any_of(kStems,
