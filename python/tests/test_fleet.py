@@ -280,7 +280,11 @@ def test_recordings_from_the_command_line(tmp_path):
 
     def command(*words, status=0):
         result = subprocess.run(
-            ["plimsoll", "fleet", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+            [str(Path(sys.executable).with_name("plimsoll")), "fleet", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert result.returncode == status, result.stderr
         return result.stdout + result.stderr

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/file_identity.h"
 #include "base/utf8.h"
 
 namespace plimsoll::base {
@@ -25,21 +26,23 @@ class OpenSource {
  public:
   // O_NONBLOCK: opening a FIFO must not wait for its other end.
   explicit OpenSource(const std::string& path)
-      : file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {}
+      : file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)),
+        identity_(FileIdentity::of(file_)) {}
   OpenSource(const OpenSource&) = delete;
   OpenSource& operator=(const OpenSource&) = delete;
-  ~OpenSource() {
-    if (file_ >= 0) ::close(file_);
-  }
+  // The recorder reads sources on a thread of its own.
+  ~OpenSource() { close_if_unchanged(file_, identity_); }
 
   std::optional<std::string> text_of_before(std::int64_t time_ns) const {
     struct stat is{};
-    if (file_ < 0 || ::fstat(file_, &is) != 0 || !S_ISREG(is.st_mode)) return std::nullopt;
+    if (::fstat(file_, &is) != 0 || !S_ISREG(is.st_mode)) return std::nullopt;
+    if (FileIdentity(is) != identity_) return std::nullopt;
     if (is.st_size > kMostSourceBytes || changed_ns(is) >= time_ns) return std::nullopt;
     std::string text(static_cast<std::size_t>(is.st_size), '\0');
     std::size_t size = 0;
     while (size < text.size()) {
-      const ssize_t got = ::read(file_, text.data() + size, text.size() - size);
+      const ssize_t got =
+          ::pread(file_, text.data() + size, text.size() - size, static_cast<off_t>(size));
       if (got <= 0) break;
       size += static_cast<std::size_t>(got);
     }
@@ -49,6 +52,7 @@ class OpenSource {
 
  private:
   int file_;
+  FileIdentity identity_;
 };
 
 }  // namespace
