@@ -92,6 +92,18 @@ def test_the_rank_that_failed_first_comes_before_one_that_differs(tmp_path):
     assert verdicts(answer)[1].startswith("Rank 71 peaks at")
 
 
+def test_of_two_ranks_the_other_one_is_named_instead_of_a_median(tmp_path):
+    def more(rank, row, sizes):
+        sizes[4] += rank * 20 * GIB
+
+    fleet.add(tmp_path, paths(2), run="a", runner=runner(more))
+    answer = fleet.open(tmp_path).show()
+    assert "above the other rank (42.0 GiB)" in verdicts(answer)[0]
+    assert answer.verdicts[0]["evidence"][0].endswith(" on the other rank.")
+    assert "Rank 1 compared with the other rank, by line" in str(answer)
+    assert "median of its group" not in str(answer)
+
+
 def test_equal_ranks_raise_no_alarm(tmp_path):
     fleet.add(tmp_path, paths(64), run="a", runner=runner())
     answer = fleet.open(tmp_path).show()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -105,6 +104,8 @@ def _report(recording: Recording, seconds_before: float) -> None:
 
 def _add_to_fleet(path: str, folder: str) -> None:
     """Add the recording, in a process of its own: this one is ending."""
+    import subprocess  # only here: other programs need not wait for it
+
     job = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID")]
     run = next((each for each in job if each not in ("", "none")), "")
     if not run and launched_rank() is None:  # each recording is a run

@@ -42,10 +42,11 @@ class Answer:
         if self.by == "rank":
             return "\n".join(lines)
         if self.differences:
-            title = (
-                f"Rank {self.ranks[0]['rank']} compared with the median of its group, by {self.by}"
-            )
-            lines += ["", title, *self._byte_table(self.differences, "usual_bytes", "median")]
+            first = self.ranks[0]
+            usual = "other rank" if first["members"] == 2 else "median"
+            of_group = "" if first["members"] == 2 else " of its group"
+            title = f"Rank {first['rank']} compared with the {usual}{of_group}, by {self.by}"
+            lines += ["", title, *self._byte_table(self.differences, "usual_bytes", usual)]
         if self.changes and self.against is not None:
             title = f"Since run {self.against['run']}, the median of the ranks, by {self.by}"
             lines += ["", title, *self._byte_table(self.changes, "before_bytes", "before")]

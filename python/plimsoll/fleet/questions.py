@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Callable
 from importlib.resources import files as package_files
 from typing import Any
 
@@ -51,7 +50,7 @@ class Fleet:
             config={"autoinstall_known_extensions": "false", "temp_directory": self._scratch.name}
         )
         self._database.execute("set enable_progress_bar = false")
-        self._shown: frozenset[str] = frozenset()
+        self._shown: tuple[frozenset[str], tuple[str, ...]] = (frozenset(), ())
         weakref.finalize(self, self._scratch.cleanup)
         known = {run for run in self._parts if run is not None}
         if None in self._parts:
@@ -83,16 +82,14 @@ class Fleet:
         *,
         against: str | None = None,
         by: str = "line",
-        progress: Callable[[str], object] | None = None,
     ) -> Answer:
         """Return what matters about a run: the rank that failed or differs first, and in what.
 
         Args:
             run: Its name; by default the one that began last.
             against: An earlier run to compare it with.
-            by: What tells bytes apart: ``line``, ``layer`` or ``category``; or ``rank``, to list
+            by: How bytes are grouped: ``line``, ``layer`` or ``category``; or ``rank``, to list
                 every rank.
-            progress: Called with the name of each part of the work.
 
         Raises:
             InvalidArgumentError: There is no such run.
@@ -164,14 +161,14 @@ class Fleet:
 
     def _load(self, runs: list[str], tables: tuple[str, ...]) -> None:
         """Make the views of these runs."""
-        wanted = frozenset(runs) | frozenset(tables)
+        wanted = (frozenset(runs), tables)
         if wanted == self._shown:
             return
         duckdb: Any = needed("duckdb")
         try:
             self._make_views(runs, tables)
         except duckdb.Error as error:
-            self._shown = frozenset()
+            self._shown = (frozenset(), ())
             raise self._why(runs, tables) from error
         self._shown = wanted
 

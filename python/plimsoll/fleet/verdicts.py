@@ -114,9 +114,10 @@ def _path(row: dict[str, Any]) -> str:
 def _where(answer: Answer, rank: dict[str, Any]) -> str:
     row = answer.differences[0]
     sign = "more" if row["difference_bytes"] > 0 else "less"
+    usually = "on the other rank" if rank["members"] == 2 else "in the median"
     return (
         f"{size_text(abs(row['difference_bytes']))} {sign} is in {named(answer.by, row)}:"
-        f" {size_text(row['bytes'])} at its peak, {size_text(row['usual_bytes'])} in the median."
+        f" {size_text(row['bytes'])} at its peak, {size_text(row['usual_bytes'])} {usually}."
     )
 
 

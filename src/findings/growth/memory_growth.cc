@@ -266,11 +266,14 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
     if (row_of_line[line.index()] != nullptr) left.push_back(row);
   }
-  // A tensor that gets longer is to be bounded, and what is used again stays.
+  // A tensor that gets longer is to be bounded, a gradient with a graph not to be made, and what is
+  // used again stays.
+  const bool has_own_step =
+      rows.front().is_appended || is_used || retained == Retained::kGradientsWithGraph;
   name_holder(facts, device, left,
-              rows.front().is_appended || is_used ? EditGoes::kNowhere
-              : rows.front().is_of_calls          ? EditGoes::kBeforeTheSteps
-                                                  : EditGoes::kInPlaceOfTheFirst,
+              has_own_step               ? EditGoes::kNowhere
+              : rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
+                                         : EditGoes::kInPlaceOfTheFirst,
               finding, instead_text(device, retained, &rows.front()));
 }
 

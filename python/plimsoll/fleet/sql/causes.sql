@@ -1,4 +1,4 @@
--- What is live at the peak of one rank beside the median of its group, by {key}.
+-- What is live at the peak of one rank compared with the median of its group, by {key}.
 with
   rows as (
     select rank, {key} as key, min(place) as place, min(example_layer) as example_layer,

@@ -1,7 +1,7 @@
--- The ranks of a run, each beside its group: those at the same coordinates but dp and cp, with the
--- same layers. A rank differs if its peak is further from the median than 6 standard deviations
--- (estimated by the median absolute deviation), 1 % of the median and 1 MiB. Of two ranks nobody
--- knows which one is odd: the higher one differs, if by 10 %.
+-- The ranks of a run, each with the figures of its group: the ranks at the same coordinates but dp
+-- and cp, with the same layers. A rank differs if its peak is at least 1 MiB, and more than 6 standard
+-- deviations plus 1 % of the median, away from the median. The deviation is estimated from the median
+-- absolute deviation. Of two ranks, the higher one differs if it is more than 10 % higher.
 with
   of_run as (
     select *, hash(device like 'cpu%', tp, pp, ep, role) as "group" from ranks where run = $run

@@ -1,5 +1,5 @@
 -- The tables of a fleet, of the files that are listed. Files that overlap (a recording that was
--- added again, or joined files beside their sources) count once: for each rank, the one added last.
+-- added again, or joined files next to their sources) count once: for each rank, the one added last.
 create or replace macro part_of(path) as regexp_extract(path, '([^/]+/[^/]+)\.parquet$', 1);
 
 create or replace table ranks as
