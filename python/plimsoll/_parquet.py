@@ -26,10 +26,10 @@ def write_tables(tables: dict[str, Table], folder: str) -> list[str]:
     """Write each table into the folder, batch by batch; returns the paths.
 
     Raises:
-        MissingPackageError: pyarrow is not installed.
+        ModuleNotFoundError: pyarrow is not installed.
         OSError: A file cannot be written.
     """
-    pa, pq = needed("pyarrow", "arrow"), needed("pyarrow.parquet", "arrow")
+    pa, pq = needed("pyarrow"), needed("pyarrow.parquet")
     os.makedirs(folder, exist_ok=True)
     paths = []
     for name, table in tables.items():

@@ -1,6 +1,7 @@
 // plimsoll fleet: many ranks and runs in one folder. The package does the work, with pyarrow and
 // DuckDB (python/plimsoll/fleet).
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -56,13 +57,6 @@ const std::vector<FleetOption>& fleet_options() {
   return kOptions;
 }
 
-bool takes(const FleetOption& option, const std::string& action) {
-  for (const std::string& each : option.actions) {
-    if (each == action) return true;
-  }
-  return false;
-}
-
 int run_fleet(const Arguments& arguments) {
   const std::string action = arguments.value("ACTION");
   const std::size_t files = arguments.values("FILE").size();
@@ -78,7 +72,7 @@ int run_fleet(const Arguments& arguments) {
   for (const FleetOption& each : fleet_options()) {
     const std::string& name = each.option.name;
     if (!arguments.has(name)) continue;
-    if (!takes(each, action)) {
+    if (std::ranges::find(each.actions, action) == each.actions.end()) {
       return complain(
           {ErrorCode::kInvalidArgument, "plimsoll fleet " + action + " does not take " + name});
     }

@@ -23,7 +23,7 @@ def main(words: list[str]) -> int:
     except InvalidArgumentError as error:
         print(f"plimsoll: {error}", file=sys.stderr)
         return 2
-    except (Error, OSError) as error:
+    except (Error, OSError, ModuleNotFoundError) as error:
         print(f"plimsoll: {error}", file=sys.stderr)
         return 3
     except RuntimeError as error:

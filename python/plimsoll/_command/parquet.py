@@ -18,7 +18,7 @@ def main(path: str, folder: str, has_force: bool) -> int:
     except plimsoll.InvalidArgumentError as error:
         print(f"plimsoll: {error}", file=sys.stderr)
         return 2
-    except (plimsoll.Error, OSError) as error:
+    except (plimsoll.Error, OSError, ModuleNotFoundError) as error:
         print(f"plimsoll: {error}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:

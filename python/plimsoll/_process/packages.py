@@ -1,28 +1,31 @@
-"""Optional packages, imported when they are used."""
+"""Imports of optional packages, when Plimsoll needs them."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
-from plimsoll.errors import Error
 
+def needed(name: str, *others: str, pip: str = "") -> Any:
+    """Return the first of these modules that is already imported, else the first that can be.
 
-class MissingPackageError(Error, ImportError):
-    """An optional package is not installed."""
-
-
-def needed(module: str, extra: str = "fleet") -> Any:
-    """Import a module of an optional package, which the extra of plimsoll-profiler installs.
+    `pip` is what pip installs; by default, the package of the first module.
 
     Raises:
-        MissingPackageError: It is not installed; the message has the command that installs it.
+        ModuleNotFoundError: None is installed; the message names the package.
     """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.split(".", 1)[0]
-        raise MissingPackageError(
-            "missing_package",
-            f"this needs the package {package}: pip install 'plimsoll-profiler[{extra}]'",
-        ) from error
+    names = (name, *others)
+    for one in names:
+        if sys.modules.get(one) is not None:
+            return sys.modules[one]
+    for one in names:
+        try:
+            return importlib.import_module(one)
+        except ModuleNotFoundError as error:
+            if error.name != one.split(".")[0]:
+                raise  # the module exists, but one of its own imports fails
+    package = name.split(".")[0]
+    raise ModuleNotFoundError(
+        f"{package} is not installed: pip install {pip or package}", name=name
+    )

@@ -3,7 +3,7 @@
 A fleet is a folder of Parquet files, on a disk or an object store. `add` writes a few kilobytes for
 each recording; `open` compares them with DuckDB. docs/fleets.md describes the tables.
 
-Needs pyarrow, and for questions DuckDB: ``pip install 'plimsoll-profiler[fleet]'``.
+Needs pyarrow, and for questions DuckDB: ``pip install pyarrow duckdb``.
 
 Example:
     >>> from plimsoll import fleet

@@ -110,7 +110,7 @@ def on_ray(address: str) -> Runner:
     """
 
     def run(paths: Sequence[str], options: RunOptions) -> Iterator[Part]:
-        ray: Any = needed("ray", "ray")
+        ray: Any = needed("ray")
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         task = ray.remote(num_cpus=1, max_retries=3)(partial)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from plimsoll._process.packages import needed
 from plimsoll.config import Source
 from plimsoll.integrations._loop import Loop
-from plimsoll.integrations._packages import needed
 
 _GeneralTracker: Any = needed("accelerate.tracking", pip="accelerate").GeneralTracker
 _state: Any = needed("accelerate.state", pip="accelerate")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from plimsoll._process.packages import needed
 from plimsoll.config import Source
 from plimsoll.integrations._loop import Loop
-from plimsoll.integrations._packages import needed
 
 _Callback: Any = needed("lightning.pytorch", "pytorch_lightning", pip="lightning").Callback
 

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 import plimsoll
+from plimsoll._process.packages import needed
 from plimsoll.config import Source, load_options
-from plimsoll.integrations._packages import needed
 
 _math: Any = needed("phi.math", pip="phiflow")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.integrations._packages import needed
+from plimsoll._process.packages import needed
 
 _wandb: Any = needed("wandb", pip="wandb")
 

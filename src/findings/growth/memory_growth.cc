@@ -266,15 +266,13 @@ void add_holder(const Facts& facts, const DeviceFacts& device, const Rows& rows,
     const model::LineId line = facts.lines.line(facts.trace.stack(device.trace, row));
     if (row_of_line[line.index()] != nullptr) left.push_back(row);
   }
-  // A tensor that gets longer is to be bounded, a gradient with a graph not to be made, and what is
-  // used again stays.
-  const bool has_own_step =
-      rows.front().is_appended || is_used || retained == Retained::kGradientsWithGraph;
-  name_holder(facts, device, left,
-              has_own_step               ? EditGoes::kNowhere
-              : rows.front().is_of_calls ? EditGoes::kBeforeTheSteps
-                                         : EditGoes::kInPlaceOfTheFirst,
-              finding, instead_text(device, retained, &rows.front()));
+  // A tensor that gets longer is to be bounded, and what is used again stays. "Make the model once"
+  // is no advice about a cycle without a model; other steps know what makes the cycle.
+  EditGoes edit = EditGoes::kInPlaceUnlessCycle;
+  if (retained == Retained::kModel) edit = EditGoes::kInPlaceOfTheFirst;
+  if (rows.front().is_of_calls) edit = EditGoes::kBeforeTheSteps;
+  if (rows.front().is_appended || is_used) edit = EditGoes::kNowhere;
+  name_holder(facts, device, left, edit, finding, instead_text(device, retained, &rows.front()));
 }
 
 // "Tensors on cpu grow in number by 128 a step, to 128,000 at the end".
@@ -336,8 +334,8 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
                                " again, later than in the next step: the program collects "
                                "them on purpose.");
     finding.steps = {
-        {"If a part of each tensor is enough, keep only its .clone(); if not, write them to a "
-         "file."}};
+        {"If a part of each tensor is enough, keep only its .clone(): a view retains the whole "
+         "tensor. If not, write them to a file."}};
   } else if (first.is_certain && device.report.last_use) {
     const RowOfLine row_of_line = row_of_each_line(facts, rows);
     std::string unused = unused_text(

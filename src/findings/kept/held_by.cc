@@ -101,7 +101,7 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
       step.saving_bytes == 0 && !finding.steps.empty() && finding.steps.front().saving_bytes > 0;
   if (is_cycle || frees_nothing) {
     finding.steps.push_back(std::move(step));
-  } else if (edit == EditGoes::kInPlaceOfTheFirst && !finding.steps.empty()) {
+  } else if (edit != EditGoes::kBeforeTheSteps && !finding.steps.empty()) {
     finding.steps.front() = std::move(step);
   } else {
     finding.steps.insert(finding.steps.begin(), std::move(step));

@@ -9,7 +9,13 @@
 
 namespace plimsoll::findings {
 
-enum class EditGoes : std::uint8_t { kBeforeTheSteps, kInPlaceOfTheFirst, kNowhere };
+// kInPlaceUnlessCycle: the first step knows what makes a cycle, so the edit of a cycle follows it.
+enum class EditGoes : std::uint8_t {
+  kBeforeTheSteps,
+  kInPlaceOfTheFirst,
+  kInPlaceUnlessCycle,
+  kNowhere
+};
 
 // Names what holds most of these allocations of the device: in the title, in the evidence, and in a
 // step with the saving of the first one, or less if others hold a part. Nothing if no walk knows
