@@ -101,7 +101,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {
         "base", "report", "comparison", "budgets", "exporters", "exporters/html",
         "exporters/terminal", "engine", "redaction", "alerts", "logs", "top", "nsys", "text",
-        "sample", "server", "charts", "page", "format", "live", "probes", "plimsoll/session.h", "plimsoll/diff.h",
+        "sample", "server", "charts", "page", "format", "live", "probes", "plimsoll/session.h",
+        "plimsoll/diff.h",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},

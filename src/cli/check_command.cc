@@ -177,7 +177,6 @@ std::string document(const Check& check, const std::string& format, const Argume
   if (format == "markdown") return budgets::to_markdown(check);
   if (format == "junit") return budgets::to_junit(check);
   if (format == "github") return budgets::to_github(check);
-  if (format == "sarif") return budgets::to_sarif(check);
   return budgets::to_text(check, output_width(kWidestCheck), chosen_color(arguments));
 }
 
@@ -259,8 +258,8 @@ Command check_command() {
        "",
        "FORMAT",
        "text; json (plimsoll schema check); markdown, a comment for a pull request; junit; github, "
-       "annotations of GitHub Actions; sarif.",
-       {"text", "json", "markdown", "junit", "github", "sarif"}},
+       "annotations of GitHub Actions.",
+       {"text", "json", "markdown", "junit", "github"}},
       {"--output", "-o", "PATH",
        "Write the chosen format to this file, and the text to standard output."},
       color_option(),
