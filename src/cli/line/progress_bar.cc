@@ -1,4 +1,4 @@
-#include "cli/progress_bar.h"
+#include "cli/line/progress_bar.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 
 #include "base/path_text.h"
 #include "base/units.h"
-#include "cli/interruption.h"
-#include "cli/terminal.h"
+#include "cli/line/interruption.h"
+#include "cli/line/terminal.h"
 #include "text/layout.h"
 
 namespace plimsoll::cli {

@@ -1,4 +1,4 @@
-#include "cli/completion.h"
+#include "cli/line/completion.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "cli/run_log.h"
+#include "cli/runs/run_log.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "base/units.h"
-#include "cli/terminal.h"
+#include "cli/line/terminal.h"
 #include "engine/session_state.h"
 #include "engine/trace_file.h"
 #include "exporters/labels.h"

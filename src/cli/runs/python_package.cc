@@ -1,10 +1,10 @@
-#include "cli/python_package.h"
+#include "cli/runs/python_package.h"
 
 #include <unistd.h>
 
 #include <cstdlib>
 
-#include "cli/child_process.h"
+#include "cli/runs/child_process.h"
 
 namespace plimsoll::cli {
 namespace {

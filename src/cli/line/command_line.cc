@@ -1,4 +1,4 @@
-#include "cli/command_line.h"
+#include "cli/line/command_line.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/suggestion.h"
-#include "cli/other_tools.h"
+#include "cli/line/other_tools.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 #include "plimsoll/result.h"
 
 namespace plimsoll::cli {

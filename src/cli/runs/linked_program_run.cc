@@ -1,13 +1,13 @@
-#include "cli/linked_program_run.h"
+#include "cli/runs/linked_program_run.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
-#include "cli/child_process.h"
-#include "cli/exit_code.h"
-#include "cli/run_log.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/run_log.h"
 
 namespace plimsoll::cli {
 namespace {

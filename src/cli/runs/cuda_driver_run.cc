@@ -1,4 +1,4 @@
-#include "cli/cuda_driver_run.h"
+#include "cli/runs/cuda_driver_run.h"
 
 #include <glob.h>
 #include <sys/stat.h>
@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/child_process.h"
-#include "cli/exit_code.h"
-#include "cli/run_log.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/run_log.h"
 
 namespace plimsoll::cli {
 namespace {

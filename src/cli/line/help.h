@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 
 namespace plimsoll::cli {
 

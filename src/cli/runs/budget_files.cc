@@ -1,4 +1,4 @@
-#include "cli/budget_files.h"
+#include "cli/runs/budget_files.h"
 
 #include <glob.h>
 #include <unistd.h>

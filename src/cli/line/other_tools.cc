@@ -1,4 +1,4 @@
-#include "cli/other_tools.h"
+#include "cli/line/other_tools.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "cli/child_process.h"
+#include "cli/runs/child_process.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "cli/scratch_folder.h"
+#include "cli/runs/scratch_folder.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 #include "plimsoll/result.h"
 #include "text/style.h"
 

@@ -1,9 +1,9 @@
-#include "cli/common_options.h"
+#include "cli/line/common_options.h"
 
 #include <charconv>
 #include <system_error>
 
-#include "cli/terminal.h"
+#include "cli/line/terminal.h"
 
 namespace plimsoll::cli {
 

@@ -1,9 +1,9 @@
-#include "cli/man_page.h"
+#include "cli/line/man_page.h"
 
 #include <string_view>
 
 #include "cli/commands.h"
-#include "cli/help.h"
+#include "cli/line/help.h"
 #include "plimsoll/version.h"
 
 namespace plimsoll::cli {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 
 namespace plimsoll::cli {
 

@@ -1,9 +1,9 @@
-#include "cli/recorded_run.h"
+#include "cli/runs/recorded_run.h"
 
 #include <filesystem>
 #include <system_error>
 
-#include "cli/child_process.h"
+#include "cli/runs/child_process.h"
 
 namespace plimsoll::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/interruption.h"
+#include "cli/line/interruption.h"
 
 #include <csignal>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scratch_folder.h"
+#include "cli/runs/scratch_folder.h"
 #include "plimsoll/result.h"
 
 namespace plimsoll::cli {

@@ -1,4 +1,4 @@
-#include "cli/output_file.h"
+#include "cli/runs/output_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

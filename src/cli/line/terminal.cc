@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "cli/line/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "cli/exit_code.h"
+#include "cli/line/exit_code.h"
 #include "text/layout.h"
 
 namespace plimsoll::cli {

@@ -1,4 +1,4 @@
-#include "cli/budget_runs.h"
+#include "cli/runs/budget_runs.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,12 +10,12 @@
 
 #include "base/recorder_names.h"
 #include "budgets/repeats.h"
-#include "cli/budget_files.h"
-#include "cli/child_process.h"
-#include "cli/progress_bar.h"
-#include "cli/recorded_run.h"
-#include "cli/scratch_folder.h"
-#include "cli/terminal.h"
+#include "cli/line/progress_bar.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/budget_files.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/recorded_run.h"
+#include "cli/runs/scratch_folder.h"
 #include "engine/digest_input.h"
 #include "exporters/labels.h"
 #include "plimsoll/session.h"

@@ -1,10 +1,10 @@
-#include "cli/latest_recording.h"
+#include "cli/runs/latest_recording.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/terminal.h"
+#include "cli/line/terminal.h"
 #include "logs/file_search.h"
 
 namespace plimsoll::cli {

@@ -1,7 +1,7 @@
 // Accepts the name "latest" in place of a recording's path.
 #pragma once
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 #include "plimsoll/result.h"
 
 namespace plimsoll::cli {

@@ -1,11 +1,11 @@
-#include "cli/git_worktree.h"
+#include "cli/runs/git_worktree.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "cli/child_process.h"
+#include "cli/runs/child_process.h"
 
 namespace plimsoll::cli {
 namespace {
