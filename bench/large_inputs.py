@@ -28,14 +28,14 @@ def repeated(path: Path, begin: bytes, piece: bytes, count: int, end: bytes) -> 
         file.write(gzip.compress(end))
 
 
-def long_bytes(path: Path) -> None:
+def long_bytes(path: Path, share: float) -> None:
     """A pickle with one BINBYTES8 of 4 GiB."""
-    size = 4 << 30
+    size = int(4096 * share) * MIB
     head = b"\x80\x04}\x8c\x01x\x8e" + size.to_bytes(8, "little")
     repeated(path, head, bytes(MIB), size // MIB, b"s.")
 
 
-def profile(path: Path) -> None:
+def profile(path: Path, share: float) -> None:
     """24 million allocations and frees, as torch.profiler writes them."""
     events = []
     for at in range(1_000):
@@ -45,7 +45,7 @@ def profile(path: Path) -> None:
             {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": at, "s": "t", "args": args}
         )
     piece = ",".join(map(json.dumps, events)).encode() + b","
-    repeated(path, b'{"traceEvents": [', piece, 24_000, b"{}]}")
+    repeated(path, b'{"traceEvents": [', piece, int(24_000 * share), b"{}]}")
 
 
 def run(command: list[str]) -> tuple[float, float, int]:
@@ -69,11 +69,12 @@ def run(command: list[str]) -> tuple[float, float, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plimsoll", default=shutil.which("plimsoll") or "plimsoll")
+    parser.add_argument("--share", type=float, default=1, help="of the sizes (1)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for make in (long_bytes, profile):
             path = Path(folder) / "input.gz"
-            make(path)
+            make(path, options.share)
             size_mib = path.stat().st_size / MIB
             seconds, peak_mib, drawn = run([options.plimsoll, "report", str(path)])
             name = (make.__doc__ or "").rstrip(".")

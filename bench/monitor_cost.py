@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
+
+from instructions import control, total_of, under_callgrind
 
 INTERVAL = 50  # steps
 WARM_UP = 2 * INTERVAL + 1  # steps, with three samples, so that nothing runs for the first time
@@ -53,11 +53,6 @@ def after_step_of(variant: str, folder: str) -> Callable[[int], object]:
         writer = SummaryWriter(folder)
         return lambda step: plimsoll.log_tensor_memory_breakdown(writer, step, INTERVAL)
     return lambda _: None
-
-
-def control(*words: str) -> None:
-    command = ["callgrind_control", *words, str(os.getpid())]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def train(variant: str, layers: int, samples: int, folder: str) -> None:
@@ -95,22 +90,12 @@ class Counts(NamedTuple):
 
 def count(variant: str, layers: int, samples: int, seed: int) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"),
-            f"--callgrind-out-file={folder}/out",
-            *(sys.executable, __file__, "--child", variant, "--folder", folder),
-            *("--layers", str(layers), "--samples", str(samples)),
-        ]
-        same = os.environ | {"PYTHONHASHSEED": str(seed)}
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=same)
+        words = ["--child", variant, "--folder", folder]
+        words += ["--layers", str(layers), "--samples", str(samples)]
+        under_callgrind(__file__, *words, out=Path(folder, "out"), seed=seed)
         # The training thread has number 1; dumps are counted from 1.
         totals = [total_of(Path(f"{folder}/out.{1 + i}-01")) for i in range(2 * samples)]
     return Counts(sum(totals[::2]) / (samples * BETWEEN), sum(totals[1::2]) / samples)
-
-
-def total_of(path: Path) -> int:
-    lines = path.read_text(errors="replace").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("totals:"))
 
 
 def row(off: list[Counts], ours: list[Counts]) -> str:

@@ -6,7 +6,6 @@
 #   tsl::robin_map        model, readers (interning)       no build
 #   yaml-cpp              config, and through it budgets   no build
 #   GTest::gmock_main     tests                            -DPLIMSOLL_TESTS=OFF
-#   benchmark::benchmark  bench                            -DPLIMSOLL_BENCH=OFF
 
 find_package(Threads REQUIRED)
 if(NOT PLIMSOLL_ENGINE)
@@ -23,7 +22,4 @@ target_include_directories(rapidjson INTERFACE ${RapidJSON_INCLUDE_DIRS})
 
 if(PLIMSOLL_TESTS)
   find_package(GTest CONFIG REQUIRED)
-endif()
-if(PLIMSOLL_BENCH)
-  find_package(benchmark CONFIG REQUIRED)
 endif()
