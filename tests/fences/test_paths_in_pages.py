@@ -47,7 +47,7 @@ def sections(page: Path) -> set[str]:
 
 def is_broken(page: Path, file: str, section: str) -> bool:
     target = (page.parent / file).resolve() if file else page
-    return not target.exists() or bool(section) and section not in sections(target)
+    return not target.exists() or (bool(section) and section not in sections(target))
 
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: page.name)
