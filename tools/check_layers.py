@@ -60,11 +60,18 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "exporters/svg": {"exporters", "charts", "page"},
     "exporters/png": {"exporters", "charts", "page"},
     "exporters/terminal": {"base", "comparison", "exporters", "model", "report", "text", "tiles"},
+    "attribution": {"base", "model", "readers"},
+    "tables": {
+        "analysis", "analysis/holders", "base", "fleet", "model", "report", "plimsoll/table.h",
+    },
+    "redaction": {
+        "base", "format", "model", "readers", "plimsoll/session.h", "plimsoll/recorder_c.h",
+    },
     "engine": {
+        "attribution", "redaction", "tables",
         "base", "format", "model", "report", "readers", "readers/*", "analysis", "analysis/*",
-        "findings", "fleet", "simulator", "comparison", "exporters", "exporters/*",
-        "plimsoll/session.h", "plimsoll/diff.h", "plimsoll/table.h",
-        "plimsoll/tracer_results.h", "plimsoll/recorder_c.h",
+        "findings", "simulator", "comparison", "exporters", "exporters/*",
+        "plimsoll/session.h", "plimsoll/diff.h", "plimsoll/tracer_results.h",
     },
     "sample": {"base", "plimsoll/recorder_c.h"},
     "probes": {"base", "plimsoll/process_rank.h"},
@@ -93,8 +100,9 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "server": {"base", "report", "engine", "monitor", "plimsoll/session.h"},
     "cli": {
         "base", "report", "comparison", "budgets", "exporters", "exporters/html",
-        "exporters/terminal", "engine", "alerts", "logs", "top", "nsys", "text", "sample", "server",
-        "charts", "page", "format", "live", "probes", "plimsoll/session.h", "plimsoll/diff.h",
+        "exporters/terminal", "engine", "redaction", "alerts", "logs", "top", "nsys", "text",
+        "sample", "server", "charts", "page", "format", "live", "probes", "plimsoll/session.h",
+        "plimsoll/diff.h",
     },
     "include/plimsoll": set(),
     "adapters/cuda_driver": {"plimsoll/recorder_c.h", "plimsoll/quiet_writing_c.h"},

@@ -1,4 +1,4 @@
-"""Writes src/engine/public_names.h: names that Python and torch use themselves.
+"""Writes src/redaction/public_names.h: names that Python and torch use themselves.
 
 python3 tools/public_names.py  # with the torch of this Python
 """
@@ -14,7 +14,7 @@ import textwrap
 import types
 from pathlib import Path
 
-FILE = Path(__file__).resolve().parents[1] / "src/engine/public_names.h"
+FILE = Path(__file__).resolve().parents[1] / "src/redaction/public_names.h"
 HEADER = """\
 // Names that Python and torch use themselves, separated by spaces: builtins and containers, modules
 // and optimizers, what nodes of autograd save. Written by tools/public_names.py.

@@ -21,7 +21,6 @@
 #include "model/trace_builder.h"
 #include "tiles/bands.h"
 #include "tiles/columns.h"
-#include "tiles/rectangles.h"
 
 namespace {
 
@@ -29,7 +28,6 @@ using namespace plimsoll;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kColumns = 1'536;
-constexpr std::uint64_t kHeight = 600;  // height of a chart in pixels
 constexpr std::uint32_t kSteps = 1'000;
 
 double milliseconds_since(Clock::time_point begin) {
@@ -182,7 +180,6 @@ int main(int argc, char** argv) {
   const auto near_points = tiles::points_of(near);
   const auto& highest = *std::ranges::max_element(columns, {}, &tiles::Column::live_bytes);
   const std::vector<std::int64_t> peak = {highest.point};
-  const std::uint64_t pixel = static_cast<std::uint64_t>(highest.live_bytes) / kHeight;
 
   const auto grouped = [&](model::Dimension dimension) {
     const auto grouping = model::make_grouping(trace, device, lines, dimension);
@@ -200,19 +197,6 @@ int main(int argc, char** argv) {
            [&] { return tiles::bands(trace, device, few, points); });
   measured("bands of 1 %, by category",
            [&] { return tiles::bands(trace, device, categories, near_points); });
-
-  const auto report = [](const tiles::Rectangles& all) {
-    std::printf("%48s %zu rectangles, of at least %llu bytes%s\n", "", all.rectangles.size(),
-                static_cast<unsigned long long>(all.min_bytes),
-                all.is_minimum_raised ? " (budget)" : "");
-  };
-  report(measured("rectangles of the whole view, of a pixel",
-                  [&] { return tiles::rectangles(trace, device, categories, points, pixel); }));
-  report(measured("rectangles of the whole view, of any size",
-                  [&] { return tiles::rectangles(trace, device, categories, points, 1); }));
-  report(measured("rectangles of 1 %, of a pixel", [&] {
-    return tiles::rectangles(trace, device, categories, near_points, pixel);
-  }));
   measure_live_sets(trace, device, categories);
 
   rusage usage{};

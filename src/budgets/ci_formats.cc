@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_writer.h"
 #include "base/units.h"
 #include "budgets/check_text.h"
 #include "text/layout.h"
@@ -116,101 +115,6 @@ std::string test_case(const CheckedBudget& budget, const CheckedLimit& limit,
   return out + (inner.empty() ? "/>\n" : ">\n" + inner + "    </testcase>\n");
 }
 
-void write_text(base::JsonWriter& json, std::string_view key, std::string_view value) {
-  json.key(key);
-  json.string(value);
-}
-
-void write_message(base::JsonWriter& json, std::string_view key, std::string_view text) {
-  json.key(key);
-  json.begin_object();
-  write_text(json, "text", text);
-  json.end_object();
-}
-
-const char* rule_of(const Notice& notice) {
-  return notice.finding == nullptr ? "not_checked" : notice.finding->id.c_str();
-}
-
-void write_driver(base::JsonWriter& json, const std::vector<Notice>& all,
-                  std::map<std::string, std::uint64_t>& rules) {
-  json.key("tool");
-  json.begin_object();
-  json.key("driver");
-  json.begin_object();
-  write_text(json, "name", "Plimsoll");
-  write_text(json, "version", PLIMSOLL_VERSION);
-  json.key("rules");
-  json.begin_array();
-  for (const Notice& notice : all) {
-    if (!rules.emplace(rule_of(notice), rules.size()).second) continue;
-    json.begin_object();
-    write_text(json, "id", rule_of(notice));
-    std::string words = rule_of(notice);
-    std::ranges::replace(words, '_', ' ');
-    write_message(json, "shortDescription", words);
-    json.end_object();
-  }
-  json.end_array();
-  json.end_object();
-  json.end_object();
-}
-
-void write_result(base::JsonWriter& json, const Notice& notice, const std::string& path,
-                  const std::map<std::string, std::uint64_t>& rules) {
-  json.begin_object();
-  write_text(json, "ruleId", rule_of(notice));
-  json.key("ruleIndex");
-  json.number(rules.at(rule_of(notice)));
-  const bool is_info =
-      notice.finding != nullptr && notice.finding->severity == FindingSeverity::kInfo;
-  write_text(json, "level", notice.is_failure ? "error" : is_info ? "note" : "warning");
-  write_message(
-      json, "message",
-      message_of(notice) + (notice.finding == nullptr ? "" : all_lines(*notice.finding, "\n")));
-  json.key("locations");
-  json.begin_array();
-  json.begin_object();
-  json.key("physicalLocation");
-  json.begin_object();
-  json.key("artifactLocation");
-  json.begin_object();
-  write_text(json, "uri", path);
-  json.end_object();
-  json.key("region");
-  json.begin_object();
-  json.key("startLine");
-  json.number(std::max<std::uint64_t>(line_of(notice), 1));
-  json.end_object();
-  json.end_object();
-  json.end_object();
-  json.end_array();
-  json.key("partialFingerprints");
-  json.begin_object();
-  write_text(json, "plimsollSite/v1",
-             notice.budget->name + "/" +
-                 (notice.finding == nullptr ? std::string("not_checked") : notice.finding->site));
-  json.end_object();
-  json.end_object();
-}
-
-// The path as a URI reference: percent-encoded as in RFC 3986.
-std::string uri_of(std::string_view path) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string out;
-  for (const char letter : path) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (kPlain.find(letter) != std::string_view::npos) {
-      out += letter;
-    } else {
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string to_markdown(const Check& check) {
@@ -291,27 +195,6 @@ std::string to_github(const Check& check) {
            "; see the output of plimsoll check\n";
   }
   return all.empty() ? verdict_text(check) + "\n" : out;
-}
-
-std::string to_sarif(const Check& check) {
-  const std::vector<Notice> all = notices(check);
-  return base::json_text([&](base::JsonWriter& json) {
-    json.begin_object();
-    write_text(json, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
-    write_text(json, "version", "2.1.0");
-    json.key("runs");
-    json.begin_array();
-    json.begin_object();
-    std::map<std::string, std::uint64_t> rules;
-    write_driver(json, all, rules);
-    json.key("results");
-    json.begin_array();
-    for (const Notice& notice : all) write_result(json, notice, uri_of(check.path), rules);
-    json.end_array();
-    json.end_object();
-    json.end_array();
-    json.end_object();
-  });
 }
 
 }  // namespace plimsoll::budgets

@@ -17,7 +17,5 @@ std::string to_markdown(const Check& check);
 std::string to_junit(const Check& check);
 // GitHub Actions workflow commands that create annotations. GitHub shows ten of each kind.
 std::string to_github(const Check& check);
-// SARIF 2.1.0, for code scanning.
-std::string to_sarif(const Check& check);
 
 }  // namespace plimsoll::budgets

@@ -19,16 +19,16 @@
 #include "budgets/check.h"
 #include "budgets/check_text.h"
 #include "budgets/ci_formats.h"
-#include "cli/budget_files.h"
-#include "cli/budget_runs.h"
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/interruption.h"
-#include "cli/output_file.h"
-#include "cli/python_package.h"
-#include "cli/terminal.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/interruption.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/budget_files.h"
+#include "cli/runs/budget_runs.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/output_file.h"
+#include "cli/runs/python_package.h"
 #include "engine/digest_input.h"
 
 namespace plimsoll::cli {
@@ -177,7 +177,6 @@ std::string document(const Check& check, const std::string& format, const Argume
   if (format == "markdown") return budgets::to_markdown(check);
   if (format == "junit") return budgets::to_junit(check);
   if (format == "github") return budgets::to_github(check);
-  if (format == "sarif") return budgets::to_sarif(check);
   return budgets::to_text(check, output_width(kWidestCheck), chosen_color(arguments));
 }
 
@@ -259,8 +258,8 @@ Command check_command() {
        "",
        "FORMAT",
        "text; json (plimsoll schema check); markdown, a comment for a pull request; junit; github, "
-       "annotations of GitHub Actions; sarif.",
-       {"text", "json", "markdown", "junit", "github", "sarif"}},
+       "annotations of GitHub Actions.",
+       {"text", "json", "markdown", "junit", "github"}},
       {"--output", "-o", "PATH",
        "Write the chosen format to this file, and the text to standard output."},
       color_option(),

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 
 namespace plimsoll::cli {
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/completion.h"
-#include "cli/exit_code.h"
-#include "cli/terminal.h"
+#include "cli/line/completion.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "base/input_file.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
 #include "cli/name_file.h"
-#include "cli/terminal.h"
 
 namespace plimsoll::cli {
 namespace {

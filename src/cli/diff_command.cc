@@ -5,10 +5,10 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/progress_bar.h"
-#include "cli/terminal.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/progress_bar.h"
+#include "cli/line/terminal.h"
 #include "comparison/diff.h"
 #include "plimsoll/diff.h"
 

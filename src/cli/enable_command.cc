@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/python_package.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/python_package.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -5,18 +5,18 @@
 #include <utility>
 
 #include "base/units.h"
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/interruption.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/interruption.h"
+#include "cli/line/progress_bar.h"
+#include "cli/line/terminal.h"
 #include "cli/name_file.h"
-#include "cli/output_file.h"
-#include "cli/progress_bar.h"
-#include "cli/python_package.h"
-#include "cli/terminal.h"
-#include "engine/redaction.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/output_file.h"
+#include "cli/runs/python_package.h"
 #include "plimsoll/session.h"
+#include "redaction/redaction.h"
 
 namespace plimsoll::cli {
 namespace {
@@ -111,7 +111,7 @@ Status write_redacted_recording(const Arguments& arguments) {
         std::string("--redact without --to writes the whole recording: leave out ") + option);
   }
   PLIMSOLL_TRY_ASSIGN(RedactedOutput redacted, open_redacted(arguments, ".plim"));
-  const auto done = engine::redact(arguments.value("FILE"), [&](std::string_view bytes) {
+  const auto done = redaction::redact(arguments.value("FILE"), [&](std::string_view bytes) {
     return !is_interrupted() && redacted.output.write(bytes);
   });
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
@@ -166,7 +166,7 @@ Result<ExportFormat> chosen_format(const std::string& name) {
 Status run(const Arguments& arguments) {
   const bool has_format = arguments.has("--to");
   if (arguments.has("--redact") && !has_format) {
-    PLIMSOLL_TRY_ASSIGN(const bool is_native, engine::is_native(arguments.value("FILE")));
+    PLIMSOLL_TRY_ASSIGN(const bool is_native, redaction::is_native(arguments.value("FILE")));
     if (is_native) return write_redacted_recording(arguments);
   } else if (!has_format) {
     return make_error(ErrorCode::kInvalidArgument,

@@ -3,11 +3,11 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/help.h"
-#include "cli/man_page.h"
-#include "cli/other_tools.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/help.h"
+#include "cli/line/man_page.h"
+#include "cli/line/other_tools.h"
+#include "cli/line/terminal.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/interruption.h"
-#include "cli/terminal.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/interruption.h"
+#include "cli/line/terminal.h"
 #include "exporters/terminal/holders.h"
 #include "format/block.h"
 #include "live/live_status.h"

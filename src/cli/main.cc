@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_line.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/help.h"
-#include "cli/interruption.h"
-#include "cli/latest_recording.h"
-#include "cli/other_tools.h"
-#include "cli/terminal.h"
+#include "cli/line/command_line.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/help.h"
+#include "cli/line/interruption.h"
+#include "cli/line/other_tools.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/latest_recording.h"
 #include "plimsoll/version.h"
 
 namespace plimsoll::cli {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "base/suggestion.h"
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/interruption.h"
-#include "cli/terminal.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/interruption.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
 #include "nsys/summary.h"
 
 namespace plimsoll::cli {

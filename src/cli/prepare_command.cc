@@ -1,10 +1,10 @@
 // plimsoll prepare: compiles the adapters ahead of the first recording.
 
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/python_package.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/python_package.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -7,13 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/progress_bar.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/progress_bar.h"
+#include "cli/line/terminal.h"
 #include "cli/report_page.h"
-#include "cli/terminal.h"
+#include "cli/runs/child_process.h"
 #include "comparison/ranks.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/output_file.h"
-#include "cli/progress_bar.h"
-#include "cli/terminal.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/progress_bar.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/output_file.h"
 #include "comparison/ranks.h"
 #include "engine/digest_input.h"
 #include "engine/session_state.h"

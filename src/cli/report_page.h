@@ -1,7 +1,7 @@
 // plimsoll report --html: the reports of one or several recordings as one page.
 #pragma once
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 #include "plimsoll/session.h"
 
 namespace plimsoll::cli {

@@ -15,12 +15,12 @@
 
 #include "base/suggestion.h"
 #include "cli/commands.h"
-#include "cli/cuda_driver_run.h"
-#include "cli/exit_code.h"
-#include "cli/linked_program_run.h"
-#include "cli/python_package.h"
-#include "cli/run_log.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/cuda_driver_run.h"
+#include "cli/runs/linked_program_run.h"
+#include "cli/runs/python_package.h"
+#include "cli/runs/run_log.h"
 
 namespace plimsoll::cli {
 namespace {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/exit_code.h"
-#include "cli/interruption.h"
-#include "cli/terminal.h"
+#include "cli/line/common_options.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/interruption.h"
+#include "cli/line/terminal.h"
 #include "top/frame.h"
 #include "top/probe.h"
 #include "top/screen.h"

@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/interruption.h"
-#include "cli/scratch_folder.h"
-#include "cli/terminal.h"
+#include "cli/line/exit_code.h"
+#include "cli/line/interruption.h"
+#include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
+#include "cli/runs/scratch_folder.h"
 #include "engine/overwrite_plan.h"
 
 namespace plimsoll::cli {

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "attribution/torch_history.h"
 #include "engine/open_layers.h"
-#include "engine/torch_history.h"
 #include "model/trace_builder.h"
 
 namespace plimsoll::engine {
@@ -39,7 +39,8 @@ Result<model::Trace> join(const readers::Attachment& attachment, const readers::
                           const model::Trace& recorded, base::Diagnostics& diagnostics,
                           base::Progress& progress) try {
   PLIMSOLL_TRY_ASSIGN(const model::Trace history, read(attachment, diagnostics, progress));
-  return join_torch_history(recorded, history, side_data.activities, diagnostics, progress);
+  return attribution::join_torch_history(recorded, history, side_data.activities, diagnostics,
+                                         progress);
 } catch (const std::bad_alloc&) {
   return make_error(ErrorCode::kLimit, "not enough memory to read it");
 }

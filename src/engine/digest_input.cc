@@ -6,7 +6,7 @@
 
 #include "comparison/devices.h"
 #include "comparison/digest_file.h"
-#include "engine/plain_source.h"
+#include "readers/plain_source.h"
 #include "report/report.h"
 
 namespace plimsoll::engine {
@@ -19,7 +19,7 @@ constexpr std::size_t kDigestPiece = std::size_t{64} << 10;  // shows whether it
 Result<std::optional<std::string>> digest_text(const std::string& path) {
   // What is read from standard input cannot be read again.
   if (path == "-") return std::optional<std::string>();
-  const auto source = open_plain(path);
+  const auto source = readers::open_plain(path);
   if (!source) return std::optional<std::string>();
   std::string text;
   std::vector<std::byte> buffer(kDigestPiece);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/plain_source.h"
 #include "format/dump.h"
+#include "readers/plain_source.h"
 
 namespace plimsoll::engine {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t kDumpPieceBytes = 1 << 18;
 }  // namespace
 
 Status dump(const std::string& path, const std::function<bool(std::string_view)>& write) {
-  PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<readers::ByteSource> source, open_plain(path));
+  PLIMSOLL_TRY_ASSIGN(const std::unique_ptr<readers::ByteSource> source, readers::open_plain(path));
   bool is_taken = true;
   format::Dump dump([&](std::string_view lines) { is_taken = is_taken && write(lines); });
   std::vector<std::byte> piece(kDumpPieceBytes);

@@ -4,9 +4,9 @@
 #include <new>
 #include <utility>
 
+#include "attribution/inferred_roles.h"
+#include "attribution/library_workspaces.h"
 #include "engine/attachments.h"
-#include "engine/inferred_roles.h"
-#include "engine/library_workspaces.h"
 #include "engine/open_layers.h"
 #include "model/trace_builder.h"
 
@@ -40,8 +40,8 @@ Result<Loaded> load_unchecked(std::unique_ptr<ByteSource> source, const std::str
   if (Status status = join_attachments(side_data, of_events, loaded, progress); !status) {
     return about(path, std::move(status).error());
   }
-  if (loaded.trace.format == kTorchSnapshot) infer_roles(loaded.trace);
-  name_unrecorded_workspaces(loaded.trace);
+  if (loaded.trace.format == kTorchSnapshot) attribution::infer_roles(loaded.trace);
+  attribution::name_unrecorded_workspaces(loaded.trace);
   return loaded;
 }
 

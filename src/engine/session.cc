@@ -7,16 +7,16 @@
 #include "analysis/pass_runner.h"
 #include "base/json_writer.h"
 #include "engine/catalog.h"
-#include "engine/fleet_tables.h"
 #include "engine/load.h"
 #include "engine/parse_options.h"
 #include "engine/rank_in_name.h"
 #include "engine/session_state.h"
 #include "engine/source_lines.h"
-#include "engine/tables.h"
-#include "engine/trace_redaction.h"
 #include "exporters/terminal/report.h"
+#include "redaction/trace_redaction.h"
 #include "report/devices.h"
+#include "tables/fleet_tables.h"
+#include "tables/tables.h"
 
 namespace plimsoll {
 namespace {
@@ -121,7 +121,8 @@ Result<Session> Session::open_with(Load&& load, const std::string& name,
   CallbackProgress progress(options.progress);
   PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, load(progress));
   try {
-    if (options.pseudonyms != nullptr) *options.pseudonyms = engine::redact(loaded);
+    if (options.pseudonyms != nullptr)
+      *options.pseudonyms = redaction::redact(loaded.trace, loaded.diagnostics);
     report::Source source = describe_source(name, loaded);
     if (options.pseudonyms != nullptr) source.path = "redacted";
     return Session(std::make_shared<const State>(std::move(loaded.trace), std::move(source)));
@@ -199,16 +200,16 @@ Result<std::vector<Table>> Session::fleet_tables(const ProgressCallback& progres
     return make_error(ErrorCode::kUnsupported,
                       state_->source.path + ": its peak is unknown: events and segments disagree");
   }
-  return engine::fleet_tables(state_, report.value());
+  return tables::fleet_tables({state_, &state_->trace}, report.value());
 }
 
 Result<Table> Session::table(std::string_view name) const {
-  return engine::make_table(name, state_);
+  return tables::make_table(name, {state_, &state_->trace});
 }
 
 std::vector<std::string> Session::table_names() {
   std::vector<std::string> names;
-  for (const engine::TableKind& kind : engine::table_kinds()) names.emplace_back(kind.name);
+  for (const tables::TableKind& kind : tables::table_kinds()) names.emplace_back(kind.name);
   return names;
 }
 

@@ -456,12 +456,15 @@ TEST(MemoryGrowth, item_is_advised_only_for_what_may_have_one_element) {
 }
 
 TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_alongside_a_leak) {
-  FactsCase c;
-  c.report.tables.growth = {growth(2.0 * kMib), growth(1.0 * kMib)};
-  c.report.tables.growth[0].is_model_in_stages = true;
-  c.report.tables.growth[0].stages = 4;
-  c.report.tables.growth[1].compared_steps = 5;
-  const Findings leak = c.run(memory_growth), model = c.run(model_in_stages);
+  const auto run = [](auto rule) {
+    FactsCase c;
+    c.report.tables.growth = {growth(2.0 * kMib), growth(1.0 * kMib)};
+    c.report.tables.growth[0].is_model_in_stages = true;
+    c.report.tables.growth[0].stages = 4;
+    c.report.tables.growth[1].compared_steps = 5;
+    return c.run(rule);
+  };
+  const Findings leak = run(memory_growth), model = run(model_in_stages);
   ASSERT_THAT(leak, SizeIs(1));
   EXPECT_THAT(leak[0].title, HasSubstr("grows by 1.0 MiB a step on average"));
   ASSERT_THAT(model, SizeIs(1));

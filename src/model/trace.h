@@ -292,7 +292,7 @@ struct Trace {
   bool has_final_state = false;       // the segments and blocks of some device are known
   bool has_made_up_segments = false;  // by torch.profiler: reserved bytes are meaningless
   bool has_inferred_roles = false;    // categories are inferred, not the file's own
-                                      // (engine/inferred_roles.h)
+                                      // (attribution/inferred_roles.h)
   bool has_attribution = false;       // phases and categories are the recorder's, even if all are
                                       // "other"
   bool has_layer_calls = false;       // kLayerBegin and kLayerEnd marks are recorded

@@ -304,6 +304,6 @@ def test_a_commit_of_a_program_that_trains_is_found_by_its_budget(repository):
     outcome = repository.bisect("--budget", "net")
     assert outcome.status == 0, outcome
     assert outcome.out.startswith(f"WARNING {commits[3][:10]} is the first bad commit: Width 512")
-    assert "size of Sequential.*: [64, 64] → [512, 64]" in outcome.out
+    assert "size of Sequential.0 and 2: [64, 64] → [512, 64]" in outcome.out
     assert "train.py:" in outcome.out
     assert "tree/" not in outcome.out

@@ -212,24 +212,6 @@ def test_github_annotates_the_line_of_the_limit(exceeded):
     assert "%0A" in lines[0]
 
 
-def test_sarif_has_the_fields_that_code_scanning_requires(exceeded):
-    log = json.loads(exceeded.check("--format", "sarif").out)
-    assert log["version"] == "2.1.0"
-    (run,) = log["runs"]
-    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert rules == ["over_budget", "peak_grew"]
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]] == result["ruleId"]
-        assert result["level"] == "error"
-        assert result["message"]["text"]
-        place = result["locations"][0]["physicalLocation"]
-        assert place["artifactLocation"]["uri"] == "plimsoll.budgets.yaml"
-        assert place["region"]["startLine"] >= 1
-        site = result["partialFingerprints"]["plimsollSite/v1"]
-        assert site.startswith("net/")
-        assert "700" not in site
-
-
 def test_output_writes_the_format_to_a_file_and_prints_the_text(exceeded):
     outcome = exceeded.check("--format", "markdown", "-o", "comment.md")
     assert outcome.status == 1

@@ -41,7 +41,7 @@ READERS = (
 INDIRECT = {
     "src/base/launcher.h": 1,
     "src/record/environment.cc": 1,
-    "src/cli/terminal.cc": 1,
+    "src/cli/line/terminal.cc": 1,
     "src/cli/nsys_command.cc": 1,  # PLIMSOLL_MONITOR_NVTX
     "adapters/cuda_driver/registry.cc": 1,
     "python/plimsoll/_command/environment.py": 2,  # also SLURM_JOB_ID and TORCHELASTIC_RUN_ID

@@ -11,8 +11,8 @@
 
 #include "accepted.h"
 #include "base/check.h"
-#include "engine/redaction.h"
 #include "format/decoder.h"
+#include "redaction/redaction.h"
 
 namespace {
 
@@ -44,7 +44,7 @@ bool redact(std::string_view file, std::string& out) {
   PLIMSOLL_CHECK(descriptor >= 0);
   PLIMSOLL_CHECK(write(descriptor, file.data(), file.size()) == static_cast<ssize_t>(file.size()));
   const auto done =
-      engine::redact("/proc/self/fd/" + std::to_string(descriptor), [&](std::string_view bytes) {
+      redaction::redact("/proc/self/fd/" + std::to_string(descriptor), [&](std::string_view bytes) {
         out += bytes;
         return true;
       });

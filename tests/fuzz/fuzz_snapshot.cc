@@ -6,8 +6,8 @@
 #include <span>
 
 #include "accepted.h"
+#include "attribution/inferred_roles.h"
 #include "base/check.h"
-#include "engine/inferred_roles.h"
 #include "model/live_set.h"
 #include "model/user_line.h"
 #include "readers/byte_source.h"
@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto trace = builder.finish("torch_snapshot", progress);
   if (!trace.ok()) return 0;
   check_promises(*trace);
-  engine::infer_roles(*trace);
+  attribution::infer_roles(*trace);
   check_categories(*trace);
   fuzz::accept();
   return 0;

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "attribution/torch_history.h"
 #include "base/categories.h"
-#include "engine/torch_history.h"
 #include "plimsoll/recorder_c.h"
 #include "readers/native/native_reader.h"
 #include "sample/live_rows.h"
@@ -105,8 +105,8 @@ std::string in_a_history(const CategoryFacts& facts) {
 
   base::Diagnostics diagnostics;
   base::Progress progress;
-  const auto trace = engine::join_torch_history(recorded.finish(), history.finish(), activities,
-                                                diagnostics, progress);
+  const auto trace = attribution::join_torch_history(recorded.finish(), history.finish(),
+                                                     activities, diagnostics, progress);
   return trace.ok() ? category_of_first(*trace) : trace.error().message;
 }
 

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "attribution/inferred_roles.h"
 #include "base/progress.h"
-#include "engine/inferred_roles.h"
 #include "engine/load.h"
 #include "exporters/torch_snapshot/torch_snapshot_exporter.h"
 #include "tests/support/export_generated.h"
@@ -52,7 +52,7 @@ TEST(SnapshotIdentity, slow_of_every_sample) {
 TEST(SnapshotIdentity, of_random_traces) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     model::Trace trace = RandomTrace({.seed = seed, .events = 2000}).make();
-    engine::infer_roles(trace);  // as for any snapshot
+    attribution::infer_roles(trace);  // as for any snapshot
     EXPECT_EQ(TraceDifference::of(trace, written_and_read(trace)), "") << "seed " << seed;
   }
 }

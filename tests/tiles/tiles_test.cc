@@ -21,7 +21,6 @@
 #include "tests/tiles/reference.h"
 #include "tiles/bands.h"
 #include "tiles/columns.h"
-#include "tiles/rectangles.h"
 #include "tiles/segments.h"
 
 namespace plimsoll::tiles {
@@ -408,96 +407,6 @@ TEST(TilesProperty, the_largest_groups_keep_every_byte) {
   });
 }
 
-// The rectangles at one point, by base.
-std::map<std::uint64_t, const Rectangle*> at_point(const Rectangles& all, std::size_t point) {
-  std::map<std::uint64_t, const Rectangle*> found;
-  for (const Rectangle& rectangle : all.rectangles) {
-    if (rectangle.first_point > point || rectangle.end_point <= point) continue;
-    EXPECT_TRUE(found.emplace(rectangle.base_bytes, &rectangle).second);
-  }
-  return found;
-}
-
-// Checks that every allocation of at least min_bytes has its place; the rest of each band is a
-// remainder.
-void check_stack(const Case& on, const Groups& groups, const std::vector<std::int64_t>& points,
-                 const Rectangles& all) {
-  for (std::size_t p = 0; p < points.size(); ++p) {
-    const auto found = at_point(all, p);
-    std::size_t used = 0;
-    std::uint64_t base = 0;
-    for (std::size_t band = 0; band < groups.names.size(); ++band) {
-      std::uint64_t top = base, rest = 0;
-      for (std::size_t row = 0; row < on.device.lifetimes.size(); ++row) {
-        if (groups.of[row] != band || !reference::is_live(on.device, row, points[p])) continue;
-        const std::uint64_t bytes = reference::bytes_of(on.trace, on.device, row);
-        if (bytes < all.min_bytes) {
-          rest += bytes;
-          continue;
-        }
-        const auto rectangle = found.find(top);
-        ASSERT_NE(rectangle, found.end()) << "lifetime " << row << " at " << points[p];
-        ASSERT_EQ(rectangle->second->lifetime, row);
-        ASSERT_EQ(rectangle->second->size_bytes, bytes);
-        top += bytes;
-        ++used;
-      }
-      ASSERT_EQ(all.rest_of(band)[p], rest);
-      ASSERT_EQ(top + rest, base + all.bands.of(band)[p]);
-      base = top + rest;
-    }
-    ASSERT_EQ(used, found.size());
-  }
-}
-
-// Checks that no two adjacent rectangles of one allocation have the same base.
-void check_merged(const Rectangles& all) {
-  for (std::size_t i = 1; i < all.rectangles.size(); ++i) {
-    const Rectangle& before = all.rectangles[i - 1];
-    const Rectangle& now = all.rectangles[i];
-    ASSERT_LT(now.first_point, now.end_point);
-    if (before.lifetime != now.lifetime) continue;
-    ASSERT_EQ(before.end_point, now.first_point);
-    ASSERT_NE(before.base_bytes, now.base_bytes);
-  }
-}
-
-TEST(TilesProperty, rectangles_and_the_remainder_are_the_band) {
-  for_each_case([](const Case& on) {
-    const auto points = every_point(on, 3);
-    for (const Dimension dimension : {Dimension::kCategory, Dimension::kLine}) {
-      const Groups groups = grouped(on, dimension);
-      if (groups.names.empty()) continue;
-      for (const std::uint64_t min_bytes : {0u, 1u, 20'000u, 1u << 20, 1u << 30}) {
-        const Rectangles all = rectangles(on.trace, on.device, groups, points, min_bytes);
-        ASSERT_FALSE(all.is_minimum_raised);
-        ASSERT_EQ(all.min_bytes, std::max<std::uint64_t>(min_bytes, 1));
-        ASSERT_EQ(all.bands.bytes, bands(on.trace, on.device, groups, points).bytes);
-        check_stack(on, groups, points, all);
-        check_merged(all);
-      }
-    }
-  });
-}
-
-TEST(TilesProperty, rectangles_keep_within_their_budget) {
-  for_each_case([](const Case& on) {
-    const auto points = every_point(on, 1);
-    const Groups groups = grouped(on, Dimension::kLine);
-    for (const std::size_t budget : {0u, 1u, 7u, 40u}) {
-      const Rectangles all = rectangles(on.trace, on.device, groups, points, 1'000, budget);
-      ASSERT_LE(all.rectangles.size(), budget);
-      check_stack(on, groups, points, all);
-      // Half of the minimum would be too little, unless it is the requested minimum.
-      ASSERT_EQ(all.is_minimum_raised, all.min_bytes > 1'000);
-      if (!all.is_minimum_raised) continue;
-      const Rectangles more =
-          rectangles(on.trace, on.device, groups, points, all.min_bytes / 2, 1'000'000);
-      ASSERT_GT(more.rectangles.size(), budget);
-    }
-  });
-}
-
 TEST(TilesProperty, segments_are_covered_and_sum_to_the_reports_fragmentation) {
   for_each_case([](const Case& on) {
     const model::UserLines lines(on.trace);
@@ -614,9 +523,7 @@ TEST(TilesProperty, contradictory_recordings_do_no_harm) {
     options.is_contradictory = true;
     for_each_device(options, [](const Case& on) {
       const auto points = every_point(on, 4);
-      const Groups groups = grouped(on, Dimension::kLine);
-      const Rectangles all = rectangles(on.trace, on.device, groups, points, 1);
-      check_stack(on, groups, points, all);
+      check_bands(on, grouped(on, Dimension::kLine), points);
       for_each_axis(on, [&](const Axis& axis) {
         for (const Column& column : all_columns(on, axis, 9)) {
           const auto change = reference::change_until(on.device, column.point);

@@ -2,8 +2,8 @@
 
 The history has every block, segment and line of its newest events. Its snapshot is attached to the
 trace when the recording ends, when memory runs out, and at intervals. `plimsoll report` joins it to
-the recording (`src/engine/torch_history.h`). A history that the program itself has enabled is read
-and left unchanged.
+the recording (`src/attribution/torch_history.h`). A history that the program itself has enabled is
+read and left unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 // The peak of a device, for the rules that explain what fills it: what is live at the peak, and how
 // much lower the peak would be if some of it were freed earlier. Native recordings state
 // categories, phases, layers and the beginning of each backward. PyTorch's snapshots state none of
-// them: categories are inferred (engine/inferred_roles.h), and memory from before the history is
-// included.
+// them: categories are inferred (attribution/inferred_roles.h), and memory from before the history
+// is included.
 #pragma once
 
 #include <algorithm>
