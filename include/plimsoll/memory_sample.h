@@ -82,7 +82,7 @@ struct DeviceMemory {
   std::vector<LiveTensor> peak_tensors;
   // Bytes that each iteration leaves behind, judged by the allocations of earlier ones that are
   // still live, and the same by category, with the number of allocations; 0: none. Known after at
-  // least 20 samples (docs/monitoring-reference.md, "Growth while it runs").
+  // least 20 samples (docs/monitoring-reference.md, "Growth").
   std::optional<std::uint64_t> growth_bytes;
   std::vector<MemoryShare> growing;
   // Live bytes that no operator has used during the last two steps (docs/last-use.md), and the same

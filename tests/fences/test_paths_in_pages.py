@@ -1,4 +1,4 @@
-"""Files that the documentation names exist."""
+"""Files, pages and sections that the documentation names exist."""
 
 import re
 from pathlib import Path
@@ -32,6 +32,34 @@ def is_missing(path: str) -> bool:
 def test_files_named_in_a_page_exist(page):
     paths = set(A_PATH.findall(page.read_text(encoding="utf-8")))
     assert sorted(filter(is_missing, paths)) == []
+
+
+LINKING = [ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "bench/README.md")]
+LINKING += [*PAGES, *sorted((ROOT / "docs/decisions").glob("*.md"))]
+A_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
+A_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def sections(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", A_FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+
+
+def is_broken(page: Path, file: str, section: str) -> bool:
+    target = (page.parent / file).resolve() if file else page
+    return not target.exists() or (bool(section) and section not in sections(target))
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.name)
+def test_linked_pages_and_sections_exist(page):
+    links = A_LINK.findall(A_FENCE.sub("", page.read_text()))
+    assert [each for each in links if is_broken(page, *each)] == []
+
+
+def test_a_broken_link_is_found():
+    assert is_broken(ROOT / "README.md", "docs/no_such_page.md", "")
+    assert is_broken(ROOT / "README.md", "docs/recording.md", "no-such-section")
+    assert not is_broken(ROOT / "README.md", "docs/recording.md", "the-file")
 
 
 def test_a_missing_file_is_found():
