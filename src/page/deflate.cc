@@ -4,8 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <functional>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -30,10 +28,6 @@ constexpr std::array<std::uint8_t, 30> kDistanceBits = {0, 0, 0,  0,  1,  1,  2,
                                                         4, 4, 5,  5,  6,  6,  7,  7,  8,  8,
                                                         9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
 
-// The order in which the code lengths of the code length alphabet are written (RFC 1951, 3.2.7).
-constexpr std::array<std::uint8_t, 19> kCodeLengthOrder = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
-                                                           11, 4,  12, 3, 13, 2, 14, 1, 15};
-
 class BitWriter {
  public:
   // Writes the lowest bit first.
@@ -46,6 +40,10 @@ class BitWriter {
       pending_count_ -= 8;
     }
   }
+  // A Huffman code begins with its highest bit.
+  void code(std::uint32_t value, unsigned count) {
+    while (count > 0) bits(value >> --count & 1, 1);
+  }
   std::string finish() {
     if (pending_count_ > 0) bits(0, 8 - pending_count_);
     return std::move(out_);
@@ -55,76 +53,6 @@ class BitWriter {
   std::string out_;
   std::uint64_t pending_ = 0;
   unsigned pending_count_ = 0;
-};
-
-// A Huffman code for symbols with these counts, none longer than `longest` bits.
-class Huffman {
- public:
-  Huffman(std::vector<std::uint32_t> counts, unsigned longest) {
-    // Each round makes rare symbols less rare, until no code is too long.
-    while (!set_lengths(counts, longest)) {
-      for (std::uint32_t& count : counts) count = count == 0 ? 0 : count / 2 + 1;
-    }
-    set_codes(longest);
-  }
-
-  void write(BitWriter& out, std::size_t symbol) const {
-    out.bits(codes_[symbol], lengths_[symbol]);
-  }
-  const std::vector<unsigned>& lengths() const { return lengths_; }
-
- private:
-  bool set_lengths(const std::vector<std::uint32_t>& counts, unsigned longest) {
-    struct Node {
-      std::uint64_t count;
-      std::size_t parent;
-    };
-    std::vector<Node> nodes;
-    using Entry = std::pair<std::uint64_t, std::size_t>;  // count and node
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-    std::vector<std::size_t> leaf_of(counts.size(), counts.size());
-    for (std::size_t symbol = 0; symbol < counts.size(); ++symbol) {
-      if (counts[symbol] == 0) continue;
-      leaf_of[symbol] = nodes.size();
-      queue.emplace(counts[symbol], nodes.size());
-      nodes.push_back({counts[symbol], 0});
-    }
-    lengths_.assign(counts.size(), 0);
-    while (queue.size() > 1) {
-      const auto [low, a] = queue.top();
-      queue.pop();
-      const auto [high, b] = queue.top();
-      queue.pop();
-      nodes[a].parent = nodes[b].parent = nodes.size();
-      queue.emplace(low + high, nodes.size());
-      nodes.push_back({low + high, 0});
-    }
-    for (std::size_t symbol = 0; symbol < counts.size(); ++symbol) {
-      if (leaf_of[symbol] == counts.size()) continue;
-      std::size_t node = leaf_of[symbol];
-      for (; nodes[node].parent != 0; node = nodes[node].parent) ++lengths_[symbol];
-      if (lengths_[symbol] == 0) lengths_[symbol] = 1;  // the only symbol
-      if (lengths_[symbol] > longest) return false;
-    }
-    return true;
-  }
-  // RFC 1951, 3.2.2; the highest bit comes first.
-  void set_codes(unsigned longest) {
-    codes_.assign(lengths_.size(), 0);
-    std::uint32_t code = 0;
-    for (unsigned length = 1; length <= longest; ++length, code <<= 1) {
-      for (std::size_t symbol = 0; symbol < lengths_.size(); ++symbol) {
-        if (lengths_[symbol] != length) continue;
-        for (unsigned i = 0; i < length; ++i) {
-          codes_[symbol] |= (code >> i & 1) << (length - 1 - i);
-        }
-        ++code;
-      }
-    }
-  }
-
-  std::vector<unsigned> lengths_;
-  std::vector<std::uint32_t> codes_;
 };
 
 // A byte, or a repetition of earlier bytes.
@@ -210,51 +138,32 @@ std::vector<Token> tokens_of(std::string_view bytes) {
   return tokens;
 }
 
-constexpr std::size_t kEndOfBlock = 256;
-constexpr std::size_t kSymbols = 286;
+constexpr std::uint32_t kEndOfBlock = 256;
 
-// Writes the lengths of both codes, Huffman-coded themselves: RFC 1951, 3.2.7, without its
-// repetitions.
-void write_codes(BitWriter& out, const Huffman& symbols, const Huffman& distances) {
-  std::vector<unsigned> lengths = symbols.lengths();
-  lengths.insert(lengths.end(), distances.lengths().begin(), distances.lengths().end());
-  std::vector<std::uint32_t> counts(kCodeLengthOrder.size(), 0);
-  for (const unsigned length : lengths) ++counts[length];
-  const Huffman code(std::move(counts), 7);
-  out.bits(static_cast<std::uint32_t>(symbols.lengths().size() - 257), 5);
-  out.bits(static_cast<std::uint32_t>(distances.lengths().size() - 1), 5);
-  out.bits(static_cast<std::uint32_t>(kCodeLengthOrder.size() - 4), 4);
-  for (const std::uint8_t length : kCodeLengthOrder) out.bits(code.lengths()[length], 3);
-  for (const unsigned length : lengths) code.write(out, length);
+// RFC 1951, 3.2.6: the fixed code of bytes, lengths and the end.
+void write_symbol(BitWriter& out, std::uint32_t symbol) {
+  if (symbol < 144) return out.code(0x30 + symbol, 8);
+  if (symbol < 256) return out.code(0x190 + symbol - 144, 9);
+  if (symbol < 280) return out.code(symbol - 256, 7);
+  out.code(0xC0 + symbol - 280, 8);
 }
 
 void write_block(BitWriter& out, const std::vector<Token>& tokens) {
-  std::vector<std::uint32_t> symbol_counts(kSymbols, 0);
-  std::vector<std::uint32_t> distance_counts(kDistances.size(), 0);
-  symbol_counts[kEndOfBlock] = 1;
-  distance_counts[0] = distance_counts[1] = 1;  // a code of one symbol would be incomplete
-  for (const Token& token : tokens) {
-    ++symbol_counts[token.length == 0 ? token.value : 257 + code_in(kLengths, token.length)];
-    if (token.length != 0) ++distance_counts[code_in(kDistances, token.value)];
-  }
-  const Huffman symbols(std::move(symbol_counts), 15);
-  const Huffman distances(std::move(distance_counts), 15);
   out.bits(1, 1);  // the last block
-  out.bits(2, 2);  // dynamic Huffman codes
-  write_codes(out, symbols, distances);
+  out.bits(1, 2);  // fixed Huffman codes
   for (const Token& token : tokens) {
     if (token.length == 0) {
-      symbols.write(out, token.value);
+      write_symbol(out, token.value);
       continue;
     }
     const std::size_t length = code_in(kLengths, token.length);
-    symbols.write(out, 257 + length);
+    write_symbol(out, kEndOfBlock + 1 + static_cast<std::uint32_t>(length));
     out.bits(token.length - std::uint32_t{kLengths[length]}, kLengthBits[length]);
     const std::size_t distance = code_in(kDistances, token.value);
-    distances.write(out, distance);
+    out.code(static_cast<std::uint32_t>(distance), 5);
     out.bits(token.value - std::uint32_t{kDistances[distance]}, kDistanceBits[distance]);
   }
-  symbols.write(out, kEndOfBlock);
+  write_symbol(out, kEndOfBlock);
 }
 
 void append_big_endian(std::string& out, std::uint32_t value) {

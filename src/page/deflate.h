@@ -1,5 +1,5 @@
-// The zlib format, for PNG: one block with dynamic Huffman codes. Matches are found through a table
-// of the places of each four bytes. Charts consist of runs, so that is enough.
+// The zlib format, for PNG and PDF: one block with the fixed Huffman codes. Matches are found
+// through a table of the places of each four bytes. Charts consist of runs, so that is enough.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 // checking every checksum, so that tests can examine pixels.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -129,29 +130,22 @@ class PngReader {
     return ((2 + code % 2) << extra) + 1 + bits(extra);
   }
 
-  std::string read_codes(Code& symbols, Code& distances) {
-    constexpr std::array<unsigned, 19> kOrder = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
-                                                 11, 4,  12, 3, 13, 2, 14, 1, 15};
-    symbols.lengths.resize(257 + bits(5));
-    distances.lengths.resize(1 + bits(5));
-    Code code{std::vector<unsigned>(kOrder.size(), 0), {}, {}};
-    const std::uint32_t written = 4 + bits(4);
-    for (std::uint32_t i = 0; i < written; ++i) code.lengths[kOrder[i]] = bits(3);
-    if (!code.prepare()) return "an incomplete code of lengths";
-    for (auto* lengths : {&symbols.lengths, &distances.lengths}) {
-      for (unsigned& length : *lengths) length = symbol(code);
-    }
-    if (!symbols.prepare() || !distances.prepare()) return "an incomplete code";
-    return {};
+  // RFC 1951, 3.2.6: the codes follow from their lengths alone.
+  static bool fixed_codes(Code& symbols, Code& distances) {
+    symbols.lengths.assign(288, 8);
+    std::fill(symbols.lengths.begin() + 144, symbols.lengths.begin() + 256, 9u);
+    std::fill(symbols.lengths.begin() + 256, symbols.lengths.begin() + 280, 7u);
+    distances.lengths.assign(32, 5);
+    return symbols.prepare() && distances.prepare();
   }
 
   std::string decode(std::string_view data, PngImage& image) {
     if (data.size() < 6 || (data[0] * 256 + data[1]) % 31 != 0) return "no zlib header";
     stream_ = data.substr(2, data.size() - 6);
-    if (bits(1) != 1 || bits(2) != 2) return "not one block with its own codes";
+    if (bits(1) != 1 || bits(2) != 1) return "not one block with the fixed codes";
     Code symbols;
     Code distances;
-    if (const std::string flaw = read_codes(symbols, distances); !flaw.empty()) return flaw;
+    if (!fixed_codes(symbols, distances)) return "an incomplete code";
     std::string rows;
     while (!is_short_) {
       const std::uint32_t next = symbol(symbols);
