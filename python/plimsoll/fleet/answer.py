@@ -74,6 +74,14 @@ class Answer:
         if cut:
             why = textwrap.shorten(cut[0]["incomplete"].partition(" (")[0], 80, placeholder=" …")
             words.append(f"{_ranks(len(cut))} incomplete (rank {cut[0]['rank']}: {why})")
+        several = [row for row in self.ranks if row["others"]]
+        if several:
+            row = several[0]
+            words.append(
+                f"{_ranks(len(several))} added more than once (rank {row['rank']}: shown is"
+                f" {row['path']}, added last, not {', '.join(row['others'])}; fleet add --replace"
+                " chooses)"
+            )
         return textwrap.fill(", ".join(words), WIDTH)
 
     def calm_lines(self) -> list[str]:
@@ -83,7 +91,7 @@ class Answer:
         if "out_of_memory" not in found and "ranks_differ" not in found:
             others = "there is no other to compare it with"
             if len(self.ranks) > 1:
-                groups = len({(row["usual_bytes"], row["members"]) for row in self.ranks})
+                groups = len({row["group"] for row in self.ranks})
                 of_group = f" from those of its group ({groups} groups)" if groups > 1 else ""
                 others = f"no rank differs{of_group}"
             words.append(f"No rank ran out of memory, and {others}.")
@@ -170,10 +178,11 @@ class History:
             lines += textwrap.wrap(f"{head}: {row['workload']}", WIDTH)
         compared = [row for row in self.runs if row["runs_before"]]
         if not compared:
-            workloads = {row["workload"] for row in self.runs}
+            workloads = {row["workload"] or row["run"] for row in self.runs}
             lines += textwrap.wrap(
                 f"Nothing to compare: {_runs(len(self.runs))} of {len(workloads)} workloads. Runs"
-                " of one workload have the same tag workload, or the same command line.",
+                " are compared if they have the same tag workload, else the same command line, and"
+                " as many ranks on the same kind of device.",
                 WIDTH,
             )
         elif not changed:

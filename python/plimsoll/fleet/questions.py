@@ -12,6 +12,7 @@ from plimsoll._process.packages import needed
 from plimsoll.errors import Error, InvalidArgumentError, NotFoundError
 from plimsoll.fleet.answer import Answer, History
 from plimsoll.fleet.folder import SITES, TABLES, VERSION, Folder, damaged, run_of
+from plimsoll.fleet.rank_map import MOST_CELLS, RankMap, map_of
 from plimsoll.fleet.verdicts import verdicts_of
 
 KEYS = {
@@ -129,8 +130,6 @@ class Fleet:
         if against is not None:
             answer.against = self._one("select * from runs where run = $run", run=against)
             answer.changes = self._rows("against", {"key": key}, run=run, against=against)
-        for row in answer.ranks:
-            del row["group"]
         answer.verdicts = verdicts_of(answer)
         return answer
 
@@ -143,14 +142,15 @@ class Fleet:
         self._load(self.runs, ("ranks",))
         return History(self._rows("history", {"last": int(last)}))
 
-    def steps(self, run: str) -> list[dict[str, Any]]:
-        """Return the peak of each step and rank of a run, on the device of the rank's peak."""
+    def map(self, answer: Answer) -> RankMap:
+        """Return the peak of each rank and step of an answer's run.
+
+        If there are too many, a column stands for several steps, by the highest.
+        """
+        run = answer.run["run"]
         self._load([run], TABLES)
-        return self._all(
-            "select rank, step, steps.peak_bytes from steps join ranks using (run, rank, device)"
-            " where run = $run order by rank, step",
-            run=run,
-        )
+        found = self._rows("map", {"cells": MOST_CELLS}, run=run)
+        return map_of(answer, found)
 
     def _latest(self) -> str:
         if len(self.runs) == 1:

@@ -98,12 +98,7 @@ def _usual(row: dict[str, Any]) -> str:
 
 def _alike(answer: Answer, odd: dict[str, Any]) -> dict[str, Any]:
     """Return the rank of the same group whose peak is closest to the median."""
-    group = [
-        row
-        for row in answer.ranks
-        if row is not odd
-        and (row["usual_bytes"], row["members"]) == (odd["usual_bytes"], odd["members"])
-    ]
+    group = [row for row in answer.ranks if row is not odd and row["group"] == odd["group"]]
     return min(group, key=lambda row: (abs(row["difference_bytes"]), row["rank"]), default=odd)
 
 
