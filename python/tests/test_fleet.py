@@ -22,7 +22,7 @@ from generated_ranks import GIB, MIB, paths, runner
 import plimsoll
 from plimsoll import fleet
 from plimsoll.fleet import adding, runners
-from plimsoll.fleet.folder import Folder
+from plimsoll.fleet.folder import Folder, file_system_of
 
 RECORDING = Path(__file__).parents[2] / "tests" / "compat" / "v3.plimsoll"
 
@@ -97,6 +97,9 @@ def test_the_rank_that_failed_first_comes_before_one_that_differs(tmp_path):
     assert "attention needs 3.0 GiB." in answer.verdicts[0]["evidence"][0]
     assert "Rank 7 did 5.0 s later, by its own clock." in answer.verdicts[0]["evidence"]
     assert verdicts(answer)[1].startswith("Rank 71 peaks at")
+    evidence = answer.verdicts[1]["evidence"]
+    assert evidence[0].startswith("2.0 GiB more is in model.py:20 (MLP.forward)")
+    assert " activation of mm in blocks.*.mlp, at model.py:20" in evidence[1]
 
 
 def test_of_two_ranks_the_other_one_is_named_instead_of_a_median(tmp_path):
@@ -370,6 +373,9 @@ def test_recordings_from_the_command_line(tmp_path):
     out = command("show", "runs")
     assert "WARNING Rank 1 peaks at" in out
     assert "train.py:6" in out
+    assert (
+        "activations and what is computed from them \N{MULTIPLICATION SIGN} 8" in out
+    )  # as plimsoll diff says it
     serial = tmp_path / "serial"
     fleet.add(serial, files, runner=runners.serial)
     expected = comparable(fleet.open(serial).show())
@@ -608,6 +614,11 @@ def test_without_duckdb_the_command_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(ImportError, match="duckdb is not installed: pip install duckdb"):
         fleet.open(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/runs", "s3://bucket/runs?region=us-east-1"])
+def test_the_address_of_a_bucket_needs_no_network_to_be_understood(address):
+    assert file_system_of(address)[1] == "bucket/runs"
 
 
 def test_other_engines_read_the_files(tmp_path):

@@ -23,7 +23,11 @@ class Answer:
     run: dict[str, Any]
     ranks: list[dict[str, Any]]  # a failed one first, then those that differ most
     findings: list[dict[str, Any]]  # of the ranks' reports, each with the number of ranks
-    differences: list[dict[str, Any]] = field(default_factory=list)  # of ranks[0] from its group
+    # Of the first rank that differs, from the median of its group
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    causes: list[str] = field(
+        default_factory=list
+    )  # from a rank like the median; the largest first
     against: dict[str, Any] | None = None  # the earlier run
     changes: list[dict[str, Any]] = field(default_factory=list)  # from that run
     verdicts: list[dict[str, Any]] = field(default_factory=list)  # the most severe first
@@ -31,6 +35,16 @@ class Answer:
     def json(self) -> str:
         """Return all rows as one JSON object."""
         return json.dumps(vars(self), indent=2)
+
+    @property
+    def differing(self) -> dict[str, Any] | None:
+        """The rank that differs most; one that has failed comes first."""
+        return next((row for row in self.ranks if row["differs"]), None)
+
+    def alike(self, odd: dict[str, Any]) -> dict[str, Any]:
+        """Return the rank of the same group whose peak is closest to the median."""
+        group = [row for row in self.ranks if row is not odd and row["group"] == odd["group"]]
+        return min(group, key=lambda row: (abs(row["difference_bytes"]), row["rank"]), default=odd)
 
     def __str__(self) -> str:
         """Return the answer as text, verdicts first."""
@@ -41,8 +55,8 @@ class Answer:
         lines += self._rank_table()
         if self.by == "rank":
             return "\n".join(lines)
-        if self.differences:
-            first = self.ranks[0]
+        first = self.differing
+        if first is not None and self.differences:
             usual = "other rank" if first["members"] == 2 else "median"
             of_group = "" if first["members"] == 2 else " of its group"
             title = f"Rank {first['rank']} compared with the {usual}{of_group}, by {self.by}"
