@@ -22,7 +22,9 @@ from generated_ranks import GIB, MIB, paths, runner
 import plimsoll
 from plimsoll import fleet
 from plimsoll.fleet import adding, runners
-from plimsoll.fleet.folder import Folder
+from plimsoll.fleet.folder import Folder, file_system_of
+
+RECORDING = Path(__file__).parents[2] / "tests" / "compat" / "v3.plimsoll"
 
 
 def more_memory(rank, row, sizes):
@@ -40,6 +42,11 @@ def out_of_memory(rank, row, sizes):
 
 def regression(rank, row, sizes):
     sizes[3] += GIB
+
+
+def flat(answer):
+    """The text of the answer without its line breaks."""
+    return " ".join(str(answer).split())
 
 
 def verdicts(answer):
@@ -90,6 +97,9 @@ def test_the_rank_that_failed_first_comes_before_one_that_differs(tmp_path):
     assert "attention needs 3.0 GiB." in answer.verdicts[0]["evidence"][0]
     assert "Rank 7 did 5.0 s later, by its own clock." in answer.verdicts[0]["evidence"]
     assert verdicts(answer)[1].startswith("Rank 71 peaks at")
+    evidence = answer.verdicts[1]["evidence"]
+    assert evidence[0].startswith("2.0 GiB more is in model.py:20 (MLP.forward)")
+    assert " activation of mm in blocks.*.mlp, at model.py:20" in evidence[1]
 
 
 def test_of_two_ranks_the_other_one_is_named_instead_of_a_median(tmp_path):
@@ -176,6 +186,27 @@ def test_workloads_have_a_history_each(tmp_path):
     assert {row["workload"] for row in history.runs} == {"small", "large"}
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(lambda row: row.update(world_size=4), id="other number of ranks"),
+        pytest.param(lambda row: row.update(device="cpu"), id="other device"),
+        pytest.param(lambda row: row.update(command=""), id="unknown program"),
+    ],
+)
+def test_runs_that_are_not_comparable_are_not_one_history(tmp_path, other):
+    def change(rank, row, sizes):
+        other(row)
+        sizes[3] += day * GIB if row["command"] == "" else GIB
+
+    for day in range(6):
+        make = runner(change if day >= 3 else None, seed=day)
+        fleet.add(tmp_path, paths(2), run=f"day{day}", runner=make)
+    history = fleet.open(tmp_path).history()
+    assert not any(row["change_bytes"] for row in history.runs)
+    assert "within the range" in str(history)
+
+
 def test_order_duplicates_single_adds_and_joined_files_do_not_matter(tmp_path):
     at_once, singly, twice = (tmp_path / name for name in ("at-once", "singly", "twice"))
     everyone = paths(40)
@@ -254,6 +285,36 @@ def test_a_rank_replaces_its_own_recording_but_no_other(tmp_path):
     assert fleet.open(tmp_path).sql("select count(*) from ranks").fetchall() == [(3,)]
 
 
+def test_missing_ranks_are_named_without_a_mesh(tmp_path):
+    def of_four(rank, row, sizes):
+        row["world_size"] = 4
+
+    fleet.add(tmp_path, paths(2), run="a", runner=runner(of_four))
+    assert "2 ranks, 2 missing (2, 3)" in str(fleet.open(tmp_path).show())
+
+
+def test_of_two_adds_of_one_rank_at_a_time_the_answer_names_both(tmp_path, monkeypatch):
+    fleet.add(tmp_path, paths(3), run="a", runner=runner())
+    with monkeypatch.context() as other:  # neither add sees the other's file
+        other.setattr(adding, "_ranks_in", lambda *_: [])
+        fleet.add(tmp_path, ["rank1.plim"], run="a", runner=runner(regression, seed=5))
+    for _ in range(2):
+        answer = fleet.open(tmp_path).show()
+        assert [row["others"] for row in answer.ranks if row["rank"] == 1] == [
+            [str(Path("rank1.plim").absolute())]
+        ]
+        assert "1 rank added more than once (rank 1: shown is " in flat(answer)
+        assert answer.run["ranks"] == 3
+        assert answer.ranks[0]["peak_bytes"] > 42.5 * GIB  # the one that was added last
+        fleet.finish(tmp_path)  # keeps the fact
+    fleet.add(tmp_path, ["rank1.plim"], run="a", runner=runner(), replace=True)
+    for _ in range(2):
+        text = flat(fleet.open(tmp_path).show())
+        assert "more than once" not in text
+        assert "43.0 GiB" not in text
+        fleet.finish(tmp_path)
+
+
 def test_missing_and_incomplete_ranks_are_named(tmp_path):
     def cut(rank, row, sizes):
         row["incomplete"] = "the file ends in the middle of a block" if rank == 4 else ""
@@ -312,6 +373,9 @@ def test_recordings_from_the_command_line(tmp_path):
     out = command("show", "runs")
     assert "WARNING Rank 1 peaks at" in out
     assert "train.py:6" in out
+    assert (
+        "activations and what is computed from them \N{MULTIPLICATION SIGN} 8" in out
+    )  # as plimsoll diff says it
     serial = tmp_path / "serial"
     fleet.add(serial, files, runner=runners.serial)
     expected = comparable(fleet.open(serial).show())
@@ -403,6 +467,57 @@ def test_a_damaged_file_is_named(tmp_path, table, content):
     assert fleet.open(tmp_path).show("b").run["ranks"] == 3
 
 
+def command(*words, cwd):
+    """Run plimsoll; return its status and output."""
+    program = str(Path(sys.executable).with_name("plimsoll"))
+    result = subprocess.run([program, *words], cwd=cwd, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_a_plot_of_the_ranks_needs_only_the_fleet(tmp_path):
+    def stages(rank, row, sizes):
+        sizes[0] += (rank // 4) * 5 * GIB
+        sizes[4] += 2 * GIB if rank == 5 else 0
+
+    make = runner(stages, steps=3)
+    fleet.add(tmp_path / "runs", paths(8), run="monday", mesh="pp=2,dp=4", runner=make)
+    fleet.add(tmp_path / "runs", paths(2), run="<b>", runner=runner(steps=3, seed=1))
+    plot = ("plot", "runs", "--what", "ranks", "-o")
+    assert command(*plot, "out.svg", "--run", "monday", cwd=tmp_path)[0] == 0
+    picture = (tmp_path / "out.svg").read_text()
+    assert "monday · 8 ranks" in picture
+    assert "rank 5, step 2: 49.0 GiB, +2.0 GiB from the median" in picture
+    assert "rank 4, step 2: 47.0 GiB, +" in picture.replace(", -", ", +")
+    assert "5.0 GiB from the median" not in picture  # the stages are not compared
+    for name in ("out.png", "out.pdf"):
+        assert command(*plot, name, cwd=tmp_path)[0] == 0  # the latest
+        assert (tmp_path / name).stat().st_size > 1_000
+    status, text = command(*plot, "no.svg", "--run", "friday", cwd=tmp_path)
+    assert (status, text) == (2, "plimsoll: runs has no run friday; it has <b>, monday\n")
+    (tmp_path / "empty").mkdir()
+    status, text = command("plot", "empty", "--what", "ranks", "-o", "no.svg", cwd=tmp_path)
+    assert status == 3
+    assert "empty is not a fleet" in text
+    assert not (tmp_path / "no.svg").exists()
+
+
+def test_a_picture_of_long_runs_has_the_highest_of_several_steps(tmp_path, monkeypatch):
+    from plimsoll.fleet import questions
+
+    monkeypatch.setattr(questions, "MOST_CELLS", 12)
+    fleet.add(tmp_path, paths(3), run="a", runner=runner(steps=10))
+    opened = fleet.open(tmp_path)
+    found = opened.map(opened.show())
+    assert found.each == 3
+    peaks = opened.sql("select step, peak_bytes from steps where rank = 1 order by step").fetchall()
+    expected = {
+        first: max(peak for step, peak in peaks if first <= step < first + 3)
+        for first in (1, 4, 7, 10)
+    }
+    assert found.ranks[1].peaks == expected
+    assert not found.ranks[1].has_rest
+
+
 def test_a_run_is_not_compared_with_itself(tmp_path):
     fleet.add(tmp_path, paths(3), run="a", runner=runner())
     with pytest.raises(ValueError, match="would be compared with itself"):
@@ -475,17 +590,11 @@ def test_other_folders_are_refused_with_what_to_do(tmp_path):
 
 
 def test_a_rank_outside_the_mesh_is_a_problem(tmp_path):
-    files = [str(tmp_path / "rank9.plim")]
-
-    def beyond(paths_, options):
-        for path in paths_:
-            try:
-                options.coordinates(9)
-            except plimsoll.Error as error:
-                yield adding.Part(path, problem=str(error))
-
-    added = fleet.add(tmp_path / "runs", files, mesh="dp=4,tp=2", runner=beyond)
-    assert added.problems == ["rank 9 is not in the mesh, which has 8 ranks"]
+    file = tmp_path / "rank9.plim"
+    shutil.copy(RECORDING, file)
+    added = fleet.add(tmp_path / "runs", [file], mesh="dp=4,tp=2")
+    assert added.problems == [f"{file}: rank 9 is not in the mesh, which has 8 ranks"]
+    assert fleet.add(tmp_path / "runs", [file], mesh="dp=5,tp=2").ranks == [9]
 
 
 def test_names_of_runs_may_have_any_characters(tmp_path):
@@ -505,6 +614,11 @@ def test_without_duckdb_the_command_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(ImportError, match="duckdb is not installed: pip install duckdb"):
         fleet.open(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/runs", "s3://bucket/runs?region=us-east-1"])
+def test_the_address_of_a_bucket_needs_no_network_to_be_understood(address):
+    assert file_system_of(address)[1] == "bucket/runs"
 
 
 def test_other_engines_read_the_files(tmp_path):

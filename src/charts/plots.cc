@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "base/path_text.h"
@@ -246,7 +246,7 @@ Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options) {
 
 Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options) {
   std::vector<RankSteps> rows;
-  std::set<std::int64_t> seen;
+  std::map<std::int64_t, std::string> paths;
   for (const report::Report& report : reports) {
     const std::string& path = report.source.path;
     if (!report.source.rank) {
@@ -254,34 +254,38 @@ Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOp
                      ": the rank of the process is unknown; plimsoll run records it under "
                      "torchrun");
     }
-    if (!seen.insert(*report.source.rank).second) {
+    if (!paths.emplace(*report.source.rank, path).second) {
       return missing(path + ": another file is also of rank " +
                      std::to_string(*report.source.rank) + "; give one file for each rank");
     }
     if (const DeviceReport* device = report::main_device(report)) {
-      rows.push_back({*report.source.rank, &report, device->device});
+      rows.push_back(steps_of(report, device->device, *report.source.rank));
     }
   }
+  std::ranges::sort(rows, {}, &RankSteps::rank);
+  const std::string first = paths.empty() ? std::string() : paths.begin()->second;
+  return plot_ranks(rows, std::string(base::file_name(first)), options);
+}
+
+Result<Plot> plot_ranks(const std::vector<RankSteps>& rows, const std::string& run,
+                        const PlotOptions& options) {
   if (rows.size() < 2) {
     return missing("a plot of ranks needs recordings of 2 ranks or more; got " +
                    std::to_string(rows.size()));
   }
-  const bool has_steps = std::ranges::any_of(
-      reports, [](const report::Report& report) { return !report.tables.steps.empty(); });
-  if (!has_steps) {
+  if (std::ranges::all_of(rows, [](const RankSteps& rank) { return rank.steps.empty(); })) {
     return missing("no steps are marked in any of the " + std::to_string(rows.size()) +
                    " recordings; mark them with plimsoll.step()");
   }
-  std::ranges::sort(rows, {}, &RankSteps::rank);
+  const bool has_groups = std::ranges::any_of(
+      rows, [&](const RankSteps& rank) { return rank.group != rows.front().group; });
   ChartOptions chart;
   chart.width = options.width;
   chart.height = options.height;
-  chart.title =
-      options.title.empty()
-          ? joined_by_dots({std::string(base::file_name(rows.front().report->source.path)),
-                            base::counted(rows.size(), "rank")})
-          : options.title;
-  chart.subtitle = "peak of each step: its deviation from the median of the ranks";
+  chart.title = options.title.empty() ? joined_by_dots({run, base::counted(rows.size(), "rank")})
+                                      : options.title;
+  chart.subtitle = "peak of each step: its deviation from the median of the ";
+  chart.subtitle += has_groups ? "comparable ranks" : "ranks";
   chart.has_legend = true;
   return Plot{ranks(rows, chart), chart.title};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "charts/chart.h"
+#include "charts/ranks.h"
 #include "model/trace.h"
 #include "model/user_line.h"
 #include "plimsoll/result.h"
@@ -56,6 +57,9 @@ Result<Plot> plot_segments(const PlotInput& input, const PlotOptions& options);
 Result<Plot> plot_steps(const PlotInput& input, const PlotOptions& options);
 // Plots the main device of each report. The reports must be of different ranks.
 Result<Plot> plot_ranks(const std::vector<report::Report>& reports, const PlotOptions& options);
+// `run` is the name of their run.
+Result<Plot> plot_ranks(const std::vector<RankSteps>& ranks, const std::string& run,
+                        const PlotOptions& options);
 
 // For exporters, which always write a picture: the timeline of the only device in the report's
 // tables, else of the main device; or a picture with the reason why there is none.

@@ -23,20 +23,23 @@ using page::Text;
 struct Cell {
   bool has_value = false;
   double bytes = 0;
+  double deviation = 0;  // from the median of the group in this column
 };
 
 struct Row {
   std::string name;
+  std::uint64_t group = 0;
   std::vector<Cell> cells;  // by column
   double peak_bytes = 0;
   bool has_failed = false;
-  std::size_t end = 0;  // after the last cell
+  std::size_t end = 0;   // after the last cell
+  double deviation = 0;  // the largest of a cell, either way
 };
 
 struct Grid {
   std::vector<std::uint64_t> steps;  // the first step of each column
   std::vector<Row> rows;
-  std::vector<double> medians;  // by column
+  std::size_t ranks = 0;
   std::uint64_t steps_each = 1;
   bool has_rest = true;  // the last column is a step that has not ended on any rank
 
@@ -54,14 +57,38 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+// Of several ranks, the one that differs most; one that has failed comes first.
+bool matters_more(const Row& a, const Row& b) {
+  return std::pair(a.has_failed, a.deviation) > std::pair(b.has_failed, b.deviation);
+}
+
+void add_deviations(std::vector<Row>& rows) {
+  std::map<std::uint64_t, std::vector<Row*>> groups;
+  for (Row& row : rows) groups[row.group].push_back(&row);
+  for (const auto& [group, members] : groups) {
+    for (std::size_t column = 0; column < members.front()->cells.size(); ++column) {
+      std::vector<double> values;
+      for (const Row* row : members) {
+        if (row->cells[column].has_value) values.push_back(row->cells[column].bytes);
+      }
+      const double median = median_of(std::move(values));
+      for (Row* row : members) {
+        Cell& cell = row->cells[column];
+        if (!cell.has_value) continue;
+        cell.deviation = cell.bytes - median;
+        row->deviation = std::max(row->deviation, std::fabs(cell.deviation));
+      }
+    }
+  }
+}
+
 // Each column is one step, or several steps with their highest peak.
-Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns) {
+Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns, std::size_t most_rows) {
   Grid grid;
+  grid.ranks = ranks.size();
   std::map<std::uint64_t, std::size_t> columns;
   for (const RankSteps& each : ranks) {
-    for (const report::StepRow& row : each.report->tables.steps) {
-      if (row.device == each.device) columns.emplace(row.step, 0);
-    }
+    for (const StepPeak& step : each.steps) columns.emplace(step.step, 0);
   }
   if (columns.empty()) return grid;
   grid.steps_each = (columns.size() + most_columns - 1) / most_columns;
@@ -70,28 +97,27 @@ Grid grid_of(const std::vector<RankSteps>& ranks, std::size_t most_columns) {
     column = index++ / grid.steps_each;
     if (column == grid.steps.size()) grid.steps.push_back(step);
   }
+  std::vector<Row> rows;
   for (const RankSteps& each : ranks) {
-    Row row{label_of(each), std::vector<Cell>(grid.steps.size())};
-    for (const report::StepRow& step : each.report->tables.steps) {
-      if (step.device != each.device) continue;
+    Row row{label_of(each), each.group, std::vector<Cell>(grid.steps.size())};
+    for (const StepPeak& step : each.steps) {
       const std::size_t column = columns[step.step];
       Cell& cell = row.cells[column];
       cell.bytes = std::max(cell.has_value ? cell.bytes : 0, static_cast<double>(step.peak_bytes));
       cell.has_value = true;
       row.end = std::max(row.end, column + 1);
       row.peak_bytes = std::max(row.peak_bytes, cell.bytes);
-      if (column + 1 == grid.steps.size() && step.is_complete) grid.has_rest = false;
     }
-    const report::DeviceReport* device = report::find_device(*each.report, each.device);
-    row.has_failed = device != nullptr && !device->ooms.empty();
-    grid.rows.push_back(std::move(row));
+    row.has_failed = each.has_failed;
+    if (row.end == grid.steps.size() && !each.has_rest) grid.has_rest = false;
+    rows.push_back(std::move(row));
   }
-  for (std::size_t column = 0; column < grid.steps.size(); ++column) {
-    std::vector<double> values;
-    for (const Row& row : grid.rows) {
-      if (row.cells[column].has_value) values.push_back(row.cells[column].bytes);
-    }
-    grid.medians.push_back(median_of(std::move(values)));
+  add_deviations(rows);
+  const std::size_t ranks_each = (rows.size() + most_rows - 1) / most_rows;
+  for (std::size_t i = 0; i < rows.size(); i += ranks_each) {
+    const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(ranks_each, rows.size() - i));
+    grid.rows.push_back(std::move(*std::min_element(begin, begin + count, matters_more)));
   }
   return grid;
 }
@@ -109,14 +135,11 @@ class RanksPainter {
     plot_.x = std::round(kMargin + label_width + 8);
     plot_.width =
         std::floor(std::max(std::max(options.width, 200.0) - plot_.x - bytes_width - 24, 60.0));
-    grid_ = grid_of(ranks, static_cast<std::size_t>(plot_.width / kNarrowestCell));
+    grid_ = grid_of(ranks, static_cast<std::size_t>(plot_.width / kNarrowestCell), kMostRows);
     scale_ = kLeastScale;
-    for (const Row& row : grid_.rows) {
-      for (std::size_t i = 0; i < row.cells.size(); ++i) {
-        if (row.cells[i].has_value) {
-          scale_ = std::max(scale_, std::fabs(row.cells[i].bytes - grid_.medians[i]));
-        }
-      }
+    for (const Row& row : grid_.rows) scale_ = std::max(scale_, row.deviation);
+    for (std::size_t i = 0; i < grid_.rows.size(); ++i) {
+      if (matters_more(grid_.rows[i], grid_.rows[most_])) most_ = i;
     }
   }
 
@@ -134,7 +157,8 @@ class RanksPainter {
     drawing.height = std::max(plot_.bottom() + kBottom, options_.height);
     pitch_ = std::min(plot_.width / static_cast<double>(grid_.steps.size()), kWidestCell);
     const double peaks_x = x_of(grid_.steps.size()) + 10;
-    drawing.add(Text{peaks_x, plot_.y - 5, "peak", kAxisSize, Paint::kFaint});
+    const double above_first = std::min(plot_.y - 5, plot_.y + row_height_ / 2 + 4 - kLabelHeight);
+    drawing.add(Text{peaks_x, above_first, "peak", kAxisSize, Paint::kFaint});
     for (std::size_t i = 0; i < grid_.rows.size(); ++i) add_row(i, peaks_x);
     add_labels();
     chart_.x = plot_.x;
@@ -148,8 +172,10 @@ class RanksPainter {
  private:
   static constexpr double kTallestRow = 22;
   static constexpr double kShortestRow = 3;
-  static constexpr double kHeight = 420;  // of the rows, if there are many
+  static constexpr double kHeight = 420;         // of the rows, if there are many
+  static constexpr std::size_t kMostRows = 420;  // more ranks share rows
   static constexpr double kBottom = 26;
+  static constexpr double kLabelHeight = 13;
   static constexpr double kWidestCell = 110;
   static constexpr double kNarrowestCell = 3;
   static constexpr double kLevels = 16;            // of each of the two colors
@@ -189,12 +215,9 @@ class RanksPainter {
         Text{peaks_x, middle + 4, bytes_text(row.peak_bytes), kAxisSize, Paint::kMuted});
   }
 
-  double deviation(const Row& row, std::size_t column) const {
-    return row.cells[column].bytes - grid_.medians[column];
-  }
   // From -kLevels to kLevels.
   double level(const Row& row, std::size_t column) const {
-    return std::round(std::clamp(deviation(row, column) / scale_, -1.0, 1.0) * kLevels);
+    return std::round(std::clamp(row.cells[column].deviation / scale_, -1.0, 1.0) * kLevels);
   }
   // The end of the run of neighbors with the same color, which share a shape.
   std::size_t end_of_run(const Row& row, std::size_t begin) const {
@@ -214,7 +237,7 @@ class RanksPainter {
       cell.fill = {color < 0 ? Paint::kLow : Paint::kHigh, std::fabs(color) / kLevels};
     }
     if (!is_dense()) {
-      const double bytes = deviation(row, column);
+      const double bytes = row.cells[column].deviation;
       cell.hint.tooltip = row.name + ", " + column_name(column) + ": " +
                           bytes_text(row.cells[column].bytes) + ", " + (bytes < 0 ? "" : "+") +
                           bytes_text(bytes) + " from the median";
@@ -229,11 +252,14 @@ class RanksPainter {
     return base::format_count(grid_.steps_each) + " steps from " + std::to_string(first);
   }
 
-  // If rows are lower than text, only every second, fourth, ... has a label.
+  // If rows are lower than text, only every second, fourth, ... has a label, and the one that
+  // matters most, instead of its neighbors.
   bool is_labelled(std::size_t row) const {
     std::size_t every = 1;
-    while (row_height_ * static_cast<double>(every) < 13) every *= 2;
-    return row % every == 0;
+    while (row_height_ * static_cast<double>(every) < kLabelHeight) every *= 2;
+    if (row == most_) return true;
+    const std::size_t rows_between = row > most_ ? row - most_ : most_ - row;
+    return row % every == 0 && row_height_ * static_cast<double>(rows_between) >= kLabelHeight;
   }
 
   void add_cross(double x, double y) {
@@ -257,7 +283,7 @@ class RanksPainter {
 
   void describe() {
     const auto highest = std::ranges::max_element(grid_.rows, {}, &Row::peak_bytes);
-    chart_.description = base::counted(grid_.rows.size(), "rank") + "; the highest peak is " +
+    chart_.description = base::counted(grid_.ranks, "rank") + "; the highest peak is " +
                          bytes_text(highest->peak_bytes) + ", of " + highest->name + ".";
     for (const Row& row : grid_.rows) {
       if (row.has_failed) chart_.description += " Memory ran out on " + row.name + ".";
@@ -268,12 +294,26 @@ class RanksPainter {
   Chart chart_;
   PlotArea plot_;
   Grid grid_;
-  double scale_ = 1;  // the deviation that gets the full color
+  std::size_t most_ = 0;  // the row that matters most
+  double scale_ = 1;      // the deviation that gets the full color
   double row_height_ = 0;
   double pitch_ = 0;
 };
 
 }  // namespace
+
+RankSteps steps_of(const report::Report& report, std::int32_t device, std::int64_t rank) {
+  RankSteps steps;
+  steps.rank = rank;
+  for (const report::StepRow& row : report.tables.steps) {
+    if (row.device != device) continue;
+    steps.steps.push_back({row.step, row.peak_bytes});
+    steps.has_rest = !row.is_complete;
+  }
+  const report::DeviceReport* found = report::find_device(report, device);
+  steps.has_failed = found != nullptr && !found->ooms.empty();
+  return steps;
+}
 
 Chart ranks(const std::vector<RankSteps>& ranks, const ChartOptions& options) {
   RanksPainter painter(ranks, options);

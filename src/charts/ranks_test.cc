@@ -35,7 +35,7 @@ report::Report steps_of(const std::vector<std::uint64_t>& peaks_mib) {
 std::vector<RankSteps> rows_of(const std::vector<report::Report>& reports) {
   std::vector<RankSteps> rows;
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    rows.push_back({static_cast<std::int64_t>(i), &reports[i], 0});
+    rows.push_back(charts::steps_of(reports[i], 0, static_cast<std::int64_t>(i)));
   }
   return rows;
 }
@@ -90,6 +90,31 @@ TEST(Ranks, a_thousand_ranks_of_a_thousand_steps_are_a_small_file) {
   const Chart chart = ranks(rows_of(reports), rank_options());
   EXPECT_EQ(illegible(chart.drawing), "");
   EXPECT_LT(page::to_svg(chart.drawing, {}).size(), 400'000u);
+}
+
+TEST(Ranks, of_many_ranks_the_one_that_differs_is_shown_and_named) {
+  std::vector<RankSteps> rows;
+  for (std::int64_t rank = 0; rank < 4096; ++rank) {
+    rows.push_back({.rank = rank, .steps = {{1, 10 * kMib}, {2, (rank == 1365 ? 30 : 10) * kMib}}});
+  }
+  const Chart chart = ranks(rows, rank_options());
+  EXPECT_EQ(illegible(chart.drawing), "");
+  EXPECT_LT(chart.drawing.height, 1500);
+  EXPECT_EQ(rect_with(chart.drawing, "rank 1365, step 2: 30.0 MiB, +20.0 MiB").fill.paint,
+            page::Paint::kHigh);
+  EXPECT_THAT(tests::texts(chart.drawing), Contains("rank 1365"));
+  EXPECT_THAT(chart.description, HasSubstr("4,096 ranks; the highest peak is 30.0 MiB"));
+}
+
+TEST(Ranks, are_compared_within_their_group) {
+  std::vector<RankSteps> rows;
+  for (std::int64_t rank = 0; rank < 6; ++rank) {
+    const std::uint64_t stage = rank / 3;
+    rows.push_back({.rank = rank, .group = stage, .steps = {{1, (10 + 40 * stage) * kMib}}});
+  }
+  for (const std::string& tooltip : tests::tooltips(ranks(rows, rank_options()).drawing)) {
+    EXPECT_THAT(tooltip, HasSubstr("+0 B from the median"));
+  }
 }
 
 TEST(Ranks, any_width_is_legible) {

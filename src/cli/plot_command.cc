@@ -5,7 +5,9 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -20,7 +22,9 @@
 #include "cli/line/interruption.h"
 #include "cli/line/progress_bar.h"
 #include "cli/line/terminal.h"
+#include "cli/runs/child_process.h"
 #include "cli/runs/output_file.h"
+#include "cli/runs/python_package.h"
 #include "engine/parse_options.h"
 #include "engine/session_state.h"
 #include "page/pdf.h"
@@ -77,6 +81,14 @@ Result<double> chosen_pixels(const Arguments& arguments, const std::string& opti
   return static_cast<double>(value);
 }
 
+// A folder, or the address of an object store.
+bool is_fleet(const Arguments& arguments) {
+  const std::vector<std::string> paths = arguments.values("FILE");
+  std::error_code unknown;
+  return paths.size() == 1 && (paths.front().find("://") != std::string::npos ||
+                               std::filesystem::is_directory(paths.front(), unknown));
+}
+
 // Options that do not apply to the plot are errors.
 Status check_options(const Arguments& arguments, const PlotKind& kind) {
   const std::array<std::pair<const char*, bool>, 4> known = {{{"--by", kind.has_by},
@@ -88,15 +100,19 @@ Status check_options(const Arguments& arguments, const PlotKind& kind) {
     return plot_error(std::string(option) + " does not apply to --what " + std::string(kind.name) +
                       ": leave it out");
   }
+  const bool plots_fleet = kind.plot == nullptr && is_fleet(arguments);
+  if (arguments.has("--run") && !plots_fleet) {
+    return plot_error("--run applies only to --what ranks of a fleet: leave it out");
+  }
   const std::size_t files = arguments.values("FILE").size();
   if (kind.plot != nullptr && files > 1) {
     return plot_error("--what " + std::string(kind.name) + " plots one recording; got " +
                       std::to_string(files) + " files");
   }
-  if (kind.plot == nullptr && files < 2) {
+  if (kind.plot == nullptr && files < 2 && !plots_fleet) {
     return plot_error(
         "--what ranks compares the recordings of several ranks; got 1 file; name one file per "
-        "rank");
+        "rank, or the folder of a fleet");
   }
   return {};
 }
@@ -176,6 +192,36 @@ Result<Plot> plot_of_ranks(const Arguments& arguments, const PlotKind& kind,
   return charts::plot_ranks(reports, options);
 }
 
+// Python reads the fleet. It prints the name of the run, then a line for each rank: its number and
+// group, whether memory ran out, whether the last step has not ended, and steps with their peaks.
+Result<Plot> plot_of_fleet(const Arguments& arguments, const PlotOptions& options) {
+  std::vector<std::string> words = package_file("_command/fleet.py");
+  words.emplace_back("ranks");
+  if (arguments.has("--run")) words.push_back("--run=" + arguments.value("--run"));
+  words.insert(words.end(), {"--", arguments.value("FILE")});
+  PLIMSOLL_TRY_ASSIGN(const ProgramOutput output, read_program(words));
+  if (output.status != 0) {
+    constexpr std::string_view kBegin = "plimsoll: ";
+    std::string why = output.errors.substr(0, output.errors.find('\n'));
+    if (why.starts_with(kBegin)) why.erase(0, kBegin.size());
+    return make_error(output.status == kUsageError ? ErrorCode::kInvalidArgument : ErrorCode::kIo,
+                      why);
+  }
+  std::istringstream lines(output.out);
+  std::string run;
+  std::getline(lines, run);
+  std::vector<charts::RankSteps> ranks;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream numbers(line);
+    charts::RankSteps& rank = ranks.emplace_back();
+    numbers >> rank.rank >> rank.group >> rank.has_failed >> rank.has_rest;
+    for (charts::StepPeak step; numbers >> step.step >> step.peak_bytes;) {
+      rank.steps.push_back(step);
+    }
+  }
+  return charts::plot_ranks(ranks, run, options);
+}
+
 Result<std::string> file_of(const Plot& plot, page::Theme theme, const std::string& path) {
   const page::Drawing& drawing = plot.chart.drawing;
   if (path.ends_with(".pdf")) return page::to_pdf(drawing, theme, plot.title);
@@ -209,9 +255,10 @@ Status write_plot(const Arguments& arguments) {
   PLIMSOLL_TRY(check_not_an_input(path, arguments.values("FILE")));
   PLIMSOLL_TRY_ASSIGN(OutputFile output, OutputFile::create(path, existing));
   PLIMSOLL_TRY_ASSIGN(const Plot plot,
-                      kind.plot == nullptr
-                          ? plot_of_ranks(arguments, kind, options)
-                          : plot_of(arguments.value("FILE"), arguments, kind, options));
+                      kind.plot != nullptr
+                          ? plot_of(arguments.value("FILE"), arguments, kind, options)
+                      : is_fleet(arguments) ? plot_of_fleet(arguments, options)
+                                            : plot_of_ranks(arguments, kind, options));
   PLIMSOLL_TRY_ASSIGN(const std::string file, file_of(plot, chosen_theme(arguments), path));
   if (is_interrupted()) return make_error(ErrorCode::kInterrupted, "interrupted");
   output.write(file);
@@ -233,7 +280,8 @@ Command plot_command() {
   command.description =
       "Draws memory over time, or what fills memory at one point in time, as a picture.";
   command.positionals = {recording_positional(
-      "The recording; with --what ranks, one recording per rank.", Count::kOneOrMore)};
+      "The recording; with --what ranks, one recording per rank, or a fleet (plimsoll fleet).",
+      Count::kOneOrMore)};
   std::vector<std::string> kinds;
   for (const PlotKind& kind : kPlotKinds) kinds.emplace_back(kind.name);
   Option output{"--output", "-o", "PATH", "Output file, whose name ends in .svg, .pdf or .png."};
@@ -262,6 +310,7 @@ Command plot_command() {
       {"--device", "", "DEVICE",
        "The device: 0, cuda:1, cpu. Default: the one with the highest peak, a GPU if there is "
        "one."},
+      {"--run", "", "NAME", "The run of a fleet. Default: the one that began last."},
       {"--title", "", "TEXT", "Title. Default: the recording's name and what the chart shows."},
       {"--force", "", "", "Replace the output if it exists."},
   };
@@ -272,6 +321,7 @@ Command plot_command() {
            {"plimsoll plot run.plim --what layers --at end -o layers.png", "layers at the end"},
            {"plimsoll plot snapshot.pickle --what segments --by line -o segments.svg",
             "which line pins which segment"},
+           {"plimsoll plot runs --what ranks -o ranks.svg", "the ranks of a fleet's latest run"},
        }}};
   command.run = run_plot;
   return command;

@@ -57,6 +57,7 @@ report::Source describe_source(const std::string& path, const engine::Loaded& lo
   source.bytes = loaded.file_bytes;
   source.events = loaded.trace.event_count();
   source.rank = loaded.trace.rank ? loaded.trace.rank : engine::rank_in_name(path);
+  source.world_size = loaded.trace.world_size;
   source.command = loaded.trace.program.command;
   source.host = loaded.trace.program.host;
   source.python = loaded.trace.program.python;

@@ -80,7 +80,7 @@ void add_device(RankRow& row, const Report& report, const DeviceReport& device) 
 
 RankRow rank_of(const Report& report) {
   const report::Source& source = report.source;
-  RankRow row{.rank = source.rank, .path = source.path};
+  RankRow row{.rank = source.rank, .world_size = source.world_size, .path = source.path};
   row.host = source.host;
   row.command = source.command;
   row.python = source.python;

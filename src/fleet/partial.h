@@ -24,6 +24,7 @@ inline constexpr std::size_t kMostSteps = 2'000;  // of a device; of several ste
 // A recording; its figures are those of the device with the highest peak.
 struct RankRow {
   std::optional<std::int64_t> rank = {};
+  std::optional<std::int64_t> world_size = {};
   std::string path;
   std::string host = {};
   std::string command = {};
@@ -54,6 +55,8 @@ struct RankRow {
     using base::Field;
     return base::field_list(
         Field{"rank", &RankRow::rank, "Rank of the process; null if the recording names none."},
+        Field{"world_size", &RankRow::world_size,
+              "Number of ranks of the run, as the recording states it."},
         Field{"path", &RankRow::path, "The recording."},
         Field{"host", &RankRow::host, "Name of the machine; empty if unknown, like other texts."},
         Field{"command", &RankRow::command, "The command line."},

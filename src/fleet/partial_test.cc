@@ -17,6 +17,7 @@ Report report_of(std::int64_t peak_bytes) {
   Report report;
   report.source.path = "rank3.plim";
   report.source.rank = 3;
+  report.source.world_size = 8;
   DeviceReport gpu;
   gpu.device = 1;
   gpu.device_type = "cuda";
@@ -36,6 +37,7 @@ TEST(Partial, has_the_figures_of_the_fullest_device) {
   EXPECT_EQ(rank.device, "cuda:1");
   EXPECT_EQ(rank.peak_bytes, 60);
   EXPECT_EQ(rank.reserved_bytes, 65);
+  EXPECT_EQ(rank.world_size, 8);
   EXPECT_EQ(rank.capacity_bytes, 80u);
   EXPECT_EQ(rank.used_bytes, 70u);
   EXPECT_EQ(rank.peak_step, 4u);

@@ -280,13 +280,14 @@ struct Trace {
   std::vector<Module> modules;          // if the recording lists them
   ProgramSource source;
   Holders holders;
-  std::vector<Shortage> shortages;       // row 0: unknown
-  std::vector<Mark> marks;               // in the order in which they were made
-  std::vector<OomMessage> oom_messages;  // of a printed message, whose trace has nothing else
-  std::vector<DeviceReading> readings;   // in the order in which they were taken
-  std::vector<DeviceTrace> devices;      // sorted by device; includes devices that are named but
-                                         // empty
-  std::optional<std::int64_t> rank;      // of the process in a distributed run
+  std::vector<Shortage> shortages;         // row 0: unknown
+  std::vector<Mark> marks;                 // in the order in which they were made
+  std::vector<OomMessage> oom_messages;    // of a printed message, whose trace has nothing else
+  std::vector<DeviceReading> readings;     // in the order in which they were taken
+  std::vector<DeviceTrace> devices;        // sorted by device; includes devices that are named but
+                                           // empty
+  std::optional<std::int64_t> rank;        // of the process in a distributed run
+  std::optional<std::int64_t> world_size;  // number of its ranks
   Program program;
   bool has_settings = false;
   bool has_final_state = false;       // the segments and blocks of some device are known

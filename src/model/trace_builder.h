@@ -87,6 +87,9 @@ class TraceBuilder {
   void attribution_known() { trace_.has_attribution = true; }
   void add_setting(Setting setting);
   void set_rank(std::int64_t rank) { trace_.rank = rank; }
+  void set_world_size(std::int64_t ranks) {
+    if (ranks > 0) trace_.world_size = ranks;
+  }
   Program& program() { return trace_.program; }
   void settings_known() { trace_.has_settings = true; }
   void layer_calls_known() { trace_.has_layer_calls = true; }

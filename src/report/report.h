@@ -47,6 +47,7 @@ struct Source {
   std::uint64_t events = 0;
   std::vector<DiagnosticReport> diagnostics;
   std::optional<std::int64_t> rank = {};
+  std::optional<std::int64_t> world_size = {};
   std::string command = {};
   std::string host = {};
   std::string python = {};
@@ -63,6 +64,8 @@ struct Source {
         Field{"diagnostics", &Source::diagnostics, "Imperfections of the input."},
         Field{"rank", &Source::rank,
               "Rank of the process in a distributed run; null if unknown or not distributed."},
+        Field{"world_size", &Source::world_size,
+              "Number of ranks of that run; null if the file does not have it."},
         Field{"command", &Source::command,
               "The recorded command line, without secrets; empty if the file does not have it. The "
               "same holds for host, python and torch."},

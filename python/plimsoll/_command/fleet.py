@@ -60,6 +60,11 @@ def _options(words: list[str]) -> Any:
     show.add_argument("--json", action="store_true")
     show.add_argument("--html")
 
+    ranks = actions.add_parser("ranks", allow_abbrev=False)  # for plimsoll plot
+    ranks.set_defaults(run_action=_ranks)
+    ranks.add_argument("folder")
+    ranks.add_argument("--run")
+
     finish = actions.add_parser("finish", allow_abbrev=False)
     finish.set_defaults(run_action=_finish)
     finish.add_argument("folder")
@@ -159,6 +164,18 @@ def _show(options: Any) -> int:
         print(f"{options.html} ({size_text(os.path.getsize(options.html))})")
     else:
         print(answer.json() if options.json else answer)
+    return 0
+
+
+def _ranks(options: Any) -> int:
+    from plimsoll import fleet
+
+    opened = fleet.open(options.folder)
+    answer = opened.show(options.run)
+    print(answer.run["run"])
+    for rank in opened.map(answer).ranks:
+        peaks = " ".join(f"{step} {peak}" for step, peak in rank.peaks.items())
+        print(rank.rank, rank.group, int(rank.has_failed), int(rank.has_rest), peaks)
     return 0
 
 

@@ -159,6 +159,7 @@ class _Store:
         self.paths: dict[int, str] = {}  # of what was added just now
         self.sites: set[str] = set()
         self.waiting: dict[int, Part] = {}  # by rank
+        self.replaced: dict[int, set[str]] = {}  # identities, by rank
         for name in folder.names(f"ranks/{run_folder(run)}") + folder.names(f"ranks/{JOINED}"):
             for rank, identity in _ranks_in(folder, name, run):
                 self.identities.setdefault(rank, set()).add(identity)
@@ -174,6 +175,7 @@ class _Store:
                 f"{part.path}: run {self.run} already has another recording of rank {part.rank};"
                 " use --run NAME for a new run, or --replace"
             )
+        self.replaced[part.rank] = before - {part.identity}
         before.add(part.identity)
         self.paths[part.rank] = part.path
         self.waiting[part.rank] = part
@@ -193,9 +195,20 @@ class _Store:
                 self.sites.add(part.sites)
         name = parts[0].name if len(parts) == 1 else joined_name(part.name for part in parts)
         for table in TABLES:
-            files = [part.files[table] for part in parts]
+            files = [self._file(part, table) for part in parts]
             content = files[0] if len(files) == 1 else parquet_bytes(_joined(map(_table, files)))
             self.folder.write(f"{table}/{run_folder(self.run)}/{name}", content)
+
+    def _file(self, part: Part, table: str) -> bytes:
+        replaced = self.replaced[part.rank]
+        if table != "ranks" or not replaced:
+            return part.files[table]
+        pa: Any = needed("pyarrow")
+        rows = _table(part.files[table])
+        column = pa.array([" ".join(sorted(replaced))])
+        return parquet_bytes(
+            rows.set_column(rows.column_names.index("replaces"), "replaces", column)
+        )
 
 
 def _ranks_in(folder: Folder, name: str, run: str) -> list[tuple[int, str]]:
@@ -255,14 +268,18 @@ def _join(folder: Folder, run: str | None, parts: list[str]) -> int:
     if len(parts) < 2:
         return 0
     pa: Any = needed("pyarrow")
-    kept = _newest(folder, parts)
+    kept, of_ranks = _newest(folder, parts)
     where = JOINED if run is None else run_folder(run)
     for table in TABLES:
         pieces = []
         for part in parts:
             rows = _read(folder, f"{table}/{part}")
             keys = zip(rows["run"].to_pylist(), rows["rank"].to_pylist(), strict=True)
-            is_kept = [kept.get(key) == part for key in keys]
+            if table == "ranks":
+                added = zip(keys, rows["added_ns"].to_pylist(), strict=True)
+                is_kept = [(*key, added_ns, part) in of_ranks for key, added_ns in added]
+            else:
+                is_kept = [kept.get(key) == part for key in keys]
             pieces.append(rows.filter(pa.array(is_kept, pa.bool_())))
         content = parquet_bytes(_joined(pieces))
         folder.write(f"{table}/{where}/{joined_name(parts)}", content)
@@ -271,16 +288,31 @@ def _join(folder: Folder, run: str | None, parts: list[str]) -> int:
     return len(parts)
 
 
-def _newest(folder: Folder, parts: list[str]) -> dict[tuple[str, int], str]:
-    """Return for each run and rank the part that counts: the one that was added last."""
-    newest: dict[tuple[str, int], tuple[int, str]] = {}
+def _newest(
+    folder: Folder, parts: list[str]
+) -> tuple[dict[tuple[str, int], str], set[tuple[str, int, int, str]]]:
+    """Return for each run and rank the part that counts: the one that was added last.
+
+    Also return what the table `ranks` keeps, as run, rank, time and part: this one, and others that
+    were added simultaneously, of which the answer names the paths.
+    """
+    newest: dict[tuple[str, int], dict[str, tuple[int, str, str]]] = {}  # then by identity
     for part in parts:
-        columns = ["run", "rank", "added_ns"]
-        for row in _read(folder, f"ranks/{part}", columns).to_pylist():
-            key = (row["run"], row["rank"])
-            candidate = (row["added_ns"], part)
-            newest[key] = max(newest.get(key, candidate), candidate)
-    return {key: part for key, (_, part) in newest.items()}
+        rows = _read(folder, f"ranks/{part}")
+        replaces = rows["replaces"].to_pylist() if "replaces" in rows.column_names else []
+        columns = ["run", "rank", "added_ns", "identity"]
+        for i, row in enumerate(rows.select(columns).to_pylist()):
+            of_rank = newest.setdefault((row["run"], row["rank"]), {})
+            candidate = (row["added_ns"], part, (replaces[i] if replaces else None) or "")
+            of_rank[row["identity"]] = max(of_rank.get(row["identity"], candidate), candidate)
+    kept = {}
+    of_ranks = set()
+    for key, of_rank in newest.items():
+        last, (_, kept[key], replaced) = max(of_rank.items(), key=lambda each: each[1])
+        for identity, (added_ns, part, _) in of_rank.items():
+            if identity == last or identity not in replaced:
+                of_ranks.add((*key, added_ns, part))
+    return kept, of_ranks
 
 
 def joined_name(parts: Iterable[str]) -> str:

@@ -23,7 +23,11 @@ class Answer:
     run: dict[str, Any]
     ranks: list[dict[str, Any]]  # a failed one first, then those that differ most
     findings: list[dict[str, Any]]  # of the ranks' reports, each with the number of ranks
-    differences: list[dict[str, Any]] = field(default_factory=list)  # of ranks[0] from its group
+    # Of the first rank that differs, from the median of its group
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    causes: list[str] = field(
+        default_factory=list
+    )  # from a rank like the median; the largest first
     against: dict[str, Any] | None = None  # the earlier run
     changes: list[dict[str, Any]] = field(default_factory=list)  # from that run
     verdicts: list[dict[str, Any]] = field(default_factory=list)  # the most severe first
@@ -31,6 +35,16 @@ class Answer:
     def json(self) -> str:
         """Return all rows as one JSON object."""
         return json.dumps(vars(self), indent=2)
+
+    @property
+    def differing(self) -> dict[str, Any] | None:
+        """The rank that differs most; one that has failed comes first."""
+        return next((row for row in self.ranks if row["differs"]), None)
+
+    def alike(self, odd: dict[str, Any]) -> dict[str, Any]:
+        """Return the rank of the same group whose peak is closest to the median."""
+        group = [row for row in self.ranks if row is not odd and row["group"] == odd["group"]]
+        return min(group, key=lambda row: (abs(row["difference_bytes"]), row["rank"]), default=odd)
 
     def __str__(self) -> str:
         """Return the answer as text, verdicts first."""
@@ -41,8 +55,8 @@ class Answer:
         lines += self._rank_table()
         if self.by == "rank":
             return "\n".join(lines)
-        if self.differences:
-            first = self.ranks[0]
+        first = self.differing
+        if first is not None and self.differences:
             usual = "other rank" if first["members"] == 2 else "median"
             of_group = "" if first["members"] == 2 else " of its group"
             title = f"Rank {first['rank']} compared with the {usual}{of_group}, by {self.by}"
@@ -74,6 +88,14 @@ class Answer:
         if cut:
             why = textwrap.shorten(cut[0]["incomplete"].partition(" (")[0], 80, placeholder=" …")
             words.append(f"{_ranks(len(cut))} incomplete (rank {cut[0]['rank']}: {why})")
+        several = [row for row in self.ranks if row["others"]]
+        if several:
+            row = several[0]
+            words.append(
+                f"{_ranks(len(several))} added more than once (rank {row['rank']}: shown is"
+                f" {row['path']}, added last, not {', '.join(row['others'])}; fleet add --replace"
+                " chooses)"
+            )
         return textwrap.fill(", ".join(words), WIDTH)
 
     def calm_lines(self) -> list[str]:
@@ -83,7 +105,7 @@ class Answer:
         if "out_of_memory" not in found and "ranks_differ" not in found:
             others = "there is no other to compare it with"
             if len(self.ranks) > 1:
-                groups = len({(row["usual_bytes"], row["members"]) for row in self.ranks})
+                groups = len({row["group"] for row in self.ranks})
                 of_group = f" from those of its group ({groups} groups)" if groups > 1 else ""
                 others = f"no rank differs{of_group}"
             words.append(f"No rank ran out of memory, and {others}.")
@@ -170,10 +192,11 @@ class History:
             lines += textwrap.wrap(f"{head}: {row['workload']}", WIDTH)
         compared = [row for row in self.runs if row["runs_before"]]
         if not compared:
-            workloads = {row["workload"] for row in self.runs}
+            workloads = {row["workload"] or row["run"] for row in self.runs}
             lines += textwrap.wrap(
                 f"Nothing to compare: {_runs(len(self.runs))} of {len(workloads)} workloads. Runs"
-                " of one workload have the same tag workload, or the same command line.",
+                " are compared if they have the same tag workload, else the same command line, and"
+                " as many ranks on the same kind of device.",
                 WIDTH,
             )
         elif not changed:

@@ -125,6 +125,8 @@ def is_remote(text: str) -> bool:
 def file_system_of(address: str) -> tuple[Any, str]:
     """Return pyarrow's file system for the address, or fsspec's, and the path in it."""
     fs: Any = needed("pyarrow.fs")
+    if re.match(r"gc?s://[^?]*$", address):  # pyarrow's limit is 15 minutes, also without a network
+        address += "?retry_limit_seconds=20"
     try:
         files, path = fs.FileSystem.from_uri(address)
         return files, path

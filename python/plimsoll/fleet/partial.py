@@ -101,14 +101,16 @@ def part_of(path: str, tables: dict[str, Any], options: RunOptions) -> Part:
     identity = _hash(json.dumps(about).encode())
     own: dict[str, Any] = {
         "path": _lasting(path) if options.keeps_path else "",
-        "world_size": options.world_size,
+        "world_size": options.world_size or facts.get("world_size"),
         "commit": options.commit,
         "tags": json.dumps(options.tags, sort_keys=True),
         **options.coordinates(rank),
         "identity": identity,
+        "replaces": "",
         "added_ns": time.time_ns(),
     }
-    ranks = tables["ranks"].drop_columns(["rank", "path"])
+    ranks = tables["ranks"]
+    ranks = ranks.drop_columns([name for name in ranks.column_names if name in ("rank", *own)])
     for name, value in own.items():
         kind = (
             pa.int64() if isinstance(value, int) or name in (*AXES, "world_size") else pa.string()

@@ -11,7 +11,9 @@ from typing import Any
 from plimsoll._process.packages import needed
 from plimsoll.errors import Error, InvalidArgumentError, NotFoundError
 from plimsoll.fleet.answer import Answer, History
+from plimsoll.fleet.causes import causes_of
 from plimsoll.fleet.folder import SITES, TABLES, VERSION, Folder, damaged, run_of
+from plimsoll.fleet.rank_map import MOST_CELLS, RankMap, map_of
 from plimsoll.fleet.verdicts import verdicts_of
 
 KEYS = {
@@ -116,21 +118,22 @@ class Fleet:
             ranks=self._rows("ranks", run=run),
             findings=self._rows("findings", run=run),
         )
-        first = answer.ranks[0]
-        if first["differs"]:
-            members = [row["rank"] for row in answer.ranks if row["group"] == first["group"]]
+        odd = answer.differing
+        if odd is not None:
+            members = [row["rank"] for row in answer.ranks if row["group"] == odd["group"]]
             answer.differences = self._rows(
                 "causes",
                 {"key": key},
                 run=run,
-                rank=first["rank"],
+                rank=odd["rank"],
                 members=members,
             )
+            before = self._peak(run, answer.alike(odd)["rank"])
+            after = self._peak(run, odd["rank"])
+            answer.causes = causes_of(before, after, odd["steps"], answer.run["command"])
         if against is not None:
             answer.against = self._one("select * from runs where run = $run", run=against)
             answer.changes = self._rows("against", {"key": key}, run=run, against=against)
-        for row in answer.ranks:
-            del row["group"]
         answer.verdicts = verdicts_of(answer)
         return answer
 
@@ -143,13 +146,22 @@ class Fleet:
         self._load(self.runs, ("ranks",))
         return History(self._rows("history", {"last": int(last)}))
 
-    def steps(self, run: str) -> list[dict[str, Any]]:
-        """Return the peak of each step and rank of a run, on the device of the rank's peak."""
+    def map(self, answer: Answer) -> RankMap:
+        """Return the peak of each rank and step of an answer's run.
+
+        If there are too many, a column stands for several steps, by the highest.
+        """
+        run = answer.run["run"]
         self._load([run], TABLES)
+        found = self._rows("map", {"cells": MOST_CELLS}, run=run)
+        return map_of(answer, found)
+
+    def _peak(self, run: str, rank: int) -> list[dict[str, Any]]:
         return self._all(
-            "select rank, step, steps.peak_bytes from steps join ranks using (run, rank, device)"
-            " where run = $run order by rank, step",
+            "select * from peaks join sites using (site) join ranks using (run, rank, device)"
+            " where point = 'peak' and run = $run and rank = $rank order by site",
             run=run,
+            rank=rank,
         )
 
     def _latest(self) -> str:

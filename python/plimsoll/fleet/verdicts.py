@@ -53,8 +53,8 @@ def _failure(answer: Answer) -> dict[str, Any] | None:
     evidence = [first["oom_cause"] + "."] if first["oom_cause"] else []
     if first["oom_request_bytes"] and not first["oom_cause"]:
         evidence.append(f"It requested {size_text(first['oom_request_bytes'])}.")
-    if first["differs"]:
-        evidence.append(_where(answer, first))
+    if first is answer.differing:
+        evidence += _where(answer, first)
     for later in failed[1:]:
         if later["oom_time_ns"] is not None and first["oom_time_ns"] is not None:
             seconds = (later["oom_time_ns"] - first["oom_time_ns"]) / 1e9
@@ -64,19 +64,17 @@ def _failure(answer: Answer) -> dict[str, Any] | None:
 
 
 def _difference(answer: Answer) -> dict[str, Any] | None:
-    differing = [row for row in answer.ranks if row["differs"]]
-    if not differing:
+    odd = answer.differing
+    if odd is None:
         return None
-    odd = differing[0]
+    differing = [row for row in answer.ranks if row["differs"]]
     side = "above" if odd["difference_bytes"] > 0 else "below"
     title = (
         f"Rank {odd['rank']} peaks at {size_text(odd['peak_bytes'])},"
         f" {size_text(abs(odd['difference_bytes']))} {side} {_usual(odd)}"
         f" ({size_text(odd['usual_bytes'])})"
     )
-    evidence = []
-    if odd is answer.ranks[0] and answer.differences:
-        evidence.append(_where(answer, odd))
+    evidence = _where(answer, odd)
     if len(differing) > 1:
         others = ", ".join(str(row["rank"]) for row in differing[1:6])
         more = ", …" if len(differing) > 6 else ""
@@ -84,7 +82,8 @@ def _difference(answer: Answer) -> dict[str, Any] | None:
             f"{count_text(len(differing))} of {count_text(len(answer.ranks))} ranks differ: also"
             f" {others}{more}."
         )
-    alike = _alike(answer, odd)
+    alike = answer.alike(odd)
+    evidence += [f"Compared with rank {alike['rank']}, {text}" for text in answer.causes]
     step = f"Compare it with rank {alike['rank']}: plimsoll diff {_path(alike)} {_path(odd)}"
     return _verdict("ranks_differ", "warning", title, evidence, step)
 
@@ -96,29 +95,20 @@ def _usual(row: dict[str, Any]) -> str:
     return f"the median of {count_text(row['members'])} ranks" + (f" at {place}" if place else "")
 
 
-def _alike(answer: Answer, odd: dict[str, Any]) -> dict[str, Any]:
-    """Return the rank of the same group whose peak is closest to the median."""
-    group = [
-        row
-        for row in answer.ranks
-        if row is not odd
-        and (row["usual_bytes"], row["members"]) == (odd["usual_bytes"], odd["members"])
-    ]
-    return min(group, key=lambda row: (abs(row["difference_bytes"]), row["rank"]), default=odd)
-
-
 def _path(row: dict[str, Any]) -> str:
     return shlex.quote(row["path"]) if row["path"] else "RECORDING"
 
 
-def _where(answer: Answer, rank: dict[str, Any]) -> str:
+def _where(answer: Answer, rank: dict[str, Any]) -> list[str]:
+    if not answer.differences:
+        return []
     row = answer.differences[0]
     sign = "more" if row["difference_bytes"] > 0 else "less"
     usually = "on the other rank" if rank["members"] == 2 else "in the median"
-    return (
+    return [
         f"{size_text(abs(row['difference_bytes']))} {sign} is in {named(answer.by, row)}:"
         f" {size_text(row['bytes'])} at its peak, {size_text(row['usual_bytes'])} {usually}."
-    )
+    ]
 
 
 def _change(answer: Answer) -> dict[str, Any] | None:

@@ -134,7 +134,9 @@ void write_ranks(Markup& html, const comparison::RankComparison* comparison,
   if (comparison != nullptr) {
     std::vector<charts::RankSteps> steps;
     for (const RankLine& line : lines) {
-      if (line.device != nullptr) steps.push_back({*line.number, line.report, line.device->device});
+      if (line.device != nullptr) {
+        steps.push_back(charts::steps_of(*line.report, line.device->device, *line.number));
+      }
     }
     write_chart(html, "Peak of each step on each rank", "r",
                 {{"wide", 1360, 0}, {"medium", 820, 0}, {"narrow", 400, 0}},

@@ -14,6 +14,13 @@ constexpr std::uint32_t kDeepestTimeline = 3;
 
 }  // namespace
 
+EventParser::Field EventParser::field_of_root(std::string_view key) {
+  if (key == "traceEvents") return Field::kTraceEvents;
+  if (key == "host_name") return Field::kHost;
+  if (key == "distributedInfo") return Field::kDistributed;
+  return Field::kOther;
+}
+
 EventParser::Field EventParser::field_of_event(std::string_view key) {
   if (key == "ph") return Field::kPhase;
   if (key == "cat") return Field::kCategory;
@@ -46,8 +53,11 @@ bool EventParser::Key(const char* text, unsigned length, bool) {
   if (in_event_) {
     if (depth_ == events_depth_ + 1) field_ = field_of_event(key);
     if (in_args_ && depth_ == events_depth_ + 2) field_ = field_of_args(key);
-  } else if (depth_ == 1 && key == "traceEvents") {
-    field_ = Field::kTraceEvents;
+  } else if (depth_ == 1) {
+    field_ = field_of_root(key);
+  } else if (depth_ == 2 && in_distributed_) {
+    if (key == "rank") field_ = Field::kRank;
+    if (key == "world_size") field_ = Field::kWorldSize;
   }
   return true;
 }
@@ -114,7 +124,17 @@ void EventParser::keep(std::string_view text) {
     case Field::kForwardThread:
       event_.forward_thread = whole_number(text);
       break;
+    case Field::kHost:
+      recorder_.recording().host.assign(text);
+      break;
+    case Field::kRank:
+      recorder_.recording().rank = whole_number(text);
+      break;
+    case Field::kWorldSize:
+      recorder_.recording().world_size = whole_number(text);
+      break;
     case Field::kArgs:
+    case Field::kDistributed:
     case Field::kTraceEvents:
     case Field::kOther:
       break;
@@ -136,6 +156,8 @@ bool EventParser::open(Container container) {
     if (!is_array || depth_ > kDeepestTimeline) return fail_list_of_lists({});
   } else if (depth_ == 2 && is_array && field_ == Field::kTraceEvents) {
     events_depth_ = 2;
+  } else if (depth_ == 2 && !is_array && field_ == Field::kDistributed) {
+    in_distributed_ = true;
   } else if (events_depth_ != 0 && depth_ == events_depth_ + 1 && !is_array) {
     event_.clear();
     in_event_ = seen_events_ = true;
@@ -151,6 +173,7 @@ bool EventParser::close() {
   field_ = Field::kOther;
   if (depth_ > 1 && root_is_array_ && !seen_events_) return fail_list_of_lists({});
   --depth_;
+  if (depth_ == 1) in_distributed_ = false;
   if (events_depth_ == 0) return true;
   if (depth_ < events_depth_) {
     events_depth_ = 0;

@@ -43,6 +43,10 @@ class EventParser {
   enum class Field : std::uint8_t {
     kOther,
     kTraceEvents,
+    kHost,
+    kDistributed,
+    kRank,
+    kWorldSize,
     kPhase,
     kCategory,
     kName,
@@ -62,6 +66,7 @@ class EventParser {
     kForwardThread,
   };
 
+  static Field field_of_root(std::string_view key);
   static Field field_of_event(std::string_view key);
   static Field field_of_args(std::string_view key);
   bool value(std::string_view text);
@@ -79,6 +84,7 @@ class EventParser {
   std::uint32_t events_depth_ = 0;  // depth of the array of trace events; 0: not inside it
   Field field_ = Field::kOther;     // the last relevant key
   bool root_is_array_ = false;
+  bool in_distributed_ = false;
   bool in_event_ = false;
   bool in_args_ = false;
   bool seen_events_ = false;

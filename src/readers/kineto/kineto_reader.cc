@@ -71,6 +71,15 @@ Status read_json(ByteSource& source, ReadContext& context, Recording& recording)
   return {};
 }
 
+void describe_process(const Recording& recording, model::TraceBuilder& builder) {
+  builder.program().host = recording.host;
+  const std::int64_t ranks = recording.world_size.value_or(0);
+  const std::int64_t rank = recording.rank.value_or(-1);
+  if (ranks < 2 || rank < 0 || rank >= ranks) return;
+  builder.set_rank(rank);
+  builder.set_world_size(ranks);
+}
+
 void report_what_to_know(const Recording& recording, base::Diagnostics& diagnostics) {
   if (recording.events.empty()) {
     diagnostics.add(kNoMemoryEvents);
@@ -149,6 +158,7 @@ class KinetoReader final : public Reader {
   Status read(ByteSource& source, ReadContext& context) const override {
     Recording recording;
     PLIMSOLL_TRY(read_json(source, context, recording));
+    describe_process(recording, context.builder);
     report_what_to_know(recording, context.diagnostics);
     PLIMSOLL_TRY(add_annotations(recording, context));
     return add_devices(recording, context);

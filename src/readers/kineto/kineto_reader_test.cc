@@ -164,6 +164,26 @@ TEST(KinetoReader, annotations_keep_their_begin_and_end) {
   EXPECT_EQ(to_string(step.device), "cuda:0");
 }
 
+TEST(KinetoReader, the_rank_and_the_number_of_ranks_are_those_of_the_distributed_run) {
+  const auto read_with = [](const std::string& distributed) {
+    return read(R"({"schemaVersion": 1, "distributedInfo": )" + distributed +
+                R"(, "host_name": "node1", "rank": 7, "traceEvents": [)" +
+                memory("1", R"("Device Type": 0, "Addr": 1, "Bytes": 8)") + "]}");
+  };
+  const Outcome outcome = read_with(R"({"rank": 3, "pg_config": [{"rank": 9}], "world_size": 16})");
+  ASSERT_TRUE(outcome.trace) << outcome.trace.error().message;
+  EXPECT_EQ(outcome.trace->rank, 3);
+  EXPECT_EQ(outcome.trace->world_size, 16);
+  EXPECT_EQ(outcome.trace->program.host, "node1");
+  for (const char* const none :
+       {R"({"rank": 0, "world_size": 1})", R"({"rank": 4, "world_size": 4})", R"([3, 16])"}) {
+    const Outcome other = read_with(none);
+    ASSERT_TRUE(other.trace) << other.trace.error().message;
+    EXPECT_FALSE(other.trace->rank) << none;
+    EXPECT_FALSE(other.trace->world_size) << none;
+  }
+}
+
 TEST(KinetoReader, the_array_form_is_read_too) {
   EXPECT_EQ(describe(read("[" + cuda("1", 512, 7, 512, 1024) + "]")),
             "cuda:0\n  alloc 512 @1000\n");

@@ -79,7 +79,10 @@ struct Recording {
   std::vector<model::Device> devices;
   base::Column<MemoryEvent> events;
   base::Column<Span> spans;
-  std::uint64_t memory_pids = 0;  // lower bound on the number of processes with memory events
+  std::uint64_t memory_pids = 0;     // lower bound on the number of processes with memory events
+  std::optional<std::int64_t> rank;  // of a distributed run
+  std::optional<std::int64_t> world_size;
+  std::string host;
 
   std::uint64_t memory_bytes() const {
     return names.memory_bytes() + threads.memory_bytes() + events.memory_bytes() +
@@ -96,6 +99,7 @@ class Recorder {
       : recording_(recording), diagnostics_(diagnostics), memory_limit_(memory_limit) {}
 
   Status add(const TraceEvent& event);
+  Recording& recording() { return recording_; }
 
  private:
   void add_memory(const TraceEvent& event);

@@ -297,6 +297,14 @@ TEST(NativeReader, reads_the_programs_source_and_modules) {
   EXPECT_TRUE(read.trace.modules[0].only_holds);
 }
 
+TEST(NativeReader, reads_the_number_of_ranks) {
+  for (const auto& [text, ranks] : {std::pair{"8", 8}, {"0", 0}, {"-3", 0}, {"many", 0}}) {
+    Writer writer;
+    writer.encoder().meta("world_size", text);
+    EXPECT_EQ(writer.alloc(0, 1).finish().trace.world_size.value_or(0), ranks) << text;
+  }
+}
+
 TEST(NativeReader, decides_categories_with_hindsight) {
   Writer writer;
   writer.site(1, PLIMSOLL_PHASE_FORWARD)

@@ -1,6 +1,7 @@
 #include "readers/native/recording.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <utility>
 
@@ -62,6 +63,10 @@ void Recording::on_meta(std::string_view key, std::string_view value) {
   if (key == "host") program.host = value;
   if (key == "threads") program.threads = value;
   if (key == "mode") program.mode = value;
+  if (std::int64_t ranks = 0; key == "world_size") {
+    std::from_chars(value.data(), value.data() + value.size(), ranks);
+    context_.builder.set_world_size(ranks);
+  }
   if (key == "adapter" && value == "python") context_.diagnostics.add(kPythonAdapter);
   if (key == "layer_calls") context_.builder.layer_calls_known();
   if (key == "collections") context_.builder.collections_known();

@@ -1,11 +1,12 @@
--- The runs of each workload in the order of their start: its peak, and the range of the runs before.
--- A workload is the tag of this name, or the command line. A change is outside that range by 1 % of
--- its nearer end and 1 MiB.
+-- The runs in the order of their start, each with its peak and the range of the runs before it in its
+-- history: those of the same workload, on as many ranks and the same kind of device. A workload is the
+-- tag of this name, or the command line; a run with neither has no history. A change is outside the
+-- range by 1 % of its nearer end and 1 MiB.
 with
   ordered as (
     select
       coalesce(json_extract_string(tags, '$.workload'), command) as workload,
-      run, commit, started_ns, ranks, peak_bytes, peak_rank, ooms, headroom_bytes
+      run, commit, started_ns, ranks, world_size, device, peak_bytes, peak_rank, ooms, headroom_bytes
     from runs
   ),
   ranges as (
@@ -15,7 +16,8 @@ with
       count(*) over before as runs_before
     from ordered
     window before as (
-      partition by workload order by started_ns, run rows between {last} preceding and 1 preceding
+      partition by workload, world_size, device, if(workload = '', run, '')
+      order by started_ns, run rows between {last} preceding and 1 preceding
     )
   ),
   judged as (

@@ -4,7 +4,8 @@
 -- absolute deviation. Of two ranks, the higher one differs if it is more than 10 % higher.
 with
   of_run as (
-    select *, hash(device like 'cpu%', tp, pp, ep, role) as "group" from ranks where run = $run
+    select *, dense_rank() over (order by device like 'cpu%', pp, ep, tp, role) - 1 as "group"
+    from ranks where run = $run
   ),
   medians as (
     select
@@ -31,6 +32,6 @@ select
   capacity_bytes,
   capacity_bytes::bigint - greatest(used_bytes::bigint, reserved_bytes) as headroom_bytes,
   unused_bytes, peak_step, peak_phase, peak_layer, steps, process_bytes,
-  ooms, oom_time_ns, oom_request_bytes, oom_cause, incomplete
+  ooms, oom_time_ns, oom_request_bytes, oom_cause, incomplete, others
 from of_run join medians using ("group") join deviations using ("group")
 order by ooms > 0 desc, oom_time_ns nulls last, differs desc, abs(difference_bytes) desc, rank;
