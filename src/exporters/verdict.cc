@@ -151,19 +151,36 @@ bool is_healthy(const report::Report& report, std::string_view asked_for) {
   return has_device && std::ranges::all_of(report.findings, &report::Finding::is_fact);
 }
 
+namespace {
+
+// "Nothing is wasted: every byte at the peak is used again.", of all devices.
+std::string healthy_text(const report::Report& report, std::string_view asked_for) {
+  std::uint64_t unused = 0;
+  std::uint64_t unknown = 0;
+  for (const report::DeviceReport& device : report.devices) {
+    if (!device.last_use || !is_asked_for(device, asked_for)) continue;
+    unused += device.last_use->unused_bytes;
+    unknown += device.last_use->unknown_bytes;
+  }
+  const std::string nothing = unused + unknown == 0 ? "Nothing" : "Nothing of note";
+  return nothing + " is wasted: " + report::all_used_text(unused, unknown);
+}
+
+}  // namespace
+
 NoFindings no_findings(const report::Report& report, std::string_view asked_for) {
   const report::DeviceReport* device = fullest(report, asked_for);
   if (device == nullptr) return {nothing_text(report, asked_for), {}};
   const auto judged = std::ranges::find(report.passes, "findings", &report::PassRun::name);
   const bool is_judged = judged != report.passes.end() && judged->state == report::PassState::kRan;
   const std::string process = process_text(report);
-  const std::string title =
-      !is_judged          ? "No findings were requested."
-      : !is_whole(report) ? "Nothing wrong found in the part that was recorded (see About "
-                            "the input)."
-      : is_healthy(report, asked_for) ? "Nothing is wasted: every byte at the peak is used again."
-      : process.empty()               ? "Nothing wrong found."
-                                      : "Nothing wrong found in its tensors.";
+  const std::string title = !is_judged ? "No findings were requested."
+                            : !is_whole(report)
+                                ? "Nothing wrong found in the part that was recorded (see About "
+                                  "the input)."
+                            : is_healthy(report, asked_for) ? healthy_text(report, asked_for)
+                            : process.empty()               ? "Nothing wrong found."
+                                                            : "Nothing wrong found in its tensors.";
   if (device->disagreement_bytes() > 0) {
     return {title, "But events and segments disagree, so the peak is unknown."};
   }

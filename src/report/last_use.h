@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "base/units.h"
 
 namespace plimsoll::report {
 
@@ -34,6 +35,13 @@ inline const char* to_string(UnusedKind kind) {
 // uses again are live when the recording ends.
 inline bool is_most_at_end(std::uint64_t at_end_bytes, std::uint64_t unused_bytes) {
   return at_end_bytes >= unused_bytes / 2 && at_end_bytes > 0;
+}
+
+// What to say if the bytes at the peak that are not known to be used again are too few to matter.
+inline std::string all_used_text(std::uint64_t unused_bytes, std::uint64_t unknown_bytes) {
+  const std::uint64_t rest = unused_bytes + unknown_bytes;
+  const std::string what = rest == 0 ? "every byte" : "all but " + base::bytes_text(rest);
+  return what + " at the peak is " + (unknown_bytes > 0 ? "known to be " : "") + "used again.";
 }
 
 struct UnusedRow {

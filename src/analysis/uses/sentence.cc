@@ -61,7 +61,7 @@ std::string largest_text(const report::LastUse& found) {
 }
 
 std::string plain_sentence(const report::LastUse& found, std::uint64_t at_end_bytes) {
-  if (is_all_used(found)) return "every byte at the peak is used again.";
+  if (is_all_used(found)) return report::all_used_text(found.unused_bytes, found.unknown_bytes);
   const bool has_unknown = matters(found.unknown_bytes, found);
   if (!matters(found.unused_bytes, found)) {
     return unobserved_text(found) + "; they use all the rest again.";

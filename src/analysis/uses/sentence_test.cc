@@ -59,8 +59,9 @@ TEST(Sentence, unknown_memory_is_never_called_used) {
   found.unused_bytes = 0;
   EXPECT_EQ(sentence(found), "Every byte at the peak is used again.");
   found.unused_bytes = kMib / 2;
+  EXPECT_EQ(sentence(found), "All but 512.0 KiB at the peak is used again.");
   found.unknown_bytes = kMib / 2;
-  EXPECT_EQ(sentence(found), "Every byte at the peak is used again.");
+  EXPECT_EQ(sentence(found), "All but 1.0 MiB at the peak is known to be used again.");
   found.unknown_bytes = 2 * kGib;
   EXPECT_EQ(sentence(found),
             "It is unknown whether operators use 2.0 of 30.0 GiB again; they use all the rest "

@@ -122,7 +122,8 @@ void write_over_time(Markup& html, const DeviceView& view) {
   html.element("span", {{"class", "sub"}},
                "each column shows the point in its span with the most live bytes");
   html.element("span", {{"class", "sub hint"}, {"hidden", ""}},
-               "Click a column or a mark, or use the arrow keys, to see what fills memory there.");
+               "Click a column or a mark, or use the arrow keys, to see what fills memory there. "
+               "Drag over a span, or press +, - and 0, to zoom.");
   html.close().open("div", {{"class", "chart over-time"}});
   const bool has_details = view.number < kDevicesWithDetails;
   for (const TimelineSize& size : kSizes) {

@@ -280,17 +280,23 @@
       }
       bar.replaceChildren(svg);
     };
+    // Where the columns of a chart are, in its own units.
+    const areaOf = svg => {
+      const columns = svg.querySelector('.columns');
+      if (!columns) return null;
+      const number = (rect, name) => Number(rect.getAttribute(name));
+      const [first, last] = [columns.firstElementChild, columns.lastElementChild];
+      const x = number(first, 'x');
+      return { columns, x, width: number(last, 'x') + number(last, 'width') - x, y: number(first, 'y'), height: number(first, 'height') };
+    };
     const mark = i => {
       for (const svg of svgs) {
         all('.chosen', svg).forEach(line => line.remove());
         if (i === data.chosen) continue;
-        const columns = svg.querySelector('.columns');
-        const [first, last] = [columns.firstElementChild, columns.lastElementChild];
-        const number = (rect, name) => Number(rect.getAttribute(name));
-        const left = number(first, 'x');
-        const width = number(last, 'x') + number(last, 'width') - left;
-        const x = left + width * Math.min(data.column[i] / 100 / data.columns, 1);
-        columns.before(make('rect', { class: 'chosen', x: String(x - 0.5), y: first.getAttribute('y'), width: '0.1', height: first.getAttribute('height') }));
+        const area = areaOf(svg);
+        if (!area) continue;
+        const x = area.x + area.width * Math.min(data.column[i] / 100 / data.columns, 1);
+        area.columns.before(make('rect', { class: 'chosen', x: String(x - 0.5), y: String(area.y), width: '0.1', height: String(area.height) }));
       }
     };
     const choose = i => {
@@ -344,9 +350,95 @@
       tip.style.left = Math.max(0, Math.min(x - box.left + 16, box.width - tip.offsetWidth)) + 'px';
       tip.style.top = Math.max(0, y - box.top + 18) + 'px';
     };
+    // A second chart, of a span of the first: from one place on the axis to another, in columns.
+    const whole = [0, data.columns];
+    const kLeastColumns = 4;
+    const zoomed = make('div', { class: 'zoom', role: 'group', 'aria-label': 'Span of time', hidden: '' });
+    chart.after(zoomed);
+    const byColumn = data.column.map((_, i) => i).sort((a, b) => data.column[a] - data.column[b]);
+    const order = data.tables[0].names.map(name => (data.stack.indexOf(name) + 1) || 1e9);
+    const stack = data.tables[0].names.map((_, k) => k).sort((a, b) => order[a] - order[b]);
+    let span = whole;
+    let hasDragged = false;  // the click that follows chooses no point
+    const zoom = ([begin, end], focus) => {
+      const size = Math.min(Math.max(end - begin, kLeastColumns), data.columns);
+      const from = Math.max(0, Math.min(begin, data.columns - size));
+      span = [from, from + size];
+      const isWhole = size >= data.columns;
+      zoomed.hidden = isWhole;
+      all('.span', chart).forEach(each => each.remove());
+      if (isWhole) {
+        if (focus) svgs.find(svg => svg.getClientRects().length)?.focus();
+        return;
+      }
+      for (const svg of svgs) {
+        const area = areaOf(svg);
+        if (area) area.columns.before(make('rect', { class: 'span', x: String(area.x + area.width * from / data.columns), y: String(area.y), width: String(area.width * size / data.columns), height: String(area.height) }));
+      }
+      const before = byColumn.filter(i => data.column[i] / 100 < from).slice(-1);
+      const inside = byColumn.filter(i => data.column[i] / 100 >= from && data.column[i] / 100 < from + size);
+      const shown = [...before, ...inside];
+      const most = Math.max(1, ...shown.map(i => data.live[i]));
+      const svg = make('svg', { viewBox: '0 0 1000 200', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+      const parts = make('svg', { class: 'columns', viewBox: '0 0 1000 200', preserveAspectRatio: 'none' });
+      shown.forEach((i, at) => {
+        const place = each => 1000 * (Math.max(data.column[each] / 100, from) - from) / size;
+        const x = place(i);
+        const width = (at + 1 < shown.length ? place(shown[at + 1]) : 1000) - x;
+        let y = 200;
+        for (const k of stack) {
+          const height = 200 * data.tables[0].bytes[k][i] / most;
+          y -= height;
+          if (height > 0) svg.append(make('rect', { x: String(x), y: String(y), width: String(width + 0.3), height: String(height), class: 'p-' + data.tables[0].paints[k] }));
+        }
+        parts.append(make('rect', { 'data-at': String(i), x: String(x), y: '0', width: String(width), height: '200' }));
+      });
+      svg.append(parts);
+      const button = (label, name, to) => {
+        const made = make('button', { type: 'button', 'aria-label': name }, label);
+        made.addEventListener('click', () => zoom(to(), true));
+        return made;
+      };
+      const named = make('span', { class: 'named' }, button('+', 'Zoom in', () => around(0.5)), button('\u2212', 'Zoom out', () => around(2)), button('Whole run', 'Whole run', () => whole));
+      const ends = make('p', { class: 'sub ends' }, make('span', {}, where(shown[0])), make('span', {}, where(shown.at(-1))));
+      zoomed.replaceChildren(make('p', { class: 'sub' }, 'Up to ' + bytesText(most)), named, svg, ends);
+      if (focus) [...named.children].at(0).focus();
+      parts.addEventListener('mousemove', event => show(Number(event.target.dataset.at), event.clientX, event.clientY));
+      parts.addEventListener('mouseleave', () => { tip.hidden = true; });
+      parts.addEventListener('click', event => choose(Number(event.target.dataset.at)));
+    };
+    // The span around the chosen point, or around the middle if the point is outside.
+    const around = factor => {
+      const at = data.column[chosen] / 100;
+      const middle = at >= span[0] && at <= span[1] ? at : (span[0] + span[1]) / 2;
+      const half = (span[1] - span[0]) * factor / 2;
+      return [middle - half, middle + half];
+    };
+    const onDrag = svg => {
+      let begin = null;
+      const placeOf = event => {
+        const area = areaOf(svg);
+        const box = area.columns.getBoundingClientRect();
+        return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * data.columns;
+      };
+      const group = svg.querySelector('.columns');
+      group.addEventListener('pointerdown', event => {
+        hasDragged = false;
+        begin = event.pointerType === 'touch' ? null : placeOf(event);
+      });
+      addEventListener('pointerup', event => {
+        if (begin === null) return;
+        const ends = [begin, placeOf(event)].sort((a, b) => a - b);
+        begin = null;
+        if (ends[1] - ends[0] < kLeastColumns) return;  // a click
+        hasDragged = true;
+        zoom(ends);
+      });
+    };
     for (const svg of svgs) {
       const parts = all('[data-at]', svg);
       if (parts.length === 0) continue;
+      onDrag(svg);
       all('title', svg.querySelector('.columns')).forEach(title => title.remove());
       // The arrow keys visit the points of this chart, which may have few columns.
       const stops = [...new Set([...parts.map(part => Number(part.dataset.at)), data.chosen])].sort((a, b) => a - b);
@@ -358,7 +450,7 @@
         });
         group.addEventListener('mouseleave', () => { tip.hidden = true; });
         group.addEventListener('click', event => {
-          if (event.target.dataset.at) choose(Number(event.target.dataset.at));
+          if (event.target.dataset.at && !hasDragged) choose(Number(event.target.dataset.at));
         });
       }
       const step = by => {
@@ -372,6 +464,11 @@
           ArrowLeft: () => step(-by), ArrowRight: () => step(by), Home: () => stops[0], End: () => stops.at(-1),
           p: () => data.peak ?? undefined, o: () => failures.length ? next(failures) : undefined, Escape: () => data.chosen,
         };
+        const spans = { '+': () => around(0.5), '=': () => around(0.5), '-': () => around(2), '0': () => whole };
+        if (spans[event.key] && !event.ctrlKey && !event.metaKey) {
+          event.preventDefault();
+          zoom(spans[event.key]());
+        }
         const target = targets[event.key.length === 1 ? event.key.toLowerCase() : event.key]?.();
         if (target === undefined) return;
         event.preventDefault();

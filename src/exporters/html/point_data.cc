@@ -90,6 +90,12 @@ void write_marks(JsonWriter& json, const DeviceView& view) {
   } else {
     json.null();
   }
+  json.key("stack");  // names of the chart's groups, from the bottom up
+  json.begin_array();
+  for (const charts::GroupStyle& style : data.stack) {
+    json.string(page::shortened(data.bands.names[style.group], kLongestName));
+  }
+  json.end_array();
   json.key("failures");
   json.begin_array();
   for (const charts::TimelineData::Failure& failure : data.failures) {

@@ -136,7 +136,8 @@ void write_verdict(Markup& html, const report::Report& report,
   } else {
     const NoFindings calm = no_findings(report, device);
     const bool is_known = view == nullptr || view->report.disagreement_bytes() == 0;
-    html.element("p", {{"class", is_known ? "severity none" : "severity warning"}}, "no finding");
+    html.element("p", {{"class", is_known ? "severity none" : "severity warning"}},
+                 findings.empty() ? "no finding" : "no warning");
     html.element("h1", {}, calm.title);
     if (!calm.evidence.empty()) {
       html.open("ul", {{"class", "evidence"}}).element("li", {}, calm.evidence).close();

@@ -155,6 +155,11 @@ TEST(TextReport, a_healthy_report_begins_with_it_and_facts_follow) {
   fact.is_fact = true;
   report.findings.push_back(fact);
   EXPECT_THAT(to_text(report, {}), AllOf(StartsWith(calm), HasSubstr("\n\nINFO Activations are")));
+  report.devices.front().last_use->unused_bytes = 8;
+  report.devices.front().last_use->unknown_bytes = 4;
+  EXPECT_THAT(
+      to_text(report, {}),
+      StartsWith("Nothing of note is wasted: all but 12 B at the peak is known to be used again."));
   report.devices.push_back(device(1));
   report.devices.back().last_use = {.text = "Some is not."};
   EXPECT_THAT(to_text(report, {}), AllOf(StartsWith("INFO"), HasSubstr("Some is not.")));

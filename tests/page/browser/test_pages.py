@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -364,6 +365,58 @@ def test_every_interactive_element_is_reached_by_the_keyboard(open_page, page, n
         outline = "() => getComputedStyle(document.activeElement).outlineStyle"
         assert opened.page.evaluate(outline) != "none"
     assert reached == [str(at) for at in range(count)]
+
+
+ZOOMED = """(zoomed) => ({
+  events: [...zoomed.querySelectorAll(".ends span")].map((each) => each.textContent),
+  columns: [...zoomed.querySelectorAll(".columns rect")].map((each) => [
+    Number(each.dataset.at), Number(each.getAttribute("x")), Number(each.getAttribute("width"))]),
+  tops: [...zoomed.querySelectorAll("svg > rect")].map((each) => Number(each.getAttribute("y"))),
+})"""
+
+
+def test_a_span_is_dragged_zoomed_and_reset(open_page, page, axe):
+    opened = open_page(page("cpu_training").path).page
+    zoomed, chart = opened.locator(".zoom").first, opened.locator("svg.wide").first
+    caption = opened.locator(".point").first.text_content()
+    assert zoomed.is_hidden()
+    box = chart.locator(".columns").bounding_box()
+    y = box["y"] + box["height"] / 2
+    opened.mouse.move(box["x"] + box["width"] * 0.5, y)
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + box["width"] * 0.25, y, steps=5)
+    opened.mouse.up()
+    assert zoomed.is_visible()
+    assert opened.locator(".point").first.text_content() == caption  # no point was clicked
+    half = zoomed.evaluate(ZOOMED)
+    assert min(half["tops"]) == pytest.approx(0, abs=0.01)  # the highest column fills the height
+    edges = [(x, x + width) for _, x, width in half["columns"]]
+    assert edges[0][0] == 0
+    assert edges[-1][1] == pytest.approx(1000)
+    assert all(a[1] == pytest.approx(b[0]) for a, b in itertools.pairwise(edges))
+    # A column of the span selects the same point as in the whole chart.
+    row = half["columns"][len(half["columns"]) // 2][0]
+    zoomed.locator(f".columns rect[data-at='{row}']").dispatch_event("click")
+    assert chart.locator(".chosen").count() == 1
+    # The keyboard zooms around the chosen point, and resets.
+    chart.focus()
+    opened.keyboard.press("+")
+    quarter = zoomed.evaluate(ZOOMED)
+    assert 0 < len(quarter["columns"]) < len(half["columns"])
+    assert row in [at for at, _, _ in quarter["columns"]]
+    assert zoomed.locator("button").count() == 3
+    opened.keyboard.press("-")
+    opened.keyboard.press("-")
+    opened.keyboard.press("0")
+    assert zoomed.is_hidden()
+    opened.keyboard.press("+")
+    zoomed.get_by_role("button", name="Zoom in").press("Enter")
+    assert zoomed.get_by_role("button", name="Zoom in").evaluate(
+        "e => e === document.activeElement"
+    )
+    zoomed.get_by_role("button", name="Whole run").press("Enter")
+    assert zoomed.is_hidden()
+    assert chart.evaluate("e => e === document.activeElement")
 
 
 def test_the_keyboard_chooses_a_point_and_sorts(open_page, page):
