@@ -31,8 +31,24 @@ def fake_copy(torch: Any, model: Any, sample_input: Any) -> Copy:
     """Copy to fake tensors, which have shapes, dtypes, devices and storages, but no memory."""
     fakes = importlib.import_module("torch._subclasses.fake_tensor")
     mode = fakes.FakeTensorMode(allow_non_fake_inputs=True)
+    device = next(
+        (each.device for each in tensors_in(torch, sample_input) if not each.is_meta), None
+    )
+
+    def fake(tensor: Any) -> Any:
+        if device is None or not tensor.is_meta:
+            return mode.from_tensor(tensor)
+        # A model without memory is estimated on the batch's device: operators of the meta device
+        # may allocate what those of a real one do not, such as the weights of attention.
+        with mode:
+            size, stride = tensor.size(), tensor.stride()
+            placed = torch.empty_strided(size, stride, dtype=tensor.dtype, device=device)
+            if isinstance(tensor, torch.nn.Parameter):
+                return torch.nn.Parameter(placed, requires_grad=tensor.requires_grad)
+        return placed.requires_grad_(tensor.requires_grad)
+
     with fakes.FakeCopyMode(mode):  # for tensors that _copy does not find
-        return _copy(torch, model, sample_input, mode, mode.from_tensor)
+        return _copy(torch, model, sample_input, mode, fake)
 
 
 def cpu_copy(torch: Any, model: Any, sample_input: Any) -> Copy:

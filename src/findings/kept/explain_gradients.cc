@@ -19,8 +19,6 @@
 namespace plimsoll::findings {
 namespace {
 
-// Of gradients that nothing needs: every program has them, so a small share is worth a line.
-constexpr double kLeastShareOfHabit = 0.05;
 constexpr std::size_t kUnownedFewestBackwards = 4;
 // A gradient must survive this share of the backwards in which other gradients are allocated.
 constexpr double kShareOfBackwards = 0.5;

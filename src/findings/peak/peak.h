@@ -31,9 +31,11 @@ inline constexpr std::uint64_t kLeastPeakBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kLeastHabitBytes = std::uint64_t{16} << 20;
 // Smaller tensors are scalars, counters or biases: explanations that count tensors ignore them.
 inline constexpr std::uint64_t kSmallTensorBytes = 4096;
-// What a mistake must cost to come before facts, and what a later explanation must add to the
-// earlier ones.
+// What a mistake must cost to come before facts, and what a later fact must add to the earlier
+// explanations.
 inline constexpr double kLeastShareOfMistake = 0.15;
+// What a later mistake must add: it is worth a line even if it costs little.
+inline constexpr double kLeastShareOfHabit = 0.05;
 // Half of the peak: nothing else can be larger.
 inline constexpr double kShareOfActivations = 0.5;
 // Adam's state is half of parameters, gradients and state together; with activations it may be a

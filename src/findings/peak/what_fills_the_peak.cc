@@ -110,7 +110,8 @@ void append_best(Peak& peak, Findings& findings) {
     }
     const std::uint64_t saving = explanation.finding.saving_bytes();
     const bool is_other = more * 2 > explanation.bytes || (saving > 0 && saving <= more);
-    if (!is_first && (!is_other || !peak.is_much(more, kLeastShareOfMistake))) continue;
+    const double share = explanation.finding.is_fact ? kLeastShareOfMistake : kLeastShareOfHabit;
+    if (!is_first && (!is_other || !peak.is_much(more, share))) continue;
     add_facts(peak, is_first, explanation);
     findings.push_back(std::move(explanation.finding));
   }
