@@ -5,8 +5,12 @@
 
 namespace plimsoll::libtorch {
 
-SavedContext describe_allocation(ThreadState& thread) {
+SavedContext describe_allocation(ThreadState& thread, const char* base) {
   plimsoll_context& context = *thread.context;
+  if (const NativeSource* native = native_source()) {
+    native->describe(thread, base);
+    return thread.save();
+  }
   if (context.op_instance != 0) {
     SavedContext saved = thread.save();
     saved.context.stack = describe_running_operator(thread);
@@ -31,7 +35,7 @@ extern "C" plimsoll_context* plimsoll_libtorch_describe_allocation(plimsoll_cont
   ThreadState* const state = thread_state_or_null();
   if (state == nullptr) return nullptr;
   ThreadState& thread = *state;
-  *before = describe_allocation(thread).context;
+  *before = describe_allocation(thread, PLIMSOLL_STACK_BASE).context;
   if (before->op_instance != 0 && g_attachment.outputs == Outputs::kNew) {
     thread.new_blocks.add_device_block();
   }

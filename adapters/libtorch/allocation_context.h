@@ -26,7 +26,8 @@ inline std::uint32_t describe_running_operator(ThreadState& thread) {
   return context.stack;
 }
 
-// Fills in the thread's context. Returns what to restore after the allocation has been reported.
-SavedContext describe_allocation(ThreadState& thread);
+// Fills in the thread's context. `base`: PLIMSOLL_STACK_BASE of the hook. Returns what to restore
+// after the allocation has been reported.
+SavedContext describe_allocation(ThreadState& thread, const char* base);
 
 }  // namespace plimsoll::libtorch

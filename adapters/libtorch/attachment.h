@@ -43,6 +43,18 @@ class Immortal {
 
 inline constexpr StackSource kNoStacks;
 
+// Finds what runs on this thread where nothing observes the operators (python/native). `base`: the
+// stack pointer before the call of the hook that calls this.
+struct NativeSource {
+  // Before an allocation: sets the thread's context.
+  void (*describe)(ThreadState& thread, const char* base) = nullptr;
+  // Before anything else: clears the context if its operator has ended.
+  void (*settle)(ThreadState& thread, const char* base) = nullptr;
+};
+
+// The stack pointer before the call of this function, which must not be inlined.
+#define PLIMSOLL_STACK_BASE (static_cast<const char*>(__builtin_frame_address(0)) + 16)
+
 // All are atomic: a thread may still be in a hook of the last attachment while the next begins.
 struct Attachment {
   std::atomic<const plimsoll_recorder_api*> api{nullptr};  // set once, before is_on
@@ -57,6 +69,10 @@ struct Attachment {
   std::atomic<bool> has_python{false};            // the Python package finds those tensors
   std::atomic<bool> reports_cuda_tensors{false};  // the CUDA adapter follows their allocations
   std::atomic<const StackSource*> stacks{&kNoStacks};  // a static object
+  // Static objects. The first is set during a recording that wants it, the second in those of its
+  // steps in which no observer gives the operators.
+  std::atomic<const NativeSource*> wanted_native{nullptr};
+  std::atomic<const NativeSource*> native{nullptr};
 };
 
 inline constinit Attachment g_attachment;
@@ -68,6 +84,11 @@ inline const plimsoll_recorder_api& recorder() {
 // Load it once for a check and the call: it may change between two loads.
 inline const StackSource& stack_source() {
   return *g_attachment.stacks.load(std::memory_order_acquire);
+}
+
+// Null while operators are observed.
+inline const NativeSource* native_source() {
+  return g_attachment.native.load(std::memory_order_acquire);
 }
 
 // Number of events in this attachment that lost their layer, line or tensor because memory ran out.

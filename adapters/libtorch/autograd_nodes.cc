@@ -26,12 +26,15 @@ const AccumulateGrad* as_accumulate(const torch::autograd::Node& node) {
 }  // namespace
 
 ForwardSite site_of_running_node(ThreadState& thread) {
-  ForwardSite site;
   const auto node = torch::autograd::get_current_node();
-  if (node == nullptr) return site;
-  if (node->sequence_nr() != kNoSequence) {
-    if (!find_forward(thread, node->thread_id(), node->sequence_nr(), site)) site = {};
-  } else if (const AccumulateGrad* accumulate = as_accumulate(*node)) {
+  return node == nullptr ? ForwardSite{} : site_of(thread, *node);
+}
+
+ForwardSite site_of(ThreadState& thread, const torch::autograd::Node& node) {
+  ForwardSite site;
+  if (node.sequence_nr() != kNoSequence) {
+    if (!find_forward(thread, node.thread_id(), node.sequence_nr(), site)) site = {};
+  } else if (const AccumulateGrad* accumulate = as_accumulate(node)) {
     site.layer = parameters().layer_of(accumulate->variable);
   }
   return site;
@@ -41,11 +44,14 @@ void tag_accumulated_gradient(ThreadState& thread) {
   const auto node = torch::autograd::get_current_node();
   if (node == nullptr) return;
   const AccumulateGrad* accumulate = as_accumulate(*node);
-  if (accumulate != nullptr && accumulate->variable.defined()) {
-    parameters().note_accumulated();
-    if (!parameters().tag_gradient(thread, accumulate->variable)) {
-      parameters().tag_gathered_gradient(thread, accumulate->variable);
-    }
+  if (accumulate != nullptr) tag_accumulated_gradient(thread, accumulate->variable);
+}
+
+void tag_accumulated_gradient(ThreadState& thread, const at::Tensor& parameter) {
+  if (!parameter.defined()) return;
+  parameters().note_accumulated();
+  if (!parameters().tag_gradient(thread, parameter)) {
+    parameters().tag_gathered_gradient(thread, parameter);
   }
 }
 

@@ -39,8 +39,9 @@ c10::Allocator& base() { return *current_base().allocator.load(std::memory_order
 
 std::uint64_t number_of(const void* data) { return reinterpret_cast<std::uintptr_t>(data); }
 
-void record_outside_operator(ThreadState& thread, std::uint64_t address, std::size_t size_bytes) {
-  const SavedContext saved = describe_allocation(thread);
+void record_outside_operator(ThreadState& thread, std::uint64_t address, std::size_t size_bytes,
+                             const char* base) {
+  const SavedContext saved = describe_allocation(thread, base);
   recorder().alloc(thread.context, kCpu, address, size_bytes);
   thread.restore(saved);
   define_new_stacks(thread);
@@ -75,14 +76,21 @@ void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t 
 }
 
 // Never throws: the allocation itself must succeed even if its details cannot be recorded.
-[[gnu::noinline]] void record_with_details(void* data, std::size_t size_bytes) noexcept {
+[[gnu::noinline]] void record_with_details(void* data, std::size_t size_bytes,
+                                           const char* base) noexcept {
   const std::uint64_t address = number_of(data);
   ThreadState* const state = thread_state_or_null();
   if (state == nullptr) return recorder().alloc(recorder().context(), kCpu, address, size_bytes);
   ThreadState& thread = *state;
+  if (const NativeSource* native = native_source()) {
+    native->describe(thread, base);
+    return recorder().alloc(thread.context, kCpu, address, size_bytes);
+  }
+  thread.leave_described();
   if (g_attachment.has_operators) {
-    return thread.context->op_instance == 0 ? record_outside_operator(thread, address, size_bytes)
-                                            : record_in_operator(thread, address, size_bytes);
+    return thread.context->op_instance == 0
+               ? record_outside_operator(thread, address, size_bytes, base)
+               : record_in_operator(thread, address, size_bytes);
   }
   if (!is_in_backward(thread)) return record_outside_backward(thread, address, size_bytes);
   if (g_attachment.has_walks) return record_in_backward(thread, address, size_bytes);
@@ -92,10 +100,10 @@ void record_in_backward(ThreadState& thread, std::uint64_t address, std::size_t 
 }  // namespace
 
 // The fast path, for monitors: layers of the forward, and phases.
-void record_allocation(void* data, std::size_t size_bytes) noexcept {
+void record_allocation(void* data, std::size_t size_bytes, const char* base) noexcept {
   ThreadState* const thread = t_state;
   if (thread == nullptr || g_attachment.has_operators || g_attachment.has_walks) {
-    return record_with_details(data, size_bytes);
+    return record_with_details(data, size_bytes, base);
   }
   if (!is_in_backward(*thread)) {
     return record_outside_backward(*thread, number_of(data), size_bytes);
@@ -105,16 +113,18 @@ void record_allocation(void* data, std::size_t size_bytes) noexcept {
 
 namespace {
 
-void record_free(const void* data) {
+void record_free(const void* data, const char* base) {
   if (!is_attached()) return;
-  const ThreadState* const thread = t_state;
+  ThreadState* const thread = t_state;
+  const NativeSource* const native = native_source();
+  if (native != nullptr && thread != nullptr) native->settle(*thread, base);
   plimsoll_context* const context = thread != nullptr ? thread->context : recorder().context();
   recorder().free(context, kCpu, number_of(data));
 }
 
 template <std::size_t kBase>
 void recorded_delete(void* data) {
-  record_free(data);
+  record_free(data, PLIMSOLL_STACK_BASE);
   g_bases[kBase].deleter.load(std::memory_order_acquire)(data);
 }
 
@@ -154,7 +164,7 @@ class RecordingAllocator final : public c10::Allocator {
         g_bases[number].deleter.load(std::memory_order_acquire), kDeleters[number]);
     if (is_ours && block.get() != nullptr) {
       if (is_attached()) {
-        record_allocation(block.get(), size_bytes);
+        record_allocation(block.get(), size_bytes, PLIMSOLL_STACK_BASE);
       } else if (g_attachment.is_left_over.load(std::memory_order_relaxed)) {
         // Nothing is recorded; the recorder counts this process among the children that allocate.
         recorder().alloc(nullptr, kCpu, number_of(block.get()), size_bytes);

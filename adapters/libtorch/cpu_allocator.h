@@ -24,8 +24,9 @@ c10::DeleterFnPtr base_deleter();
 c10::DeleterFnPtr recorded_deleter();
 bool is_recorded_deleter(c10::DeleterFnPtr deleter);
 
-// Records memory of the CPU that this thread has just obtained, from any allocator.
-void record_allocation(void* data, std::size_t size_bytes) noexcept;
+// Records memory of the CPU that this thread has just obtained, from any allocator. `base`:
+// PLIMSOLL_STACK_BASE of the hook.
+void record_allocation(void* data, std::size_t size_bytes, const char* base) noexcept;
 
 // The original allocator and ours, for storages that keep a pointer to theirs.
 c10::Allocator* base_allocator();

@@ -66,10 +66,10 @@ void record(plimsoll_context* context, std::size_t size_bytes) {
 
 }  // namespace
 
-void record_failed_allocation(std::size_t size_bytes) noexcept try {
+[[gnu::noinline]] void record_failed_allocation(std::size_t size_bytes) noexcept try {
   ThreadState* const state = thread_state_or_null();
   if (state == nullptr) return record(recorder().context(), size_bytes);
-  const SavedContext saved = describe_allocation(*state);
+  const SavedContext saved = describe_allocation(*state, PLIMSOLL_STACK_BASE);
   record(state->context, size_bytes);
   state->restore(saved);
   if (saved.context.op_instance == 0) define_new_stacks(*state);

@@ -189,6 +189,7 @@ Observed operator_began(const at::RecordFunction& record) {
   ThreadState* const state = thread_state_or_null();
   if (state == nullptr) return nullptr;
   ThreadState& thread = *state;
+  thread.leave_described();
   plimsoll_context& context = *thread.context;
   Name& name = thread.names.find(record.name());
   if (name.is_node && node_began(thread, name)) return nullptr;
@@ -283,8 +284,9 @@ bool is_torchs_own(std::string_view name) {
          name.starts_with("## ") || name.find("::") != std::string_view::npos;
 }
 
-Observed user_scope_began(const at::RecordFunction& record) try {
+[[gnu::noinline]] Observed user_scope_began(const at::RecordFunction& record) try {
   ThreadState& thread = thread_state();
+  settle_operator(thread, PLIMSOLL_STACK_BASE);
   thread.user_scopes.reserve(thread.user_scopes.size() + 1);
   plimsoll_context& context = *thread.context;
   const std::string_view name = record.name();
@@ -309,9 +311,11 @@ Observed user_scope_began(const at::RecordFunction& record) try {
 
 // Scopes may end in any order and on another thread; the phase is restored when the innermost one
 // ends.
-void user_scope_ended(const at::RecordFunction& record, at::ObserverContext* /*unused*/) {
+[[gnu::noinline]] void user_scope_ended(const at::RecordFunction& record,
+                                        at::ObserverContext* /*unused*/) {
   if (t_state == nullptr) return;
   ThreadState& thread = *t_state;
+  settle_operator(thread, PLIMSOLL_STACK_BASE);
   std::vector<UserScope>& scopes = thread.user_scopes;
   const auto found = std::find_if(scopes.rbegin(), scopes.rend(),
                                   [&](const UserScope& scope) { return scope.record == &record; });
@@ -347,6 +351,12 @@ void ended(const at::RecordFunction& record, at::ObserverContext* observer) {
 at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
 at::RecordFunctionCallback callback() {
+  const auto* const native = observes_uses() ? nullptr : g_attachment.wanted_native.load();
+  g_attachment.native.store(native, std::memory_order_release);
+  if (native != nullptr) {
+    g_attachment.outputs = Outputs::kIgnored;
+    return at::RecordFunctionCallback(began, ended).scopes({at::RecordScope::USER_SCOPE});
+  }
   // In Python programs, where modules describe what they return, operators do so only in steps in
   // which their inputs are read as well.
   if (g_attachment.has_python && g_attachment.outputs != Outputs::kAll) {
@@ -375,6 +385,7 @@ void observe_operators(Outputs outputs) {
 void stop_observing_operators() {
   if (g_handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(g_handle);
   g_handle = at::INVALID_CALLBACK_HANDLE;
+  g_attachment.native.store(nullptr, std::memory_order_release);
   g_has_inputs.store(false);
   stop_uses();
   if (!g_attachment.has_operators.exchange(false)) return;

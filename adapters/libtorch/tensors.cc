@@ -179,7 +179,8 @@ std::uint32_t describe_bucket(const at::Tensor& gradient, const c10::StorageImpl
 void record_role(ThreadState& thread, const at::Tensor& tensor, c10::StorageImpl& storage,
                  plimsoll_role role, std::uint32_t name) {
   if (role == PLIMSOLL_ROLE_INPUT && is_new_borrowed(tensor)) {
-    record_allocation(storage._mutable_data_ptr_no_checks().get(), storage.nbytes());
+    record_allocation(storage._mutable_data_ptr_no_checks().get(), storage.nbytes(),
+                      PLIMSOLL_STACK_BASE);
   }
   const bool is_bucket = role == PLIMSOLL_ROLE_GRADIENT && is_in_bucket(tensor, storage);
   const std::uint32_t id =

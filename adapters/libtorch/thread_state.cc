@@ -88,9 +88,10 @@ class BackwardEnd {
   int task_;
 };
 
-bool watch_end_of_backward(int task) {
+bool watch_end_of_backward(ThreadState& thread, int task) {
   try {
     auto end = std::make_shared<BackwardEnd>(task);
+    thread.backward_end = end;
     torch::autograd::Engine::get_default_engine().queue_callback([end] { end->end_range(); });
     return true;
   } catch (const std::exception&) {
@@ -100,6 +101,11 @@ bool watch_end_of_backward(int task) {
 
 }  // namespace
 
+bool is_in_node(const ThreadState& thread) {
+  return !thread.nodes.empty() ||
+         (native_source() != nullptr && torch::autograd::get_current_node() != nullptr);
+}
+
 bool observe_backward(ThreadState& thread) {
   if (thread.attachment != g_attachment.number) {
     thread.attachment = g_attachment.number;
@@ -107,7 +113,9 @@ bool observe_backward(ThreadState& thread) {
   }
   const int task = torch::autograd::get_current_graph_task_id();
   // A backward inside a node (reentrant checkpointing) is part of the outer one.
-  if (task == thread.graph_task || !thread.nodes.empty()) return task >= 0;
+  const bool is_inside = task >= 0 && thread.graph_task >= 0 && native_source() != nullptr &&
+                         !thread.backward_end.expired();
+  if (task == thread.graph_task || !thread.nodes.empty() || is_inside) return task >= 0;
   if (thread.graph_task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_END, 0);
   if (task >= 0) recorder().mark(thread.context, PLIMSOLL_MARK_BACKWARD_BEGIN, 0);
   thread.graph_task = task;
@@ -115,7 +123,7 @@ bool observe_backward(ThreadState& thread) {
   const auto position = task >= 0 ? stack_source().position : nullptr;
   thread.python_position_slot = position == nullptr ? nullptr : position();
   thread.backward_ends = g_backward_ends.load(std::memory_order_relaxed);
-  thread.hears_backward_end = task >= 0 && watch_end_of_backward(task);
+  thread.hears_backward_end = task >= 0 && watch_end_of_backward(thread, task);
   return task >= 0;
 }
 

@@ -31,12 +31,27 @@ namespace plimsoll::libtorch {
 
 inline constexpr std::uint32_t kNoOperator = ~std::uint32_t{0};
 
+// Native attribution: what the thread's context describes. An operator counts as running while its
+// anchor, a word of the stack, contains the return address of its call.
+struct RunningOperator {
+  const char* anchor = nullptr;
+  std::uint64_t anchor_value = 0;
+  const void* frame = nullptr;        // of the Python code that has called the operator
+  const void* instruction = nullptr;  // in that code
+  const void* node = nullptr;         // the autograd node that runs; null: none
+  std::uint32_t node_stack = 0;       // the stack of its forward
+  bool is_described = false;          // false: the context is the one outside operators
+  bool has_built = false;             // an autograd node
+};
+
 // The context that a node or module call saves.
 struct SavedContext {
   plimsoll_context context;
   std::uint32_t outermost_depth;
   std::int64_t outer_sequence;
   std::uint8_t phase_outside;
+  std::uint32_t layer_outside;
+  RunningOperator running;
 };
 
 // A running autograd node.
@@ -101,13 +116,16 @@ class NewBlocks {
   std::uint64_t last_device_block_ = 0;  // the last one described
 };
 
-struct StackCache;  // python/frames.cc
+struct StackCache;    // python/frames.cc
+struct NativeThread;  // python/native/attribution.cc
 
 struct ThreadState {
   plimsoll_context* context = nullptr;
   LinkTable* links = nullptr;
   StackCache* stacks = nullptr;
   std::shared_ptr<void> stacks_owner;
+  NativeThread* native = nullptr;
+  std::shared_ptr<void> native_owner;
 
   std::uint32_t depth = 0;                      // operators and nodes running
   std::uint32_t outermost_depth = kNoOperator;  // of the outermost operator of this context
@@ -118,8 +136,10 @@ struct ThreadState {
   std::uint32_t module_depth = 0;
   // torch's next node number at the start of the outermost operator
   std::int64_t outer_sequence = -1;
-  std::uint8_t phase_outside = 0;  // the phase to restore after the outermost operator
-  bool has_new_stacks = false;     // not yet passed to StackSource::define
+  std::uint8_t phase_outside = 0;   // the phase to restore after the outermost operator
+  std::uint32_t layer_outside = 0;  // native attribution: the layer to restore then
+  RunningOperator running;
+  bool has_new_stacks = false;  // not yet passed to StackSource::define
   // Whether a node was built outside the observed operators: by torch::autograd::Function or
   // TorchScript, which then hide autograd from the operators that they run.
   bool has_unseen_nodes = false;
@@ -127,6 +147,7 @@ struct ThreadState {
   int graph_task = -1;                    // the backward pass this thread was last seen in
   std::uint32_t attachment = 0;           // g_attachment.number at that time
   bool hears_backward_end = false;        // torch will report its end
+  std::weak_ptr<void> backward_end;       // expires then
   std::uint32_t backward_ends = 0;        // g_backward_ends at that time
   const LinkTable* last_links = nullptr;  // of the forward thread that was last looked up
   std::uint64_t filled_sequence = 0;      // lite: links below this number have their layer
@@ -157,12 +178,16 @@ struct ThreadState {
     if (++instances == 0) ++instances;
     return instances;
   }
-  SavedContext save() const { return {*context, outermost_depth, outer_sequence, phase_outside}; }
+  SavedContext save() const {
+    return {*context, outermost_depth, outer_sequence, phase_outside, layer_outside, running};
+  }
   void restore(const SavedContext& saved) {
     *context = saved.context;
     outermost_depth = saved.outermost_depth;
     outer_sequence = saved.outer_sequence;
     phase_outside = saved.phase_outside;
+    layer_outside = saved.layer_outside;
+    running = saved.running;
   }
   const void* python_position() const {
     return python_position_slot == nullptr ? nullptr : *python_position_slot;
@@ -173,8 +198,16 @@ struct ThreadState {
     return !nodes.empty() && nodes.back().depth == outermost_depth &&
            nodes.back().python_position != python_position();
   }
+  // Native attribution: restores the context outside operators.
+  void leave_described() {
+    if (!running.is_described) return;
+    context->phase = phase_outside;
+    context->layer = layer_outside;
+    leave_operator();
+  }
   // Sets a fresh context: the same layer and phase, and no operator.
   void leave_operator() {
+    running.is_described = false;
     context->outer_op = context->inner_op = context->forward_op = context->stack = 0;
     context->op_instance = 0;
     context->autograd = PLIMSOLL_AUTOGRAD_UNKNOWN;
@@ -201,6 +234,16 @@ inline ThreadState* thread_state_or_null() noexcept {
   ThreadState* state = t_state;
   return state != nullptr ? state : try_make_thread_state();
 }
+
+// Call this before a hook reads or sets the context. `base`: PLIMSOLL_STACK_BASE of the hook.
+inline void settle_operator(ThreadState& thread, const char* base) {
+  if (!thread.running.is_described) return;
+  const NativeSource* const native = native_source();
+  native == nullptr ? thread.leave_described() : native->settle(thread, base);
+}
+
+// Whether an autograd node runs on this thread.
+bool is_in_node(const ThreadState& thread);
 
 // Defines in the recorder the stacks that are new on this thread. `define` is null if the hooks
 // were reinstalled without stacks after an operator found them.

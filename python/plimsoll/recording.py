@@ -25,7 +25,7 @@ from plimsoll._process.names import name_of
 from plimsoll._process.paths import absolute, default_path
 from plimsoll._process.program_errors import Suppressed, is_of_program, leave_to_program
 from plimsoll._torch import attachment
-from plimsoll._torch.hooks import Adapter, Mode, Survey, Uses
+from plimsoll._torch.hooks import Adapter, Attribution, Mode, Survey, Uses
 from plimsoll.errors import Error, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def record(
     nvtx: bool | None = None,
     source_text: bool = True,
     uses: Uses = "auto",
+    attribution: Attribution = "observer",
 ) -> Recording:
     """Record every tensor allocation of this process, in a ``with`` block.
 
@@ -79,6 +80,10 @@ def record(
         uses: In which steps to record the last use of memory: ``"always"``; ``"sampled"``, the
             first three and every 64th; ``"never"``; or ``"auto"``: all of them if that costs at
             most 1 % of a step, else sampled. ``"lite"`` records none.
+        attribution: How to find the operator of an allocation: ``"observer"``, by torch's observer
+            of operators; or ``"native"``, by the native stack, at a fraction of the cost. Steps in
+            which uses are recorded need the observer anyway. Where the native stack cannot be read,
+            and where hooks of another recording are installed, the observer is used.
 
     Raises:
         AdapterError: `adapter` is ``"libtorch"`` and it is unavailable.
@@ -101,6 +106,7 @@ def record(
         nvtx=nvtx,
         source_text=source_text,
         uses=uses,
+        attribution=attribution,
     )
 
 
@@ -132,8 +138,9 @@ class Recording(RecordingInNotebook):
         nvtx: bool | None = None,
         source_text: bool = True,
         uses: Uses = "auto",
+        attribution: Attribution = "observer",
     ) -> None:
-        check_observation(mode, uses, adapter)
+        check_observation(mode, uses, adapter, attribution)
         if max_events is not None:
             max_events = whole_number("max_events", max_events, 1)
         self.path = absolute(default_path() if path is None else path)
@@ -146,6 +153,7 @@ class Recording(RecordingInNotebook):
         self._stacks = flag("stacks", stacks)
         self._mode = mode
         self._uses: Uses = uses if mode == "full" else "never"
+        self._attribution: Attribution = attribution
         self._in_children = flag("in_children", in_children)
         self._adapter = adapter
         self._source_text = flag("source_text", source_text)
@@ -180,13 +188,18 @@ class Recording(RecordingInNotebook):
         return self
 
     def _begin(self, kind: Adapter) -> None:
+        self._attribution = attachment.attribution_of(
+            kind, self._mode, self._attribution, print_notice
+        )
         try:
             self._recording = self._open(kind)
         except RuntimeError as error:
             leave_to_program(error)
             raise OSError(str(error).rstrip(".")) from error
         self._pid = os.getpid()
-        attachment.attach(self, kind, self._mode, self._stacks, self._uses)
+        attachment.attach(
+            self, kind, self._mode, self._stacks, self._uses, attribution=self._attribution
+        )
         self._note_path(self._recording)
         recordings.add(self)
         live.begin(self)
@@ -356,6 +369,7 @@ class Recording(RecordingInNotebook):
             "adapter": kind,
             "mode": self._mode,
             "uses": self._uses if kind == "libtorch" else "never",
+            "attribution": self._attribution if kind == "libtorch" else "observer",
             "command": command_text(sys.argv),
             "pid": str(os.getpid()),
             "python": sys.version.split()[0],

@@ -44,6 +44,7 @@ struct ProgramOptions {
 
 const std::vector<std::string> kModes = {"full", "lite"};
 const std::vector<std::string> kUses = {"auto", "always", "sampled", "never"};
+const std::vector<std::string> kAttributions = {"observer", "native"};
 
 // `given` is what precedes the value: "--mode " or "PLIMSOLL_MODE=".
 Status check_choice(const std::string& given, const std::string& value,
@@ -144,8 +145,9 @@ int record_program(const std::vector<std::string>& words, const std::vector<std:
 // Returns where our options end: at the script, at `--` or after the last word. The rest belongs to
 // the program.
 std::vector<std::string>::const_iterator end_of_options(const std::vector<std::string>& words) {
-  constexpr std::array<std::string_view, 7> kWithValue = {
-      "-o", "--output", "--mode", "--uses", "--max-events", "--adapter", "--fleet"};
+  constexpr std::array<std::string_view, 8> kWithValue = {
+      "-o",           "--output",      "--mode",    "--uses",
+      "--max-events", "--attribution", "--adapter", "--fleet"};
   auto at = words.begin();
   while (at != words.end() && *at != "--" && at->starts_with("-")) {
     const bool has_value = std::ranges::find(kWithValue, *at) != kWithValue.end();
@@ -208,6 +210,11 @@ Command run_command() {
        "at most 1 % of a step, else sampled (the first three and every 64th). Default: "
        "$PLIMSOLL_USES, or auto.",
        kUses},
+      {"--attribution", "", "HOW",
+       "How to find the operator of an allocation: observer, by torch's observer of operators; or "
+       "native, by the native stack, at a fraction of the cost. Default: $PLIMSOLL_ATTRIBUTION, or "
+       "observer.",
+       kAttributions},
       {"--max-events", "", "N", "Keep about the newest N events; earlier ones remain as totals."},
       {"--no-stacks", "", "", "Record no Python lines."},
       {"--no-source-text", "", "",

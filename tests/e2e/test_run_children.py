@@ -249,6 +249,17 @@ def test_a_wrong_mode_is_a_usage_error_for_programs_too(plimsoll):
     )
 
 
+def test_operators_are_attributed_natively_if_asked(run, plimsoll, tmp_path):
+    for options, env in (("--attribution", "native"), {}), ((), {"PLIMSOLL_ATTRIBUTION": "native"}):
+        outcome = run(TRAIN + "train()\n", "--uses", "never", *options, "--force", **env)
+        assert outcome.status == 0, outcome.err
+        dump = plimsoll("dump", tmp_path / "run.plim").out
+        assert 'key="attribution" value="native"' in dump
+        assert '"aten::linear"' in dump and '"AddmmBackward0"' in dump
+    outcome = run("print('ran')", "--attribution", "nativ")
+    assert "'nativ' is not one of observer, native; did you mean native?" in outcome.err
+
+
 MISTYPED_USES = "is not one of auto, always, sampled, never; did you mean always?"
 
 

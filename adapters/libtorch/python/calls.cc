@@ -10,6 +10,7 @@
 
 #include "autograd_nodes.h"
 #include "parameters.h"
+#include "python/frames.h"
 #include "python/holders/find.h"
 #include "python/modules.h"
 #include "python/objects.h"
@@ -102,7 +103,7 @@ void begin_call(ThreadState& thread, std::uint32_t layer) {
   // A call inside a forward belongs to it. Asking torch would take longer than everything else
   // here.
   const bool is_nested = thread.module_depth != 0 && context.phase == PLIMSOLL_PHASE_FORWARD;
-  if (thread.module_depth == 0 && thread.nodes.empty()) pass_unseen_nodes(thread);
+  if (thread.module_depth == 0 && !is_in_node(thread)) pass_unseen_nodes(thread);
   if (context.phase != PLIMSOLL_PHASE_BACKWARD && !is_nested) {
     context.phase = observe_backward(thread) ? PLIMSOLL_PHASE_BACKWARD : PLIMSOLL_PHASE_FORWARD;
   }
@@ -165,12 +166,14 @@ void end_ranges(const Call& call) {
   tag_inputs(thread, args, kwargs);
 }
 
-void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
+[[gnu::noinline]] void enter(Call& call, PyObject* self, PyObject* args, PyObject* kwargs) {
   Module* module = modules().find_or_add(self);
   if (module == nullptr) return;
   ThreadState& thread = thread_state();
   call.layer = modules().layer_of_called(thread, *module);
-  call.is_root = thread.module_depth == 0 && thread.nodes.empty();
+  settle_operator(thread, PLIMSOLL_STACK_BASE);
+  hold_seen_code(thread);
+  call.is_root = thread.module_depth == 0 && !is_in_node(thread);
   if (call.is_root) begin_root(thread, args, kwargs);
   call.has_wrappers = module->has_wrappers;
   call.is_wrapped = runs_in_its_wrapper(thread, *module);
@@ -228,6 +231,8 @@ void for_each_subclass(PyTypeObject* type, auto&& visit) {
 }
 
 }  // namespace
+
+void (*boundary_of_calls())() { return reinterpret_cast<void (*)()>(watched_call); }
 
 void watch_calls_of(PyTypeObject* type) {
   if (type->tp_call == watched_call || type->tp_call == nullptr) return;

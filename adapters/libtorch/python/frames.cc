@@ -8,6 +8,7 @@
 #include <Python.h>
 #include <frameobject.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -33,6 +34,9 @@ struct StackCache {
     std::uint32_t begin = 0;  // position in `frames`
     std::uint32_t count = 0;
     std::uint32_t stack = 0;  // 0: empty slot
+    // A hash of the names and lines of its frames, while not all of their code objects are
+    // retained; else 0.
+    std::uint64_t content = 0;
   };
   std::vector<Slot> slots = std::vector<Slot>(1024);
   std::vector<PythonFrame> frames;
@@ -40,6 +44,9 @@ struct StackCache {
   std::vector<std::uint32_t> undefined;  // stacks in slots that are not defined yet
   std::vector<Slot> waiting;
   std::size_t used = 0;
+  std::unordered_set<PyCodeObject*> held;  // known to this thread
+  std::vector<std::uint32_t> unheld;       // stacks with a content
+  bool has_new_unheld = false;
 };
 
 namespace {
@@ -118,18 +125,30 @@ StackCache& cache_of(ThreadState& thread) {
   return *thread.stacks;
 }
 
-std::uint32_t stack_of(ThreadState& thread, const Chain& chain) {
-  if (chain.count == 0) return 0;
-  StackCache& cache = cache_of(thread);
+std::uint64_t content_of(const PythonFrame* frames, std::size_t count);
+
+// The slot of this chain; null: there is none.
+StackCache::Slot* find_slot(StackCache& cache, const Chain& chain) {
   for (std::size_t at = chain.hash & (cache.slots.size() - 1); cache.slots[at].stack != 0;
        at = (at + 1) & (cache.slots.size() - 1)) {
-    const StackCache::Slot& slot = cache.slots[at];
+    StackCache::Slot& slot = cache.slots[at];
     if (slot.hash == chain.hash && slot.count == chain.count &&
         std::memcmp(&cache.frames[slot.begin], chain.frames, chain.count * sizeof(PythonFrame)) ==
             0) {
-      return slot.stack;
+      const bool is_same =
+          slot.content == 0 || slot.content == content_of(chain.frames, chain.count);
+      if (is_same) return &slot;
+      slot.count = 0;  // a code object has died, and another has its address
     }
   }
+  return nullptr;
+}
+
+std::uint32_t stack_of(ThreadState& thread, const Chain& chain) {
+  if (chain.count == 0) return 0;
+  StackCache& cache = cache_of(thread);
+  const StackCache::Slot* const slot = find_slot(cache, chain);
+  if (slot != nullptr) return slot->stack;
   return remember(thread, cache, chain.frames, chain.count, chain.hash);
 }
 
@@ -148,14 +167,32 @@ std::uint32_t capture(ThreadState& thread) noexcept try {
 
 // ---- names and lines of frames; all under the GIL ---------------------------------------------
 
-std::uint32_t name_of(PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* bytes = text == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(text, &size);
-  if (bytes == nullptr) {
-    PyErr_Clear();
-    return recorder().name("?", 1);
+// The text in UTF-8. Needs no GIL: the object is immutable, and CPython's own function would add a
+// copy to it. `buffer` keeps what is not ASCII.
+std::string_view utf8_of(PyObject* text, std::string& buffer) {
+  if (text == nullptr || PyUnicode_Check(text) == 0) return "?";
+  const auto size = static_cast<std::size_t>(PyUnicode_GET_LENGTH(text));
+  if (PyUnicode_IS_COMPACT_ASCII(text)) {
+    return {static_cast<const char*>(PyUnicode_DATA(text)), size};
   }
-  return recorder().name(bytes, static_cast<std::size_t>(size));
+  buffer.clear();
+  for (std::size_t i = 0; i < size; ++i) {
+    const Py_UCS4 c = PyUnicode_READ_CHAR(text, static_cast<Py_ssize_t>(i));
+    if (c >= 0xD800 && c < 0xE000) return "?";  // half of a pair
+    const int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    constexpr Py_UCS4 kFirst[] = {0, 0xC0, 0xE0, 0xF0};
+    buffer += static_cast<char>(kFirst[more] | c >> (6 * more));
+    for (int left = more; left-- > 0;) {
+      buffer += static_cast<char>(0x80U | (c >> (6 * left) & 0x3FU));
+    }
+  }
+  return buffer;
+}
+
+std::uint32_t name_of(PyObject* text) {
+  std::string buffer;
+  const std::string_view bytes = utf8_of(text, buffer);
+  return recorder().name(bytes.data(), bytes.size());
 }
 
 // Retains the code object for good, and returns whether it is new. If there is no memory to note
@@ -171,13 +208,8 @@ bool hold(PyCodeObject* code) noexcept try {
 }
 
 bool is_runner(PyCodeObject* code) {
-  Py_ssize_t size = 0;
-  const char* bytes = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
-  if (bytes == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  const std::string_view file(bytes, static_cast<std::size_t>(size));
+  std::string buffer;
+  const std::string_view file = utf8_of(code->co_filename, buffer);
   return file == "<frozen runpy>" || file.ends_with("/runpy.py") ||
          (!runner_folder().empty() && file.starts_with(runner_folder()));
 }
@@ -185,9 +217,8 @@ bool is_runner(PyCodeObject* code) {
 PyObject* g_notebook_cells = nullptr;
 
 std::uint32_t file_of(PyCodeObject* code) {
-  PyObject* number = g_notebook_cells == nullptr
-                         ? nullptr
-                         : PyDict_GetItemWithError(g_notebook_cells, code->co_filename);
+  if (g_notebook_cells == nullptr) return name_of(code->co_filename);
+  PyObject* number = PyDict_GetItemWithError(g_notebook_cells, code->co_filename);
   if (number == nullptr || PyLong_Check(number) == 0) {
     PyErr_Clear();
     return name_of(code->co_filename);
@@ -198,29 +229,38 @@ std::uint32_t file_of(PyCodeObject* code) {
   return recorder().name(cell, static_cast<std::size_t>(size));
 }
 
-plimsoll_frame describe(const PythonFrame& frame) {
+PyObject* function_of(const PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
-  PyObject* function = frame.code->co_qualname;
+  return code->co_qualname;
 #else
-  PyObject* function = frame.code->co_name;
+  return code->co_name;
 #endif
-  const int line = PyCode_Addr2Line(frame.code, static_cast<int>(frame.offset));
-  return {.file = file_of(frame.code),
-          .function = name_of(function),
-          .line = line > 0 ? static_cast<std::uint32_t>(line) : 0};
 }
 
-void define_one(const StackCache& cache, const StackCache::Slot& slot) {
+std::uint32_t line_of(const PythonFrame& frame) {
+  const int line = PyCode_Addr2Line(frame.code, static_cast<int>(frame.offset));
+  return line > 0 ? static_cast<std::uint32_t>(line) : 0;
+}
+
+plimsoll_frame describe(const PythonFrame& frame) {
+  return {.file = file_of(frame.code),
+          .function = name_of(function_of(frame.code)),
+          .line = line_of(frame)};
+}
+
+// `is_new`: whether a code object has not been met before.
+template <typename IsNew>
+void define_one(const StackCache& cache, const StackCache::Slot& slot, IsNew&& is_new) {
   plimsoll_frame reported[kMaxDepth];
   std::size_t count = slot.count;
   while (count > 1 && is_runner(cache.frames[slot.begin + count - 1].code)) --count;
   for (std::size_t i = 0; i < slot.count; ++i) {
     PyCodeObject* code = cache.frames[slot.begin + i].code;
-    const bool is_new = hold(code);
+    const bool is_code_new = is_new(code);
     if (i >= count) continue;
     reported[i] = describe(cache.frames[slot.begin + i]);
     const int first_line = code->co_firstlineno;
-    if (!is_new || first_line <= 0) continue;
+    if (!is_code_new || first_line <= 0) continue;
     recorder().function(reported[i].file, reported[i].function,
                         static_cast<std::uint32_t>(first_line));
   }
@@ -238,7 +278,8 @@ void define(ThreadState& thread) noexcept {
   const PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  for (const StackCache::Slot& slot : thread.stacks->waiting) define_one(*thread.stacks, slot);
+  for (const StackCache::Slot& slot : thread.stacks->waiting)
+    define_one(*thread.stacks, slot, hold);
   thread.stacks->waiting.clear();
   PyErr_Restore(type, value, traceback);
   PyGILState_Release(gil);
@@ -251,6 +292,20 @@ const void* const* position() {
   return python == nullptr ? nullptr : position_of(python);
 }
 
+// Adds the frames of a forward's stack that this thread has captured. Returns false if it has not.
+bool add_forward(ThreadState& thread, std::uint32_t of_forward, Chain& chain) {
+  if (of_forward == 0) return true;
+  const StackCache& cache = cache_of(thread);
+  const auto found = cache.by_stack.find(of_forward);
+  const bool is_unheld = std::ranges::find(cache.unheld, of_forward) != cache.unheld.end();
+  if (found == cache.by_stack.end() || is_unheld) return false;
+  const auto [begin, count] = found->second;
+  for (std::uint32_t i = 0; i < count && chain.count < kMaxDepth; ++i) {
+    chain.add(cache.frames[begin + i]);
+  }
+  return true;
+}
+
 // The line is the hook's if it is the user's code, else the forward's. Only the thread that ran the
 // forward knows its frames; another thread reports the hook's frames alone.
 std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
@@ -261,15 +316,7 @@ std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
   Chain chain;
   const void* const outside = thread.nodes.back().python_position;
   chain.add_all(frame_at(thread.python_position()), of_forward == 0 ? nullptr : frame_at(outside));
-  if (of_forward != 0) {
-    const StackCache& cache = cache_of(thread);
-    const auto found = cache.by_stack.find(of_forward);
-    if (found == cache.by_stack.end()) return of_forward;
-    const auto [begin, count] = found->second;
-    for (std::uint32_t i = 0; i < count && chain.count < kMaxDepth; ++i) {
-      chain.add(cache.frames[begin + i]);
-    }
-  }
+  if (!add_forward(thread, of_forward, chain)) return of_forward;
   const std::uint32_t stack = stack_of(thread, chain);
   if (!is_called && thread.has_new_stacks) define(thread);
   return stack;
@@ -278,7 +325,105 @@ std::uint32_t capture_in_node(ThreadState& thread) noexcept try {
   return thread.context->stack;
 }
 
+// ---- without the GIL --------------------------------------------------------------------------
+
+std::uint64_t content_of(const PythonFrame* frames, std::size_t count) {
+  std::uint64_t hash = count;
+  std::string buffer;
+  const auto mix = [&](std::uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 29U;
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const PyCodeObject* const code = frames[i].code;
+    mix(std::hash<std::string_view>{}(utf8_of(code->co_filename, buffer)));
+    mix(std::hash<std::string_view>{}(utf8_of(function_of(code), buffer)));
+    mix(static_cast<std::uint64_t>(code->co_firstlineno) << 32U | line_of(frames[i]));
+  }
+  return hash | 1U;
+}
+
+bool are_held(const StackCache& cache, const PythonFrame* frames, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!cache.held.contains(frames[i].code)) return false;
+  }
+  return true;
+}
+
+// After the interpreter's current instruction, with the GIL, in the main thread.
+int hold_seen_code_soon(void* /*unused*/) {
+  if (is_attached() && t_state != nullptr) hold_seen_code(*t_state);
+  return 0;
+}
+
+std::uint32_t stack_without_gil(ThreadState& thread, const Chain& chain) {
+  if (chain.count == 0) return 0;
+  StackCache& cache = cache_of(thread);
+  StackCache::Slot* slot = find_slot(cache, chain);
+  if (slot != nullptr) return slot->stack;
+  remember(thread, cache, chain.frames, chain.count, chain.hash);
+  slot = find_slot(cache, chain);
+  define_one(cache, *slot, [&](PyCodeObject* code) { return !cache.held.contains(code); });
+  cache.waiting.clear();
+  thread.has_new_stacks = false;
+  if (are_held(cache, chain.frames, chain.count)) return slot->stack;
+  slot->content = content_of(chain.frames, chain.count);
+  cache.unheld.push_back(slot->stack);
+  if (!std::exchange(cache.has_new_unheld, true)) Py_AddPendingCall(hold_seen_code_soon, nullptr);
+  return slot->stack;
+}
+
 }  // namespace
+
+std::uint32_t capture_without_gil(ThreadState& thread, const void* frame) noexcept try {
+  Chain chain;
+  chain.add_all(static_cast<InterpreterFrame*>(const_cast<void*>(frame)), nullptr);
+  return stack_without_gil(thread, chain);
+} catch (const std::exception&) {
+  count_lost_detail();
+  return 0;
+}
+
+std::uint32_t capture_in_node_without_gil(ThreadState& thread, std::uint32_t of_forward,
+                                          const void* outside) noexcept try {
+  PyThreadState* python = PyGILState_GetThisThreadState();
+  if (python == nullptr) return of_forward;
+  Chain chain;
+  chain.add_all(innermost_frame(python),
+                of_forward == 0 ? nullptr : static_cast<const InterpreterFrame*>(outside));
+  return add_forward(thread, of_forward, chain) ? stack_without_gil(thread, chain) : of_forward;
+} catch (const std::exception&) {
+  count_lost_detail();
+  return of_forward;
+}
+
+void hold_seen_code(ThreadState& thread) noexcept try {
+  StackCache* const cache = thread.stacks;
+  if (cache == nullptr || !std::exchange(cache->has_new_unheld, false) || is_finalizing()) return;
+  PyThreadState* python = PyGILState_GetThisThreadState();
+  if (python == nullptr) return;
+  for (InterpreterFrame* each = innermost_frame(python); each != nullptr;
+       each = frame_before(each)) {
+    PythonFrame frame{};
+    if (!read_frame(each, frame)) continue;
+    hold(frame.code);
+    cache->held.insert(frame.code);
+  }
+  // What a code object's address means is certain only from now on: its names must be the same.
+  std::erase_if(cache->unheld, [&](std::uint32_t stack) {
+    const auto [begin, count] = cache->by_stack.at(stack);
+    const PythonFrame* const frames = &cache->frames[begin];
+    if (!are_held(*cache, frames, count)) return false;
+    Chain chain;
+    for (std::uint32_t i = 0; i < count; ++i) chain.add(frames[i]);
+    StackCache::Slot* const slot = find_slot(*cache, chain);
+    const bool is_same = slot != nullptr && slot->stack == stack;
+    is_same ? void(slot->content = 0) : void(cache->by_stack.erase(stack));
+    return true;
+  });
+} catch (const std::exception&) {
+  count_lost_detail();
+}
 
 const StackSource& python_stacks() {
   static constexpr StackSource kStacks = {.capture = capture,
@@ -291,16 +436,16 @@ const StackSource& python_stacks() {
 void set_runner_folder(const char* path) { runner_folder() = path; }
 
 bool is_own_code(const PyCodeObject* code) {
-  Py_ssize_t size = 0;
-  const char* bytes = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
-  if (bytes == nullptr) PyErr_Clear();
-  return bytes != nullptr && !runner_folder().empty() &&
-         std::string_view(bytes, static_cast<std::size_t>(size)).starts_with(runner_folder());
+  std::string buffer;
+  return !runner_folder().empty() &&
+         utf8_of(code->co_filename, buffer).starts_with(runner_folder());
 }
 
 void set_notebook_cells(PyObject* cells) {
   Py_XINCREF(cells);
   Py_XSETREF(g_notebook_cells, cells);
 }
+
+bool has_notebook_cells() { return g_notebook_cells != nullptr; }
 
 }  // namespace plimsoll::libtorch

@@ -71,6 +71,22 @@ inline InterpreterFrame* innermost_frame(PyThreadState* thread) {
   return reinterpret_cast<InterpreterFrame*>(thread->current_frame);
 #endif
 }
+#if PY_VERSION_HEX < 0x030D0000
+// A run of the interpreter's loop: where it lies on the C stack, and the frame that it runs.
+struct InterpreterLoop {
+  const char* position = nullptr;  // null: there is none
+  InterpreterFrame* frame = nullptr;
+};
+inline InterpreterLoop loop_at(const decltype(PyThreadState::cframe) at) {
+  if (at == nullptr) return {};
+  return {reinterpret_cast<const char*>(at),
+          reinterpret_cast<InterpreterFrame*>(at->current_frame)};
+}
+inline InterpreterLoop innermost_loop(PyThreadState* thread) { return loop_at(thread->cframe); }
+inline InterpreterLoop loop_outside(const InterpreterLoop& loop) {
+  return loop_at(reinterpret_cast<const _PyCFrame*>(loop.position)->previous);
+}
+#endif
 // A pointer that differs while Python code called from C runs.
 inline const void* const* position_of(PyThreadState* thread) {
 #if PY_VERSION_HEX < 0x030D0000

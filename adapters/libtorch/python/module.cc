@@ -18,6 +18,7 @@
 #include "python/holders/find.h"
 #include "python/loaders.h"
 #include "python/modules.h"
+#include "python/native/attribution.h"
 #include "python/object_parts.h"
 #include "python/objects.h"
 #include "python/optimizers.h"
@@ -31,10 +32,13 @@ namespace {
 
 // Runs a hook's body. No exception leaves it, neither of C++ nor of Python.
 template <typename Body>
-PyObject* guarded(Body&& body) {
+[[gnu::noinline]] PyObject* guarded(Body&& body) {
   if (is_attached()) {
     try {
-      body(thread_state());
+      ThreadState& thread = thread_state();
+      settle_operator(thread, PLIMSOLL_STACK_BASE);
+      hold_seen_code(thread);
+      body(thread);
     } catch (const std::exception&) {
       count_lost_detail();
     }
@@ -146,6 +150,7 @@ SurveyClock g_survey_clock;
 // Needs no memory.
 void take_out_hooks() noexcept {
   plimsoll_libtorch_detach();
+  end_native_attribution();
   stop_watching_calls();
   stop_watching_loaders();
   stop_watching_escapes();
@@ -156,7 +161,8 @@ void take_out_hooks() noexcept {
 }
 
 // attach(api address, mode, with stacks, module class, optimizer class, our folder,
-//        notebook cells or None, uses)
+//        notebook cells or None, uses, whether operators are attributed natively)
+// -> None, or a sentence that says why they are observed instead
 PyObject* attach(PyObject* /*self*/, PyObject* args) {
   unsigned long long api = 0;
   int mode = 0;
@@ -165,8 +171,10 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   const char* folder = "";
   PyObject* cells = nullptr;
   int uses = 0;
-  if (PyArg_ParseTuple(args, "KipO!O!sOi", &api, &mode, &has_stacks, &PyType_Type, &module_class,
-                       &PyType_Type, &optimizer_class, &folder, &cells, &uses) == 0) {
+  int is_native = 0;
+  const char* no_native = nullptr;
+  if (PyArg_ParseTuple(args, "KipO!O!sOip", &api, &mode, &has_stacks, &PyType_Type, &module_class,
+                       &PyType_Type, &optimizer_class, &folder, &cells, &uses, &is_native) == 0) {
     return nullptr;
   }
   if (is_attached()) {
@@ -185,6 +193,11 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     g_attachment.has_python = true;
     g_attachment.stacks = has_stacks != 0 ? &python_stacks() : &kNoStacks;
     set_runner_folder(folder);
+    g_attachment.api = reinterpret_cast<const plimsoll_recorder_api*>(api);
+    if (is_native != 0 && mode == PLIMSOLL_LIBTORCH_FULL) {
+      no_native = prepare_native_attribution();
+      if (no_native == nullptr) begin_native_attribution();
+    }
     problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
                                        static_cast<plimsoll_libtorch_mode>(mode),
                                        static_cast<plimsoll_libtorch_uses>(uses));
@@ -199,11 +212,29 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     problem = "not enough memory for its hooks";
   }
   if (problem != nullptr) {
+    end_native_attribution();
     PyErr_SetString(PyExc_RuntimeError, problem);
     return nullptr;
   }
   g_survey_clock.restart();
   holders::begin_growth();
+  if (no_native != nullptr) return PyUnicode_FromString(no_native);
+  Py_RETURN_NONE;
+}
+
+// native_problem(api address) -> None, or a sentence that says why operators cannot be attributed
+// natively
+PyObject* native_problem(PyObject* /*self*/, PyObject* address) {
+  const unsigned long long value = PyLong_AsUnsignedLongLong(address);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (!is_attached()) g_attachment.api = reinterpret_cast<const plimsoll_recorder_api*>(value);
+  const char* problem = nullptr;
+  try {
+    problem = prepare_native_attribution();
+  } catch (const std::exception&) {
+    problem = "there is no memory to attribute operators natively";
+  }
+  if (problem != nullptr) return PyUnicode_FromString(problem);
   Py_RETURN_NONE;
 }
 
@@ -267,6 +298,7 @@ PyObject* step_ends(PyObject* /*self*/, PyObject* args) {
     if (g_renew_cuda != nullptr)
       g_renew_cuda();  // before the step's end is reported, so that its sums are right
     if (PyTuple_Size(args) == 0 || !after_step(thread, PyTuple_GET_ITEM(args, 0))) return;
+    end_native_step();
     if (g_attachment.has_walks) g_survey_clock.run_if_due(thread);
     if (g_attachment.has_operators) holders::find_wanted_holders();
   });
@@ -318,6 +350,7 @@ PyObject* user_marks_steps(PyObject* /*self*/, PyObject* /*args*/) {
   return guarded([](ThreadState& thread) {
     leave_steps_to_user(thread);
     end_use_step();
+    end_native_step();
     poll_foreign_storages(thread);
     if (g_attachment.has_operators) holders::find_wanted_holders();
   });
@@ -402,6 +435,7 @@ PyMethodDef g_functions[] = {
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"layer_of", layer_of, METH_O, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
+    {"native_problem", native_problem, METH_O, nullptr},
     {"observe", observe, METH_O, nullptr},
     {"overwriting", overwriting_api, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},

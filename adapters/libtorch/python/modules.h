@@ -111,5 +111,7 @@ void watch_calls_of(PyTypeObject* type);
 void watch_calls(PyTypeObject* root);  // and all subclasses that are not observed yet
 void watch_new_classes();              // cheap if there are none
 void stop_watching_calls();
+// The function that runs each call that is watched.
+void (*boundary_of_calls())();
 
 }  // namespace plimsoll::libtorch

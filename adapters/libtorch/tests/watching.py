@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from plimsoll._torch.attachment import LibtorchAttachment
 
 HERE = Path(__file__).resolve().parent
+ATTRIBUTION = os.environ.get("PLIMSOLL_ATTRIBUTION", "observer")
 OTHER, FORWARD, BACKWARD, OPTIMIZER, DATA = range(5)
 KNOWN, PARAMETER, GRADIENT, STATE, BUFFER, INPUT = range(6)
 STEP, REGION_BEGIN, REGION_END, BACKWARD_BEGIN, BACKWARD_END, _ = range(6)
@@ -25,11 +27,15 @@ class Recorder:
         self._attachment = None
         self.events = []
 
-    def attach(self, mode="full", uses="never"):
+    def attach(self, mode="full", uses="never", attribution=ATTRIBUTION):
         gc.collect()  # models of other tests
         self._library.counting_clear()
         self._attachment = LibtorchAttachment(
-            mode, True, self._library.counting_recorder(), uses=uses
+            mode,
+            True,
+            self._library.counting_recorder(),
+            uses=uses,
+            attribution=attribution,
         )
         self._attachment.install()
         return self

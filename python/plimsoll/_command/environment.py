@@ -152,6 +152,7 @@ def begin_as_environment_says() -> None:
             "source_text": _choice("PLIMSOLL_SOURCE_TEXT", ("1", "0")) == "1",
             "mode": _choice("PLIMSOLL_MODE", ("full", "lite")),
             "uses": _choice("PLIMSOLL_USES", ("auto", "always", "sampled", "never")),
+            "attribution": _choice("PLIMSOLL_ATTRIBUTION", ("observer", "native")),
             "in_children": _choice("PLIMSOLL_IN_CHILDREN", ("0", "1")) == "1",
             "adapter": _choice("PLIMSOLL_ADAPTER", ("auto", "libtorch", "python", "none")),
         }

@@ -17,12 +17,13 @@ from typing import NoReturn
 _LONG = ("-W", "-X", "--")  # prefixes of options that are not groups of letters
 _MODES = ("full", "lite")
 _USES = ("auto", "always", "sampled", "never")
+_ATTRIBUTIONS = ("observer", "native")
 _VARIABLES = (
     *("PLIMSOLL_OUT", "PLIMSOLL_MODE", "PLIMSOLL_MAX_EVENTS", "PLIMSOLL_STACKS"),
     *("PLIMSOLL_SOURCE_TEXT", "PLIMSOLL_USES"),
     *("PLIMSOLL_IN_CHILDREN", "PLIMSOLL_ADAPTER", "PLIMSOLL_CACHE", "PLIMSOLL_LIVE"),
     *("PLIMSOLL_LIVE_FOLDER", "PLIMSOLL_PYTHON", "PLIMSOLL_CUDA_LIBRARY", "PLIMSOLL_RUN_LOG"),
-    "PLIMSOLL_FLEET",
+    *("PLIMSOLL_FLEET", "PLIMSOLL_ATTRIBUTION"),
 )
 _PYTHON = re.compile(r"python[0-9.]*")
 _ADAPTERS = ("auto", "libtorch", "python", "none")
@@ -113,6 +114,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--mode", type=_one_of(_MODES))
     parser.add_argument("--uses", type=_one_of(_USES))
+    parser.add_argument("--attribution", type=_one_of(_ATTRIBUTIONS))
     parser.add_argument(
         "--no-stacks", dest="stacks", action="store_false", help="record no Python lines"
     )
@@ -204,6 +206,7 @@ def _add_environment(options: argparse.Namespace) -> None:
                 _say(f"{name} is ignored; did you mean {near[0]}?")
     options.mode = options.mode or _choice("PLIMSOLL_MODE", _MODES)
     options.uses = options.uses or _choice("PLIMSOLL_USES", _USES)
+    options.attribution = options.attribution or _choice("PLIMSOLL_ATTRIBUTION", _ATTRIBUTIONS)
     options.adapter = options.adapter or _choice("PLIMSOLL_ADAPTER", _ADAPTERS)
     options.stacks = options.stacks and _choice("PLIMSOLL_STACKS", ("1", "0")) == "1"
     options.source_text &= _choice("PLIMSOLL_SOURCE_TEXT", ("1", "0")) == "1"

@@ -93,11 +93,14 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidArgumentError("invalid_argument", f"{name} '{value}' is not one of {known}")
 
 
-def check_observation(mode: str, uses: str, adapter: str = "auto") -> None:
+def check_observation(
+    mode: str, uses: str, adapter: str = "auto", attribution: str = "observer"
+) -> None:
     """Raise an error if an option is unknown, or if the others prevent the uses asked for."""
     check_choice("mode", mode, ("full", "lite"))
     check_choice("uses", uses, ("auto", "always", "sampled", "never"))
     check_choice("adapter", adapter, ("auto", "libtorch", "python", "none"))
+    check_choice("attribution", attribution, ("observer", "native"))
     if uses not in ("always", "sampled"):
         return
     reason = ""

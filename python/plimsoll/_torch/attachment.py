@@ -13,10 +13,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from plimsoll import _record
 from plimsoll._cuda import cuda_hooks
+from plimsoll._process import notebook
 from plimsoll._process.program_errors import leave_to_program
 from plimsoll._torch.background import Compilation
-from plimsoll._torch.hooks import Adapter, Attached, Mode, Uses
+from plimsoll._torch.hooks import Adapter, Attached, Attribution, Mode, Uses
 from plimsoll._torch.libtorch_attachment import MODES, LibtorchAttachment
 from plimsoll.errors import AdapterError
 
@@ -171,19 +173,47 @@ def _keep_fallback(error: Exception, say: Callable[[str], object]) -> None:
         cuda_hooks.attach(None)
 
 
-def attach(owner: object, kind: Adapter, mode: Mode, stacks: bool, uses: Uses = "never") -> None:
+def attribution_of(
+    kind: Adapter, mode: Mode, wanted: Attribution, say: Callable[[str], object]
+) -> Attribution:
+    """Return how operators will be attributed; hooks that are installed keep their way."""
+    with _lock:
+        if _attached is not None:
+            return getattr(_attached, "attribution", "observer")
+        if kind != "libtorch" or mode != "full" or wanted == "observer":
+            return "observer"
+        from plimsoll._torch.adapter import load
+
+        problem = load(lambda _: None).native_problem(_record.api_address())
+        if notebook.cells() is not None:
+            problem = "the lines of a notebook's cells need Python"
+        if problem is None:
+            return "native"
+        _say_once(f"{problem}: operators are observed instead, which is slower", say)
+        return "observer"
+
+
+def attach(
+    owner: object,
+    kind: Adapter,
+    mode: Mode,
+    stacks: bool,
+    uses: Uses = "never",
+    *,
+    attribution: Attribution = "observer",
+) -> None:
     """Install the hooks for another user, until `detach` is called with it."""
     with _lock:
         _drop_parents()
         try:
             _wanted[owner] = mode, stacks, uses
-            _install(kind, mode, stacks)
+            _install(kind, mode, stacks, attribution)
         except BaseException:
             _leave(owner)
             raise
 
 
-def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
+def _install(kind: Adapter, mode: Mode, stacks: bool, attribution: Attribution) -> None:
     global _attached
     if _attached is not None:
         _see_more(mode, stacks)
@@ -193,7 +223,7 @@ def _install(kind: Adapter, mode: Mode, stacks: bool) -> None:
 
         # CUDA first: its blocks must be known before their tensors are described.
         cuda_hooks.begin(load(lambda _: None), _survey)
-        _attached = LibtorchAttachment(mode, stacks, uses=_uses_of_all())
+        _attached = LibtorchAttachment(mode, stacks, uses=_uses_of_all(), attribution=attribution)
         _attached.install()
     elif kind == "python":
         from plimsoll._torch.fallback import PythonAttachment

@@ -10,6 +10,9 @@ Adapter = Literal["auto", "libtorch", "python", "none"]
 Mode = Literal["full", "lite", "watch"]
 # In which steps the last use of memory is recorded. Only in the mode `full`.
 Uses = Literal["auto", "always", "sampled", "never"]
+# How the operator of an allocation is found: from torch's observer, or from the native stack, with
+# the observer only in steps whose uses are recorded.
+Attribution = Literal["observer", "native"]
 # Where to search for tensors, modules and optimizers: in Python's whole heap (about 4 ms for
 # 168,000 objects), or among the objects that are new since the last search.
 Survey = Literal["all", "new"]

@@ -11,7 +11,7 @@ from plimsoll import _record
 from plimsoll._cuda import cuda_hooks
 from plimsoll._process import notebook
 from plimsoll._process.program_errors import leave_to_program
-from plimsoll._torch.hooks import Adapter, Mode, Survey, Uses
+from plimsoll._torch.hooks import Adapter, Attribution, Mode, Survey, Uses
 from plimsoll._torch.watched_storages import HeldStorage
 from plimsoll.errors import AdapterError
 
@@ -36,11 +36,15 @@ class LibtorchAttachment:
         api_address: int | None = None,
         *,
         uses: Uses = "auto",
+        attribution: Attribution = "observer",
     ) -> None:
         from plimsoll._torch.adapter import load
 
         self._mode, self._stacks, self._api_address = mode, stacks, api_address
         self.uses: Uses = uses
+        self.attribution: Attribution = attribution
+        # Why operators are observed although the caller wanted them natively; None: they are not.
+        self.native_problem: str | None = None
         self._has_user_steps = False
         # For samples: whether operators are observed now, and whether the next sample needs them.
         self._is_observing, self.needs_operators = False, True
@@ -60,7 +64,7 @@ class LibtorchAttachment:
 
         api_address = self._api_address
         try:
-            self._adapter.attach(
+            self.native_problem = self._adapter.attach(
                 _record.api_address() if api_address is None else api_address,
                 MODES.index(self._mode),
                 int(self._stacks and self._mode == "full"),
@@ -69,6 +73,7 @@ class LibtorchAttachment:
                 _PACKAGE,
                 notebook.cells(),
                 USES.index(self.uses),
+                self.attribution == "native",
             )
         except RuntimeError as error:
             leave_to_program(error)

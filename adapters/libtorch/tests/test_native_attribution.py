@@ -1,0 +1,298 @@
+"""The native attribution gives each event the operator, layer, line and phase that torch's observer
+gives.
+
+Differences of these kinds are allowed, in the context of an allocation:
+
+- phase: an operator outside modules that builds a graph is `forward` from its first allocation on;
+  the observer says so at its end, by set_phase.
+- forward_op, layer and stack of CopySlices nodes (in-place writes into views): the observer finds
+  no forward operator, the native attribution does.
+- stack of an operator whose first allocation is made by a hook on saved tensors: the observer's
+  contains the hook.
+"""
+
+import random
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from watching import BUFFER, FORWARD, GRADIENT, INPUT, OTHER, PARAMETER, STATE, Recorder
+
+COMPARED = ("kind", "size", "layer", "outer_op", "inner_op", "forward_op", "phase", "autograd")
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 2 + x * 0
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.feed = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
+
+    def forward(self, x):
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.feed(x)
+
+
+def optimized(model, data, loss_of, optimizer=torch.optim.SGD, **options):
+    stepping = optimizer(model.parameters(), lr=0.01, **options)
+
+    def step():
+        stepping.zero_grad()
+        loss = loss_of(model, data)
+        loss.backward()
+        stepping.step()
+        return loss.item()
+
+    return step
+
+
+def squared(model, x):
+    return model(x).square().mean()
+
+
+def mlp():
+    net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+    return optimized(net, torch.randn(2, 8), squared, torch.optim.Adam)
+
+
+def classifier():
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    target = torch.tensor([0, 3])
+    return optimized(
+        net,
+        torch.randn(2, 8),
+        lambda model, x: nn.functional.cross_entropy(model(x), target),
+        torch.optim.AdamW,
+        foreach=True,
+    )
+
+
+def transformer():
+    return optimized(Block(8), torch.randn(2, 4, 8), squared, momentum=0.9)
+
+
+def autocast():
+    def loss_of(model, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x).float().square().mean()
+
+    return optimized(Block(8), torch.randn(2, 4, 8), loss_of)
+
+
+def convolutions():
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Dropout(), nn.Flatten()
+    )
+    return optimized(net, torch.randn(2, 1, 6, 6), squared, torch.optim.Adam)
+
+
+def checkpointed(use_reentrant):
+    def loss_of(both, x):
+        return checkpoint(both[1], both[0](x), use_reentrant=use_reentrant).square().mean()
+
+    return lambda: optimized(
+        nn.ModuleList([nn.Linear(8, 8), Block(8)]), torch.randn(2, 4, 8), loss_of
+    )
+
+
+def recurrent():
+    net = nn.LSTM(4, 6, num_layers=2, bidirectional=True)
+    return optimized(net, torch.randn(5, 2, 4), lambda model, x: model(x)[0].square().mean())
+
+
+def views():
+    weight = torch.randn(4, 4, requires_grad=True)
+
+    def step():
+        weight.grad = None
+        x = torch.zeros(4, 4)
+        for i in range(3):
+            x = x + weight.select(0, i).expand(4, 4)[:, 1:].sum()
+        y = torch.einsum("ij,kj->ik", x, weight)
+        torch.ops.aten.linear(y, weight).relu_().sum().backward()
+        return float(weight.grad.sum())
+
+    return step
+
+
+def functions():
+    net = nn.Linear(4, 4)
+    return optimized(net, torch.randn(2, 4), lambda model, x: Scaled.apply(model(x)).sum())
+
+
+def without_optimizer():
+    net = nn.Linear(4, 4)
+    x = torch.randn(2, 4)
+
+    def step():
+        loss = net(x).square().sum()
+        loss.backward()
+        with torch.no_grad():
+            for each in net.parameters():
+                each.sub_(0.01 * each.grad)
+                each.grad = None
+        return loss.item()
+
+    return step
+
+
+def pack(tensor):
+    return tensor.clone()
+
+
+def unpack(tensor):
+    return tensor * 1
+
+
+def offloaded():
+    def loss_of(model, x):
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            return model(x).square().mean()
+
+    return optimized(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(2, 4), loss_of)
+
+
+def hooked():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    net[0].weight.register_hook(lambda gradient: gradient * 2)
+    net[0].register_full_backward_hook(lambda module, before, after: (before[0] * 1,))
+    return optimized(net, torch.randn(2, 4, requires_grad=True), squared)
+
+
+def double_backward():
+    net = nn.Linear(4, 1)
+
+    def loss_of(model, x):
+        (gradient,) = torch.autograd.grad(model(x).tanh().sum(), x, create_graph=True)
+        return gradient.square().sum()
+
+    return optimized(net, torch.randn(2, 4, requires_grad=True), loss_of)
+
+
+MODELS = {
+    "mlp": mlp,
+    "classifier": classifier,
+    "transformer": transformer,
+    "autocast": autocast,
+    "convolutions": convolutions,
+    "checkpointed": checkpointed(False),
+    "reentrant": checkpointed(True),
+    "recurrent": recurrent,
+    "views": views,
+    "functions": functions,
+    "without_optimizer": without_optimizer,
+    "offloaded": offloaded,
+    "hooked": hooked,
+    "double_backward": double_backward,
+}
+
+
+def run(model):
+    """Losses, and the states of the random generators afterwards."""
+    random.seed(0)
+    torch.manual_seed(0)
+    step = model()
+    losses = [step() for _ in range(3)]
+    return losses, random.random(), torch.rand(4).tolist()
+
+
+def recorded(library, model, attribution):
+    recorder = Recorder(library).attach(attribution=attribution)
+    assert recorder._attachment.native_problem is None
+    recorder.take()
+    try:
+        result = run(model)
+        events = recorder.take()
+        for event in events:
+            event["stack"] = [each for each in recorder.stack(event) if each[0] == __file__][:-2]
+    finally:
+        recorder.detach()
+    return result, events
+
+
+def without_hook(stack):
+    return [frame for frame in stack if frame[2] != "pack"]
+
+
+def differences(observed, native):
+    """The differences that no kind in this file's docstring explains."""
+    found = []
+    for before, after in zip(observed, native, strict=True):
+        keys = {key for key in (*COMPARED, "stack") if before.get(key) != after.get(key)}
+        if before["phase"] == OTHER and after["phase"] == FORWARD:
+            keys.discard("phase")
+        if before["outer_op"] == "torch::autograd::CopySlices" and before["forward_op"] == "":
+            keys -= {"forward_op", "layer", "stack"}
+        if without_hook(before["stack"]) == without_hook(after["stack"]):
+            keys.discard("stack")
+        if keys:
+            found.append({key: (before.get(key), after.get(key)) for key in sorted(keys)})
+    return found
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Two threads would allocate in any order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_both_attributions_agree(library, name):
+    plain = run(MODELS[name])
+    observed_result, observed = recorded(library, MODELS[name], "observer")
+    native_result, native = recorded(library, MODELS[name], "native")
+    assert observed_result == native_result == plain
+
+    def of(events, kind):
+        return [event for event in events if event["kind"] == kind]
+
+    assert differences(of(observed, "alloc"), of(native, "alloc")) == []
+    assert temporaries(observed) == temporaries(native)
+    assert roles(observed) == roles(native)
+
+
+def temporaries(events):
+    """By allocation, whether it is freed by the operator call that made it."""
+    made, found = {}, []
+    for event in events:
+        if event["kind"] == "alloc":
+            made[event["address"]] = len(found), event["instance"]
+            found.append(False)
+        elif event["kind"] == "free" and event["address"] in made:
+            at, instance = made.pop(event["address"])
+            found[at] = instance != 0 and instance == event["instance"]
+    return found
+
+
+def roles(events):
+    """By allocation, the roles and names of the tensors that it belongs to. Searches of the heap,
+    which find other roles, run by the clock."""
+    made, found = {}, []
+    for event in events:
+        if event["kind"] == "alloc":
+            made[event["address"]] = len(found)
+            found.append(set())
+        elif event["kind"] == "tag" and event["address"] in made:
+            tensor = event["tensor"]
+            if tensor and tensor["role"] in (PARAMETER, GRADIENT, STATE, BUFFER, INPUT):
+                found[made[event["address"]]].add((tensor["role"], tensor["name"]))
+    return found
