@@ -259,6 +259,26 @@ def test_a_model_on_the_meta_device_needs_no_memory() -> None:
     assert estimate.optimizer_state_bytes == (128 << 30) + 16 * 4
 
 
+def test_a_model_on_the_meta_device_counts_as_one_on_the_device_of_the_batch() -> None:
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(64, 64)
+            self.register_buffer("scale", torch.ones(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            positions = torch.arange(x.shape[1], device=x.device)
+            heads = (self.linear(x) * self.scale + positions[:, None]).unflatten(2, (4, 16))
+            heads = heads.transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(heads, heads, heads)
+
+    x = torch.randn(2, 512, 64)
+    with torch.device("meta"):
+        model = Attention()
+    assert plimsoll.estimate(model, x).peak_bytes == plimsoll.estimate(Attention(), x).peak_bytes
+    assert all(each.is_meta for each in [*model.parameters(), *model.buffers()])
+
+
 def test_a_batch_may_be_arguments_by_position_or_by_name_and_the_loss_is_a_choice() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
