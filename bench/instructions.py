@@ -34,6 +34,7 @@ class Variant:
     mode: Literal["off", "full", "lite", "monitor"]
     uses: Literal["always", "sampled", "never"] = "never"
     is_whole: bool = False  # all steps count
+    attribution: Literal["observer", "native"] = "observer"
 
     def steps_in(self, args: argparse.Namespace) -> int:
         """Return how many steps count."""
@@ -43,6 +44,7 @@ class Variant:
 VARIANTS = {
     "off": Variant("off"),
     "full": Variant("full"),
+    "native": Variant("full", attribution="native"),
     "lite": Variant("lite"),
     "monitor": Variant("monitor"),
     "always": Variant("full", "always"),
@@ -85,7 +87,9 @@ def recorded(variant: Variant, folder: str) -> Iterator[dict[str, Any]]:
             yield figures
     else:
         path = Path(folder, "run.plim")
-        with plimsoll.record(path, mode=variant.mode, uses=variant.uses) as recording:
+        with plimsoll.record(
+            path, mode=variant.mode, uses=variant.uses, attribution=variant.attribution
+        ) as recording:
             yield figures
         figures["events"] = recording.state["events"]
 
@@ -139,7 +143,7 @@ def cells_of(workload: str, args: argparse.Namespace) -> list[str]:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
-    added = ["full", "lite", "monitor", "always", "sampled"]
+    added = ["full", "native", "lite", "monitor", "always", "sampled"]
     parser.add_argument("--variants", nargs="+", choices=added, default=added)
     parser.add_argument("--steps", type=int, default=6, help="that count, after the warm-up (6)")
     parser.add_argument("--whole", type=int, default=200, help="steps of a whole recording (200)")
