@@ -12,6 +12,9 @@ Differences of these kinds are allowed, in the context of an allocation:
 """
 
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,6 +35,13 @@ class Scaled(torch.autograd.Function):
     def backward(ctx, gradient):
         (x,) = ctx.saved_tensors
         return gradient * 2 + x * 0
+
+
+class Shifted(Scaled):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x + 2
 
 
 class Block(nn.Module):
@@ -136,6 +146,16 @@ def functions():
     return optimized(net, torch.randn(2, 4), lambda model, x: Scaled.apply(model(x)).sum())
 
 
+def functions_in_turn():
+    def step():
+        x = torch.ones(100, requires_grad=True)
+        for function in (Scaled, Shifted, Scaled):
+            Shifted.apply(function.apply(x)).sum().backward()
+        return x.grad.sum().item()
+
+    return step
+
+
 def without_optimizer():
     net = nn.Linear(4, 4)
     x = torch.randn(2, 4)
@@ -196,6 +216,7 @@ MODELS = {
     "recurrent": recurrent,
     "views": views,
     "functions": functions,
+    "functions_in_turn": functions_in_turn,
     "without_optimizer": without_optimizer,
     "offloaded": offloaded,
     "hooked": hooked,
@@ -296,3 +317,29 @@ def roles(events):
             if tensor and tensor["role"] in (PARAMETER, GRADIENT, STATE, BUFFER, INPUT):
                 found[made[event["address"]]].add((tensor["role"], tensor["name"]))
     return found
+
+
+UNLOADED = """
+import _ctypes, ctypes, sys, torch, plimsoll
+library = ctypes.CDLL(sys.argv[1])
+with plimsoll.record(sys.argv[2], attribution="native"):
+    library.next_number()
+    _ctypes.dlclose(library._handle)
+    torch.ones(5, requires_grad=True).exp().sum().backward()
+with open("/proc/self/maps") as maps:
+    print(sys.argv[1] in maps.read())
+"""
+
+
+def test_a_library_that_is_unloaded_meanwhile_stays_until_the_end(tmp_path):
+    source, library = tmp_path / "numbers.c", tmp_path / "libnumbers.so"
+    source.write_text(
+        'unsigned long next(void) __asm__("_ZN2at15sequence_number17get_and_incrementEv");\n'
+        "unsigned long next_number(void) { return next(); }\n"
+    )
+    folder = str(Path(torch.__file__).parent / "lib")
+    words = ["cc", "-shared", "-fPIC", "-o", str(library), str(source), f"-L{folder}"]
+    subprocess.run([*words, "-ltorch_cpu", f"-Wl,-rpath,{folder}"], check=True)
+    words = [sys.executable, "-c", UNLOADED, str(library), str(tmp_path / "run.plim")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr

@@ -414,10 +414,11 @@ void node_built(std::uint64_t number, const char* base) noexcept {
   const NativeChain* const chain = describe_or_count(thread, base);
   plimsoll_context& context = *thread.context;
   RunningOperator& running = thread.running;
-  thread.links->store(number,
-                      {.layer = context.layer,
-                       .op = context.inner_op,
-                       .stack = running.node != nullptr ? running.node_stack : context.stack});
+  const auto link = [&] {
+    const std::uint32_t stack = running.node != nullptr ? running.node_stack : context.stack;
+    thread.links->store(number, {.layer = context.layer, .op = context.inner_op, .stack = stack});
+  };
+  link();
   if (chain == nullptr) return;
   if (chain->anchor == 0) {
     RunningFunction& function = thread.native->function;
@@ -431,6 +432,9 @@ void node_built(std::uint64_t number, const char* base) noexcept {
     function.name = applied_function(thread, static_cast<const InterpreterFrame*>(running.frame));
     const bool is_off = !c10::GradMode::is_enabled();
     function.autograd = is_off ? PLIMSOLL_AUTOGRAD_OFF : PLIMSOLL_AUTOGRAD_UNKNOWN;
+    // What is known so far may be of the function that ran before it at the same place.
+    context.inner_op = function.name;
+    link();
     return;
   }
   if (running.node != nullptr) return;

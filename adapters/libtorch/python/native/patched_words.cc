@@ -1,5 +1,6 @@
 #include "python/native/patched_words.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -84,12 +85,22 @@ int find_imports(dl_phdr_info* info, std::size_t /*size*/, void* user) {
   return 0;
 }
 
+// The library that contains the address, which stays loaded until it is closed; null if unknown.
+void* open_library_of(void** place) {
+  Dl_info info{};
+  if (dladdr(place, &info) == 0 || info.dli_fname == nullptr) return nullptr;
+  return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+}
+
 }  // namespace
 
 bool PatchedWords::replace(void** place, void* ours) {
-  words_.push_back({.place = place, .original = *place, .ours = ours});
+  void* const library = open_library_of(place);
+  if (library == nullptr) return false;
+  words_.push_back({.place = place, .original = *place, .ours = ours, .library = library});
   if (write(place, ours)) return true;
   words_.pop_back();
+  dlclose(library);
   return false;
 }
 
@@ -103,8 +114,10 @@ int PatchedWords::replace_imports(const char* symbol, void* ours) {
 
 void PatchedWords::restore() noexcept {
   for (const Word& word : words_) {
-    if (__atomic_load_n(word.place, __ATOMIC_ACQUIRE) == word.ours)
+    if (__atomic_load_n(word.place, __ATOMIC_ACQUIRE) == word.ours) {
       write(word.place, word.original);
+    }
+    dlclose(word.library);
   }
   words_.clear();
 }

@@ -8,7 +8,8 @@ namespace plimsoll::libtorch {
 
 class PatchedWords {
  public:
-  // Replaces the pointer at `place`. Returns false if the page cannot be written.
+  // Replaces the pointer at `place`. Returns false if it is in no library, or in a page that cannot
+  // be written.
   bool replace(void** place, void* ours);
   // Replaces each import of `symbol` in all loaded libraries; returns their number.
   int replace_imports(const char* symbol, void* ours);
@@ -20,6 +21,7 @@ class PatchedWords {
     void** place;
     void* original;
     void* ours;
+    void* library;  // so that the program cannot unload it meanwhile
   };
   std::vector<Word> words_;
 };
