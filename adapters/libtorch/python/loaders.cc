@@ -43,12 +43,14 @@ void remember(PyObject* iterator) {
 
 void record_batch(ThreadState& thread, PyObject* batch) {
   poll_foreign_storages(thread);
+  settle_operator(thread, PLIMSOLL_STACK_BASE);
   const std::uint8_t phase = std::exchange(thread.context->phase, PLIMSOLL_PHASE_DATA);
   for_each_tensor(batch, Path("batch"), [&](const Path& path, const at::Tensor& tensor) {
     if (is_borrowed(tensor)) {
       tag_tensor(thread, tensor, PLIMSOLL_ROLE_INPUT, name_id(path.text()));
     }
   });
+  settle_operator(thread, PLIMSOLL_STACK_BASE);  // what was adopted is of no operator
   thread.context->phase = phase;
 }
 

@@ -20,6 +20,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader
 from watching import BUFFER, FORWARD, GRADIENT, INPUT, OTHER, PARAMETER, STATE, Recorder
 
 COMPARED = ("kind", "size", "layer", "outer_op", "inner_op", "forward_op", "phase", "autograd")
@@ -156,6 +157,21 @@ def functions_in_turn():
     return step
 
 
+def loaded():
+    net = nn.Linear(32, 4)
+
+    def step():
+        total, kept = 0.0, []
+        for x in DataLoader([torch.ones(32) for _ in range(6)], batch_size=2, num_workers=1):
+            kept.append(torch.exp(x))
+            loss = net(kept[-1]).sum()
+            loss.backward()
+            total += loss.item()
+        return total + (torch.ones(100) + 1).sum().item()
+
+    return step
+
+
 def without_optimizer():
     net = nn.Linear(4, 4)
     x = torch.randn(2, 4)
@@ -217,6 +233,7 @@ MODELS = {
     "views": views,
     "functions": functions,
     "functions_in_turn": functions_in_turn,
+    "loaded": loaded,
     "without_optimizer": without_optimizer,
     "offloaded": offloaded,
     "hooked": hooked,
