@@ -446,6 +446,4 @@ void set_notebook_cells(PyObject* cells) {
   Py_XSETREF(g_notebook_cells, cells);
 }
 
-bool has_notebook_cells() { return g_notebook_cells != nullptr; }
-
 }  // namespace plimsoll::libtorch

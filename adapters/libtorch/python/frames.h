@@ -33,6 +33,5 @@ bool is_own_code(const PyCodeObject* code);
 // Sets the dict with the numbers of a notebook's cells, by the file names that IPython assigns;
 // null if there is no notebook.
 void set_notebook_cells(PyObject* cells);
-bool has_notebook_cells();
 
 }  // namespace plimsoll::libtorch

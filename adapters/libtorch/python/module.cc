@@ -162,7 +162,6 @@ void take_out_hooks() noexcept {
 
 // attach(api address, mode, with stacks, module class, optimizer class, our folder,
 //        notebook cells or None, uses, whether operators are attributed natively)
-// -> None, or a sentence that says why they are observed instead
 PyObject* attach(PyObject* /*self*/, PyObject* args) {
   unsigned long long api = 0;
   int mode = 0;
@@ -172,7 +171,6 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   PyObject* cells = nullptr;
   int uses = 0;
   int is_native = 0;
-  const char* no_native = nullptr;
   if (PyArg_ParseTuple(args, "KipO!O!sOip", &api, &mode, &has_stacks, &PyType_Type, &module_class,
                        &PyType_Type, &optimizer_class, &folder, &cells, &uses, &is_native) == 0) {
     return nullptr;
@@ -195,12 +193,14 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     set_runner_folder(folder);
     g_attachment.api = reinterpret_cast<const plimsoll_recorder_api*>(api);
     if (is_native != 0 && mode == PLIMSOLL_LIBTORCH_FULL) {
-      no_native = prepare_native_attribution();
-      if (no_native == nullptr) begin_native_attribution();
+      problem = prepare_native_attribution(cells != Py_None);
+      if (problem == nullptr) begin_native_attribution();
     }
-    problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
-                                       static_cast<plimsoll_libtorch_mode>(mode),
-                                       static_cast<plimsoll_libtorch_uses>(uses));
+    if (problem == nullptr) {
+      problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),
+                                         static_cast<plimsoll_libtorch_mode>(mode),
+                                         static_cast<plimsoll_libtorch_uses>(uses));
+    }
     if (problem == nullptr) {
       set_module_class(module_type);
       watch_calls(module_type);
@@ -218,19 +218,19 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
   }
   g_survey_clock.restart();
   holders::begin_growth();
-  if (no_native != nullptr) return PyUnicode_FromString(no_native);
   Py_RETURN_NONE;
 }
 
-// native_problem(api address) -> None, or a sentence that says why operators cannot be attributed
-// natively
-PyObject* native_problem(PyObject* /*self*/, PyObject* address) {
-  const unsigned long long value = PyLong_AsUnsignedLongLong(address);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  if (!is_attached()) g_attachment.api = reinterpret_cast<const plimsoll_recorder_api*>(value);
+// native_problem(api address, notebook cells or None)
+// -> None, or a sentence that says why operators cannot be attributed natively
+PyObject* native_problem(PyObject* /*self*/, PyObject* args) {
+  unsigned long long api = 0;
+  PyObject* cells = nullptr;
+  if (PyArg_ParseTuple(args, "KO", &api, &cells) == 0) return nullptr;
+  if (!is_attached()) g_attachment.api = reinterpret_cast<const plimsoll_recorder_api*>(api);
   const char* problem = nullptr;
   try {
-    problem = prepare_native_attribution();
+    problem = prepare_native_attribution(cells != Py_None);
   } catch (const std::exception&) {
     problem = "there is no memory to attribute operators natively";
   }
@@ -435,7 +435,7 @@ PyMethodDef g_functions[] = {
     {"is_attached", is_attached_now, METH_NOARGS, nullptr},
     {"layer_of", layer_of, METH_O, nullptr},
     {"module_registered", module_registered, METH_VARARGS, nullptr},
-    {"native_problem", native_problem, METH_O, nullptr},
+    {"native_problem", native_problem, METH_VARARGS, nullptr},
     {"observe", observe, METH_O, nullptr},
     {"overwriting", overwriting_api, METH_O, nullptr},
     {"renew_cuda_by", renew_cuda_by, METH_O, nullptr},

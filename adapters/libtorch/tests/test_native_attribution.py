@@ -252,7 +252,6 @@ def run(model):
 
 def recorded(library, model, attribution):
     recorder = Recorder(library).attach(attribution=attribution)
-    assert recorder._attachment.native_problem is None
     recorder.take()
     try:
         result = run(model)
@@ -334,6 +333,13 @@ def roles(events):
             if tensor and tensor["role"] in (PARAMETER, GRADIENT, STATE, BUFFER, INPUT):
                 found[made[event["address"]]].add((tensor["role"], tensor["name"]))
     return found
+
+
+def test_in_a_notebook_operators_are_observed(library):
+    recorder = Recorder(library).attach(attribution="observer")
+    problem = recorder._attachment.module.native_problem(library.counting_recorder(), {})
+    recorder.detach()
+    assert problem == "the lines of a notebook's cells need Python"
 
 
 UNLOADED = """

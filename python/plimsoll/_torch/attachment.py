@@ -184,9 +184,7 @@ def attribution_of(
             return "observer"
         from plimsoll._torch.adapter import load
 
-        problem = load(lambda _: None).native_problem(_record.api_address())
-        if notebook.cells() is not None:
-            problem = "the lines of a notebook's cells need Python"
+        problem = load(lambda _: None).native_problem(_record.api_address(), notebook.cells())
         if problem is None:
             return "native"
         _say_once(f"{problem}: operators are observed instead, which is slower", say)

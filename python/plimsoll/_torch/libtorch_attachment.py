@@ -43,8 +43,6 @@ class LibtorchAttachment:
         self._mode, self._stacks, self._api_address = mode, stacks, api_address
         self.uses: Uses = uses
         self.attribution: Attribution = attribution
-        # Why operators are observed although the caller wanted them natively; None: they are not.
-        self.native_problem: str | None = None
         self._has_user_steps = False
         # For samples: whether operators are observed now, and whether the next sample needs them.
         self._is_observing, self.needs_operators = False, True
@@ -64,7 +62,7 @@ class LibtorchAttachment:
 
         api_address = self._api_address
         try:
-            self.native_problem = self._adapter.attach(
+            self._adapter.attach(
                 _record.api_address() if api_address is None else api_address,
                 MODES.index(self._mode),
                 int(self._stacks and self._mode == "full"),

@@ -336,7 +336,7 @@ const NativeChain* describe_by_chain(ThreadState& thread, const char* base) {
   const std::uint32_t handle = called_handle(innermost.frame);
   std::uint64_t tag = reinterpret_cast<std::uintptr_t>(innermost.instruction);
   if (loop.frame != nullptr) {
-    // Where C++ code has called Python, the outer Python code tells which C++ code that may be.
+    // Where C++ code has called Python, the outer Python code says which C++ code that may be.
     const PythonPlace outer = place_of(loop_outside(loop));
     tag = tag * 31 + reinterpret_cast<std::uintptr_t>(loop.position);
     tag = tag * 31 + reinterpret_cast<std::uintptr_t>(outer.instruction);
@@ -566,8 +566,8 @@ constexpr NativeSource kNative = {.describe = describe, .settle = settle};
 
 }  // namespace
 
-const char* prepare_native_attribution() {
-  if (has_notebook_cells()) return "the lines of a notebook's cells need Python";
+const char* prepare_native_attribution(bool is_notebook) {
+  if (is_notebook) return "the lines of a notebook's cells need Python";
   static bool is_tested = false;
   if (is_tested) return nullptr;
   if (!prepare_chains(boundary_of_calls())) return "torch's operators have no symbols";
@@ -606,7 +606,9 @@ void end_native_step() noexcept try {
 
 #else
 
-const char* prepare_native_attribution() { return "this processor or Python is not supported"; }
+const char* prepare_native_attribution(bool /*is_notebook*/) {
+  return "this processor or Python is not supported";
+}
 void begin_native_attribution() {}
 void end_native_attribution() noexcept {}
 void end_native_step() noexcept {}

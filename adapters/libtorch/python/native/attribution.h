@@ -11,7 +11,7 @@ namespace plimsoll::libtorch {
 
 // Returns null if operators can be attributed natively in this process, or one sentence with the
 // reason why not. Compares the names with those of torch's observer. Needs the GIL.
-const char* prepare_native_attribution();
+const char* prepare_native_attribution(bool is_notebook);
 
 // From now on, operators are attributed natively in each step in which no uses are observed. Only
 // after prepare_native_attribution() has returned null.
