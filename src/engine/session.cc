@@ -122,8 +122,9 @@ Result<Session> Session::open_with(Load&& load, const std::string& name,
   CallbackProgress progress(options.progress);
   PLIMSOLL_TRY_ASSIGN(engine::Loaded loaded, load(progress));
   try {
-    if (options.pseudonyms != nullptr)
+    if (options.pseudonyms != nullptr) {
       *options.pseudonyms = redaction::redact(loaded.trace, loaded.diagnostics);
+    }
     report::Source source = describe_source(name, loaded);
     if (options.pseudonyms != nullptr) source.path = "redacted";
     return Session(std::make_shared<const State>(std::move(loaded.trace), std::move(source)));

@@ -348,7 +348,7 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
 }
 
 // A model that gets new parts in a few stages is reported as a fact: it may be intended.
-report::Finding stages_finding(const DeviceFacts& device, const Rows& rows) {
+report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
   report::Finding finding;
   std::int64_t first_bytes = 0, last_bytes = 0;
   std::uint64_t stages = 0;
@@ -375,13 +375,9 @@ report::Finding stages_finding(const DeviceFacts& device, const Rows& rows) {
 }  // namespace
 
 void memory_growth(const Facts& facts, const DeviceFacts& device, Findings& out) {
-  const Rows rows = rows_to_report(facts, device).rows;
+  const auto [rows, stages] = rows_to_report(facts, device);
   if (!rows.empty()) out.push_back(make_finding(facts, device, rows));
-}
-
-void model_in_stages(const Facts& facts, const DeviceFacts& device, Findings& out) {
-  const Rows rows = rows_to_report(facts, device).stages;
-  if (!rows.empty()) out.push_back(stages_finding(device, rows));
+  if (!stages.empty()) out.push_back(model_in_stages(device, stages));
 }
 
 }  // namespace plimsoll::findings
