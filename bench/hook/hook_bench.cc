@@ -28,7 +28,7 @@ using namespace plimsoll::record;
 
 constexpr int kPairs = 16;    // in a group
 constexpr int kGroups = 500;  // in a burst: a quarter of a ring
-constexpr int kBursts = 150;
+int g_bursts = 150;
 
 struct Figures {
   double p50_ns = 0;
@@ -50,7 +50,7 @@ Figures figures_of(std::vector<double>& ns) {
 template <typename Pair>
 Figures measure(TickSource source, double ns_per_tick, Pair&& pair, int events = 2) {
   std::vector<double> ns;
-  for (int burst = 0; burst < kBursts; ++burst) {
+  for (int burst = 0; burst < g_bursts; ++burst) {
     for (int group = 0; group < kGroups; ++group) {
       const std::uint64_t begin = read_ticks(source);
       for (std::uint64_t i = 0; i < kPairs; ++i) pair(0x7f0000000000 + 4096 * (i + 1));
@@ -81,6 +81,7 @@ volatile std::uint64_t sink;
 int main(int argc, char** argv) {
   const std::string path =
       argc > 1 ? argv[1] : "/tmp/plimsoll_hook_bench." + std::to_string(getpid());
+  if (argc > 2) g_bursts = std::atoi(argv[2]);
   const plimsoll_recorder_api* const api = plimsoll_recorder();
   plimsoll_context* const context = api->context();
   const TickSource source = best_tick_source();

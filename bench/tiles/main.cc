@@ -84,7 +84,7 @@ class Maker {
     model::Event event = event_of(model::Action::kAlloc, block);
     event.stack = stacks_[random_() % stacks_.size()];
     const model::StringId category = categories_[is_long ? random_() % 2 : 2 + random_() % 4];
-    builder_.add_alloc(kDevice, event, {category, {}, {}});
+    builder_.add_alloc(kDevice, event, {category, {}, {}, {}});
   }
   void free_one(std::vector<Block>& among) {
     std::swap(among[random_() % among.size()], among.back());

@@ -65,7 +65,7 @@ def test_script(script, built):
 @pytest.fixture(scope="session")
 def programs():
     command = ["cmake", "--preset", "gate", "-B", str(BUILD), "-DPLIMSOLL_BENCH=ON"]
-    run(*command, "-DPLIMSOLL_TESTS=OFF")
+    run(*command, "-DPLIMSOLL_TESTS=OFF", "-DPLIMSOLL_PYTHON=OFF")
     targets = [f"plimsoll_{name}_bench" for name in PROGRAMS]
     run("cmake", "--build", str(BUILD), "--target", *targets, "-j", str(os.cpu_count()))
     return {name: next(BUILD.glob(f"bench/{name}/plimsoll_*_bench")) for name in PROGRAMS}
@@ -74,7 +74,7 @@ def programs():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name, programs, tmp_path):
     words = {
-        "hook": [str(tmp_path / "bench.plim")],
+        "hook": [str(tmp_path / "bench.plim"), "1"],
         "live_set": ["1000", "10"],
         "reading": ["10000"],
         "sample": [],
