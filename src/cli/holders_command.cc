@@ -50,7 +50,9 @@ Result<std::chrono::seconds> patience_of(const Arguments& arguments) {
 
 Result<live::LiveStatusReader> reader_of(int pid) {
   for (const live::LiveStatusPlace& place : live::find_live_statuses()) {
-    if (place.pid == pid) return live::LiveStatusReader::open(place);
+    if (place.pid != pid) continue;
+    auto reader = live::LiveStatusReader::open(place);
+    if (reader || reader.error().code != ErrorCode::kNotFound) return reader;
   }
   return make_error(ErrorCode::kNotFound,
                     "process " + std::to_string(pid) +

@@ -181,14 +181,15 @@ Result<LiveStatusReader> LiveStatusReader::open(const LiveStatusPlace& place) {
   const auto& [pid, folder] = place;
   PLIMSOLL_TRY(check_live_status_folder(folder));
   const int fd = open_live_status_file(folder, pid);
-  if (fd < 0) {
-    return make_error(ErrorCode::kNotFound,
-                      "process " + std::to_string(pid) + " publishes no live status");
-  }
   LiveStatusHeader header;
   const LiveStatusHeader expected;
   LiveStatusReader reader(pid, fd, 0);  // closes fd
-  const bool is_ours = ::pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+  const ssize_t size = fd < 0 ? 0 : ::pread(fd, &header, sizeof(header), 0);
+  if (size == 0) {  // also a file that was just created
+    return make_error(ErrorCode::kNotFound,
+                      "process " + std::to_string(pid) + " publishes no live status");
+  }
+  const bool is_ours = size == sizeof(header) &&
                        std::memcmp(header.magic, expected.magic, sizeof(header.magic)) == 0 &&
                        header.pid == pid;
   if (!is_ours || header.version != expected.version) {
