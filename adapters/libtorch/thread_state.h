@@ -38,6 +38,7 @@ struct RunningOperator {
   std::uint64_t anchor_value = 0;
   const void* frame = nullptr;        // of the Python code that has called the operator
   const void* instruction = nullptr;  // in that code
+  std::uint64_t values = 0;           // a sum over that code's variables and operands
   const void* node = nullptr;         // the autograd node that runs; null: none
   std::uint32_t node_stack = 0;       // the stack of its forward
   bool is_described = false;          // false: the context is the one outside operators

@@ -7,10 +7,14 @@ Differences of these kinds are allowed, in the context of an allocation:
   the observer says so at its end, by set_phase.
 - forward_op, layer and stack of CopySlices nodes (in-place writes into views): the observer finds
   no forward operator, the native attribution does.
-- stack of an operator whose first allocation is made by a hook on saved tensors: the observer's
-  contains the hook.
+- inner_op of a number in an autograd.Function, which no operator makes: the observer names the
+  function until it has called an operator; the native attribution until the end, but not in the
+  kernel of a custom operator.
+- stack of an operator in which Python code (a hook on saved tensors, the kernel of a custom
+  operator) makes the first allocation: the observer's contains that code.
 """
 
+import itertools
 import random
 import subprocess
 import sys
@@ -18,12 +22,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from tests.recording import random_models
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 from watching import BUFFER, FORWARD, GRADIENT, INPUT, OTHER, PARAMETER, STATE, Recorder
 
 COMPARED = ("kind", "size", "layer", "outer_op", "inner_op", "forward_op", "phase", "autograd")
+
+WEIGHT = torch.linspace(0.1, 1, 5).requires_grad_()
 
 
 class Scaled(torch.autograd.Function):
@@ -221,6 +229,109 @@ def double_backward():
     return optimized(net, torch.randn(2, 4, requires_grad=True), loss_of)
 
 
+def handles_in_turn():
+    """One call calls each, and nothing frees memory between two calls."""
+    made = []
+
+    def step():
+        made.clear()
+        for operator in (torch.ops.aten.sin.default, torch.ops.aten.cumsum, torch.ops.aten.cosh):
+            made.append(
+                operator(WEIGHT) if operator is not torch.ops.aten.cumsum else operator(WEIGHT, 0)
+            )
+        made.extend([operator(WEIGHT) for operator in (torch.ops.aten.exp, torch.ops.aten.sinh)])
+        return sum(tensor.sum().item() for tensor in made)
+
+    return step
+
+
+def resized():
+    buffer = torch.empty(1)
+
+    def step():
+        for size in (1000, 3000, 2000, 5000):
+            buffer.resize_(size)
+        buffer.zero_()
+        return buffer.sum().item()
+
+    return step
+
+
+def same_call_in_other_modes():
+    data = torch.ones(5)
+
+    def step():
+        made = []
+        for is_enabled in (True, False, True):
+            torch.set_grad_enabled(is_enabled)
+            made += [function(WEIGHT, data) for function in (torch.mul, torch.dot)]
+        return made[-1].item()
+
+    return step
+
+
+@torch.library.custom_op("plimsoll_tests::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return (x.exp() * 0 + x).clone() * 2
+
+
+doubled.register_autograd(lambda ctx, gradient: gradient * 2)
+
+
+def custom_operator():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    return optimized(net, torch.randn(2, 4), lambda model, x: doubled(model(x)).square().mean())
+
+
+class Inner(torch.autograd.Function):
+    """Runs a backward inside its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.detach() * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            copy = x.detach().requires_grad_()
+            (copy.exp().sum() * 2).backward()
+        return gradient * copy.grad
+
+
+def backward_in_a_node():
+    net = nn.Linear(4, 4)
+    return optimized(net, torch.randn(2, 4), lambda model, x: Inner.apply(model(x)).sum())
+
+
+def transformed():
+    data = torch.randn(3, 4)
+
+    def step():
+        net = lambda x: (x.sin() * x.exp()).sum()  # noqa: E731
+        found = torch.func.vmap(torch.func.grad(net))(data)
+        return torch.func.jacrev(lambda x: x.tanh())(found[0]).sum().item()
+
+    return step
+
+
+def accumulated():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    stepping = torch.optim.Adam(net.parameters(), foreach=False)
+
+    def step():
+        for size in (2, 3, 5):
+            loss = net(torch.randn(size, 4)).abs().mean()
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        stepping.step()
+        stepping.zero_grad(set_to_none=False)
+        return loss.item()
+
+    return step
+
+
 MODELS = {
     "mlp": mlp,
     "classifier": classifier,
@@ -238,6 +349,13 @@ MODELS = {
     "offloaded": offloaded,
     "hooked": hooked,
     "double_backward": double_backward,
+    "handles_in_turn": handles_in_turn,
+    "resized": resized,
+    "same_call_in_other_modes": same_call_in_other_modes,
+    "custom_operator": custom_operator,
+    "backward_in_a_node": backward_in_a_node,
+    "transformed": transformed,
+    "accumulated": accumulated,
 }
 
 
@@ -257,14 +375,15 @@ def recorded(library, model, attribution):
         result = run(model)
         events = recorder.take()
         for event in events:
-            event["stack"] = [each for each in recorder.stack(event) if each[0] == __file__][:-2]
+            frames = itertools.takewhile(lambda each: each[2] != "run", recorder.stack(event))
+            event["stack"] = [each for each in frames if each[0] == __file__]
     finally:
         recorder.detach()
     return result, events
 
 
-def without_hook(stack):
-    return [frame for frame in stack if frame[2] != "pack"]
+def without_inner_code(stack):
+    return [frame for frame in stack if frame[2] not in ("pack", "doubled")]
 
 
 def differences(observed, native):
@@ -276,7 +395,9 @@ def differences(observed, native):
             keys.discard("phase")
         if before["outer_op"] == "torch::autograd::CopySlices" and before["forward_op"] == "":
             keys -= {"forward_op", "layer", "stack"}
-        if without_hook(before["stack"]) == without_hook(after["stack"]):
+        if "::" not in before["inner_op"]:
+            keys.discard("inner_op")
+        if without_inner_code(before["stack"]) == without_inner_code(after["stack"]):
             keys.discard("stack")
         if keys:
             found.append({key: (before.get(key), after.get(key)) for key in sorted(keys)})
@@ -294,9 +415,23 @@ def one_thread():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_both_attributions_agree(library, name):
-    plain = run(MODELS[name])
-    observed_result, observed = recorded(library, MODELS[name], "observer")
-    native_result, native = recorded(library, MODELS[name], "native")
+    compare(library, MODELS[name])
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(plan=random_models.plans)
+def test_both_attributions_agree_about_random_models(library, plan):
+    def model():
+        steps = random_models.run(plan)
+        return lambda: next(steps, None) is None
+
+    compare(library, model)
+
+
+def compare(library, model):
+    plain = run(model)
+    observed_result, observed = recorded(library, model, "observer")
+    native_result, native = recorded(library, model, "native")
     assert observed_result == native_result == plain
 
     def of(events, kind):

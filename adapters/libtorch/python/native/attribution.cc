@@ -53,6 +53,12 @@ struct RunningFunction {
   std::uint8_t autograd = PLIMSOLL_AUTOGRAD_UNKNOWN;
 };
 
+// A node that runs another backward, and its context.
+struct OuterNode {
+  RunningOperator running;
+  plimsoll_context context;
+};
+
 }  // namespace
 
 // What the native attribution knows about a thread.
@@ -61,6 +67,7 @@ struct NativeThread {
   const char* stack_begin = nullptr;
   const char* stack_end = nullptr;
   RunningFunction function;
+  std::vector<OuterNode> outer_nodes;
   std::unordered_map<const void*, NodeName> node_names;  // by virtual function table
   const void* last_node_type = nullptr;
   NodeName last_node_name;
@@ -97,6 +104,24 @@ struct PythonPlace {
   const void* instruction = nullptr;
   bool operator==(const PythonPlace&) const = default;
 };
+
+// A sum over what the frame's variables and operands refer to. Only its own code changes them, so
+// while it has called something, the sum stays the same. Of two calls by one instruction, the sums
+// differ, unless all variables and operands are the same objects.
+std::uint64_t values_of(const void* at) {
+  const auto* const frame = static_cast<const InterpreterFrame*>(at);
+  if (frame == nullptr) return 0;
+  const auto* const words = reinterpret_cast<const std::uint64_t*>(frame + 1);
+  const int count = frame->code->co_nlocalsplus + frame->code->co_stacksize;
+  std::uint64_t even = 0, odd = 0;
+  int i = 0;
+  for (; i + 1 < count; i += 2) {
+    even += words[i];
+    odd += words[i + 1];
+  }
+  if (i < count) even += words[i];
+  return even * 3 + odd;
+}
 
 PythonPlace place_of(const InterpreterLoop& loop) {
   if (loop.frame == nullptr) return {};
@@ -213,7 +238,8 @@ std::uint32_t applied_function(ThreadState& thread, const InterpreterFrame* fram
 }
 
 // The operator whose handle this frame calls; 0: none.
-std::uint32_t called_handle(const InterpreterFrame* frame) {
+std::uint32_t called_handle(const void* at) {
+  const auto* const frame = static_cast<const InterpreterFrame*>(at);
   const bool is_call = frame != nullptr && (frame->code == g_handle_types[0].code ||
                                             frame->code == g_handle_types[1].code);
   if (!is_call || t_handle_names == nullptr) [[likely]]
@@ -269,19 +295,22 @@ void describe_node(ThreadState& thread, const torch::autograd::Node& node) {
 
 // ---- operators ----------------------------------------------------------------------------------
 
+bool is_below_anchor(const RunningOperator& running, const NativeThread& own, const char* base) {
+  if (running.anchor == nullptr || base >= running.anchor || !own.is_on_stack(base)) return false;
+  return *reinterpret_cast<const volatile std::uint64_t*>(running.anchor) == running.anchor_value;
+}
+
 // Whether the call of this operator has not returned. Below its anchor, a word can be overwritten
 // only by its own calls. If the anchor contains the same address again, another operator may run,
 // but then its Python code has gone on.
 bool still_runs(const RunningOperator& running, const NativeThread& own, const char* base) {
-  if (running.anchor == nullptr || base >= running.anchor || !own.is_on_stack(base)) return false;
-  if (*reinterpret_cast<const volatile std::uint64_t*>(running.anchor) != running.anchor_value) {
-    return false;
-  }
+  if (!is_below_anchor(running, own, base)) return false;
   if (running.node != nullptr) {
     return torch::autograd::get_current_node().get() == running.node;
   }
   const PythonPlace place = place_outside(running.anchor);
-  return place.frame == running.frame && place.instruction == running.instruction;
+  return place.frame == running.frame && place.instruction == running.instruction &&
+         values_of(place.frame) == running.values;
 }
 
 bool is_plain_forward(const ThreadState& thread) {
@@ -290,8 +319,23 @@ bool is_plain_forward(const ThreadState& thread) {
   return thread.module_depth != 0 && phase == PLIMSOLL_PHASE_FORWARD;
 }
 
+// After a backward inside a node, the context is that of the node again. Returns false if there is
+// no such node.
+bool return_to_outer_node(ThreadState& thread, const char* base) {
+  std::vector<OuterNode>& nodes = thread.native->outer_nodes;
+  const NativeThread& own = *thread.native;
+  while (!nodes.empty() && !is_below_anchor(nodes.back().running, own, base)) nodes.pop_back();
+  if (nodes.empty() || !still_runs(nodes.back().running, own, base)) return false;
+  thread.leave_described();
+  thread.running = nodes.back().running;
+  *thread.context = nodes.back().context;
+  nodes.pop_back();
+  return true;
+}
+
 void settle(ThreadState& thread, const char* base) noexcept {
-  if (thread.running.is_described && !still_runs(thread.running, *thread.native, base)) {
+  if (thread.running.is_described && !still_runs(thread.running, *thread.native, base) &&
+      !return_to_outer_node(thread, base)) {
     thread.leave_described();
   }
   // What a backward frees before it allocates was saved for it.
@@ -308,6 +352,11 @@ std::atomic<std::uint64_t> g_unknown{0};
 void begin_described(ThreadState& thread, const NativeChain& chain, const char* base,
                      const PythonPlace& place, const torch::autograd::Node* node) {
   plimsoll_context& context = *thread.context;
+  const RunningOperator& outer = thread.running;
+  if (node != nullptr && outer.node != nullptr && base + chain.anchor < outer.anchor &&
+      is_below_anchor(outer, *thread.native, base)) {
+    thread.native->outer_nodes.push_back({outer, context});
+  }
   thread.leave_described();
   thread.phase_outside = context.phase;
   thread.layer_outside = context.layer;
@@ -342,7 +391,10 @@ const NativeChain* describe_by_chain(ThreadState& thread, const char* base) {
     tag = tag * 31 + reinterpret_cast<std::uintptr_t>(outer.instruction);
     tag = tag * 31 + handle;
   }
-  const NativeChain& chain = own.chains.find(base, tag, handle, loop.position);
+  const auto outer_handle = [](const char* address) {
+    return called_handle(place_outside(address).frame);
+  };
+  const NativeChain& chain = own.chains.find(base, tag, {handle, loop.position, outer_handle});
   if (!chain.is_known) return nullptr;
   const auto node = chain.is_in_node ? torch::autograd::get_current_node()
                                      : decltype(torch::autograd::get_current_node()){};
@@ -350,16 +402,21 @@ const NativeChain* describe_by_chain(ThreadState& thread, const char* base) {
   const RunningOperator& running = thread.running;
   const PythonPlace place =
       node == nullptr && chain.runs_python ? place_outside(base + chain.anchor) : innermost;
-  bool is_same = running.is_described && chain.anchor != 0 &&
-                 running.anchor == base + chain.anchor &&
-                 running.anchor_value == chain.anchor_value && running.node == node.get();
+  const auto is_running = [&] {
+    return running.is_described && chain.anchor != 0 && running.anchor == base + chain.anchor &&
+           running.anchor_value == chain.anchor_value && running.node == node.get();
+  };
+  bool is_same = is_running();
+  if (!is_same && node != nullptr && return_to_outer_node(thread, base)) is_same = is_running();
   if (node == nullptr) {
+    const std::uint64_t values = values_of(place.frame);
     const bool has_stacks = stack_source().capture != nullptr;
     const std::uint32_t stack = has_stacks ? capture_without_gil(thread, place.frame) : 0;
     // A function that was called again, by other code, has the same frame and instruction.
     is_same = is_same && running.frame == place.frame && running.instruction == place.instruction &&
-              context.stack == stack;
+              running.values == values && context.stack == stack;
     if (!is_same) begin_described(thread, chain, base, place, nullptr);
+    thread.running.values = values;
     context.stack = stack;
   } else if (!is_same) {
     begin_described(thread, chain, base, place, node.get());
@@ -438,6 +495,13 @@ void node_built(std::uint64_t number, const char* base) noexcept {
     return;
   }
   if (running.node != nullptr) return;
+  if (chain->runs_python) {
+    const std::uint32_t name = applied_function(thread, running_loop().frame);
+    if (name != 0) {  // in the kernel of a custom operator
+      context.inner_op = name;
+      link();
+    }
+  }
   // The operator builds part of a graph outside any module: usually a loss.
   if (context.phase == PLIMSOLL_PHASE_OTHER && thread.module_depth == 0) {
     recorder().set_phase(&context, PLIMSOLL_PHASE_FORWARD);
@@ -517,7 +581,7 @@ thread_local bool t_is_compared = false;
   const std::string_view name = record.name();
   constexpr std::string_view kNode = "autograd::engine::evaluate_function: ";
   for (int i = 0; i < 2; ++i) {  // learned, and recognized
-    const NativeChain& chain = comparison.chains.find(PLIMSOLL_STACK_BASE, 0, 0, nullptr);
+    const NativeChain& chain = comparison.chains.find(PLIMSOLL_STACK_BASE, 0, {});
     if (name.starts_with(kNode)) {
       const auto node = torch::autograd::get_current_node();
       ++comparison.nodes;

@@ -264,7 +264,9 @@ struct NativeChains::Unwound {
   NativeChains* chains = nullptr;
   std::uint64_t base = 0;
   std::vector<Frame> frames;
+  std::size_t last = 0;  // the outermost frame that the meaning depends on
   bool is_sound = true;
+  bool is_recognizable = true;  // false: the meaning also depends on outer Python code
 };
 
 namespace {
@@ -273,8 +275,7 @@ constexpr int kFramePointer = 6;  // DWARF's number of rbp
 
 }  // namespace
 
-NativeChain NativeChains::meaning_of(const Unwound& unwound, const char* base, std::uint32_t handle,
-                                     std::size_t& last) {
+NativeChain NativeChains::meaning_of(Unwound& unwound, const char* base, const PythonCalls& calls) {
   const std::vector<Unwound::Frame>& frames = unwound.frames;
   const auto start = reinterpret_cast<std::uintptr_t>(base);
   std::size_t python = frames.size();  // the innermost frame of the interpreter
@@ -282,24 +283,34 @@ NativeChain NativeChains::meaning_of(const Unwound& unwound, const char* base, s
     if (meaning_of(frames[i].address).is_python) python = i;
   }
   NativeChain chain{.is_known = true};
-  last = std::min(python, frames.size() - 1);
+  unwound.last = std::min(python, frames.size() - 1);
   const auto set_anchor = [&](std::size_t i) {
     chain.anchor = static_cast<std::uint32_t>(frames[i].slot - start);
     chain.anchor_value = frames[i].address;
     chain.runs_python = i > python;
-    last = std::max(last, i);
+    unwound.last = std::max(unwound.last, i);
   };
   const auto text_id = [](const NamedFunction& function) {
     const std::string& text = operator_texts()[function.op];
     return recorder().name(text.data(), text.size());
   };
+  // Operator `op` runs, called by frame `i`.
+  const auto call = [&](std::uint32_t op, std::size_t i) {
+    if (chain.outer_op == 0) chain.outer_op = op;
+    if (chain.anchor == 0) set_anchor(i);
+    chain.inner_op = op;
+  };
   const NamedFunction* previous = nullptr;
   for (std::size_t i = frames.size(); i-- > 0;) {
     const FrameMeaning& meaning = meaning_of(frames[i].address);
-    if (i == python && handle != 0) {
-      if (chain.outer_op == 0) chain.outer_op = handle;
-      if (chain.anchor == 0) set_anchor(i);
-      chain.inner_op = handle;
+    if (i == python) {
+      if (calls.handle != 0) call(calls.handle, i);
+    } else if (meaning.is_python && calls.outer_handle != nullptr &&
+               !meaning_of(frames[i - 1].address).is_python) {
+      // Python code runs inside, such as the kernel of a custom operator.
+      const std::uint32_t handle = calls.outer_handle(base + (frames[i].slot - start));
+      if (handle != 0) call(handle, i);
+      unwound.is_recognizable = unwound.is_recognizable && handle == 0;
     }
     for (const NamedFunction* function : {meaning.function, meaning.callee}) {
       if (function == nullptr || function == previous) continue;
@@ -311,26 +322,22 @@ NativeChain NativeChains::meaning_of(const Unwound& unwound, const char* base, s
       }
       if (function->kind == FunctionKind::kByHandle) {
         // If an operator is known outside, only the innermost one is unknown.
-        if (i >= python || handle == 0) chain.is_known = false;
+        if (i >= python || calls.handle == 0) chain.is_known = false;
         continue;
       }
       const std::uint32_t op = text_id(*function);
       // The operator around it redispatches, unless something called that one by its handle.
       if (function->kind == FunctionKind::kRedispatch && op == chain.inner_op) continue;
-      if (chain.outer_op == 0) chain.outer_op = op;
-      chain.inner_op = op;
-      if (chain.anchor == 0) {
-        set_anchor(function == meaning.callee ? i : std::min(i + 1, frames.size() - 1));
-      }
+      call(op, function == meaning.callee ? i : std::min(i + 1, frames.size() - 1));
     }
   }
   return chain;
 }
 
-// Stores the words that prove the chain, up to frame `last`. Returns false if they are not found.
-bool NativeChains::keep(const Unwound& unwound, std::size_t last, std::uint64_t key,
-                        const NativeChain& chain) {
+// Stores the words that prove the chain, up to its last frame. Returns false if they are not found.
+bool NativeChains::keep(const Unwound& unwound, std::uint64_t key, const NativeChain& chain) {
   const std::vector<Unwound::Frame>& frames = unwound.frames;
+  const std::size_t last = unwound.last;
   const auto offset = [&](std::uint64_t address) {
     return static_cast<std::int64_t>(address - unwound.base);
   };
@@ -374,7 +381,7 @@ bool NativeChains::keep(const Unwound& unwound, std::size_t last, std::uint64_t 
 }
 
 [[gnu::noinline]] const NativeChain& NativeChains::learn(const char* base, std::uint64_t key,
-                                                         std::uint32_t handle, const char* loop) {
+                                                         const PythonCalls& calls) {
   Unwound unwound{.chains = this, .base = reinterpret_cast<std::uintptr_t>(base)};
   unwound.frames.reserve(128);
   _Unwind_Backtrace(
@@ -402,14 +409,13 @@ bool NativeChains::keep(const Unwound& unwound, std::size_t last, std::uint64_t 
       &unwound);
   unkept_ = {};
   if (!unwound.is_sound || unwound.frames.empty()) return unkept_;
-  std::size_t last = 0;
-  unkept_ = meaning_of(unwound, base, handle, last);
+  unkept_ = meaning_of(unwound, base, calls);
   for (const Unwound::Frame& frame : unwound.frames) {
-    if (frame.slot >= reinterpret_cast<std::uintptr_t>(loop)) break;
+    if (frame.slot >= reinterpret_cast<std::uintptr_t>(calls.loop)) break;
     unkept_.call = static_cast<std::uint32_t>(frame.slot - unwound.base);
     unkept_.call_value = frame.address;
   }
-  if (entries_.size() <= kMostEntries) keep(unwound, last, key, unkept_);
+  if (unwound.is_recognizable && entries_.size() <= kMostEntries) keep(unwound, key, unkept_);
   return unkept_;
 }
 

@@ -31,17 +31,22 @@ struct NativeChain {
   bool runs_python = false;  // between the operator or node and here
 };
 
+// What Python knows about a chain.
+struct PythonCalls {
+  std::uint32_t handle = 0;    // the operator that the innermost code has called by its handle
+  const char* loop = nullptr;  // an address in the frame of the innermost interpreter's loop
+  // The operator that the code outside an address of the stack has called by its handle.
+  std::uint32_t (*outer_handle)(const char* address) = nullptr;
+};
+
 struct FrameMeaning;
 
 // The chains that one thread has met.
 class NativeChains {
  public:
   // The chain of the function whose caller had the stack pointer `base` before the call. `tag`:
-  // what distinguishes the Python code outside it. `handle`: the operator that Python has called by
-  // its handle; 0: none. `loop`: an address in the frame of the interpreter's loop; null: none
-  // runs. The same tag means the same loop.
-  const NativeChain& find(const char* base, std::uint64_t tag, std::uint32_t handle,
-                          const char* loop) {
+  // what distinguishes the Python code outside it; the same tag means the same handle and loop.
+  const NativeChain& find(const char* base, std::uint64_t tag, const PythonCalls& calls) {
     std::uint64_t key =
         (reinterpret_cast<std::uintptr_t>(base) ^ tag * 0x9E3779B97F4A7C15U) * 0xD6E8FEB86659FD93U;
     key ^= key >> 32U;
@@ -50,7 +55,7 @@ class NativeChains {
         return entries_[at].chain;
       }
     }
-    return learn(base, key, handle, loop);
+    return learn(base, key, calls);
   }
 
  private:
@@ -86,12 +91,10 @@ class NativeChains {
     return true;
   }
   struct Unwound;
-  const NativeChain& learn(const char* base, std::uint64_t key, std::uint32_t handle,
-                           const char* loop);
+  const NativeChain& learn(const char* base, std::uint64_t key, const PythonCalls& calls);
   const FrameMeaning& meaning_of(std::uint64_t address);
-  NativeChain meaning_of(const Unwound& unwound, const char* base, std::uint32_t handle,
-                         std::size_t& last);
-  bool keep(const Unwound& unwound, std::size_t last, std::uint64_t key, const NativeChain& chain);
+  NativeChain meaning_of(Unwound& unwound, const char* base, const PythonCalls& calls);
+  bool keep(const Unwound& unwound, std::uint64_t key, const NativeChain& chain);
 
   std::vector<std::uint32_t> heads_ = std::vector<std::uint32_t>(kHeads);
   std::vector<Entry> entries_ = std::vector<Entry>(1);
