@@ -73,6 +73,7 @@ struct Attachment {
   // steps in which no observer gives the operators.
   std::atomic<const NativeSource*> wanted_native{nullptr};
   std::atomic<const NativeSource*> native{nullptr};
+  std::atomic<bool> has_scopes_of_python{false};  // user scopes are seen where Python calls them
 };
 
 inline constinit Attachment g_attachment;

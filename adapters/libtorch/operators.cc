@@ -284,17 +284,17 @@ bool is_torchs_own(std::string_view name) {
          name.starts_with("## ") || name.find("::") != std::string_view::npos;
 }
 
-[[gnu::noinline]] Observed user_scope_began(const at::RecordFunction& record) try {
+}  // namespace
+
+[[gnu::noinline]] void begin_user_scope(const void* key, std::string_view name) noexcept try {
   ThreadState& thread = thread_state();
   settle_operator(thread, PLIMSOLL_STACK_BASE);
   thread.user_scopes.reserve(thread.user_scopes.size() + 1);
   plimsoll_context& context = *thread.context;
-  const std::string_view name = record.name();
-  UserScope scope{.record = &record, .phase_before = context.phase};
   const std::uint8_t phase = phase_of(name);
+  UserScope scope{.key = key, .phase = phase, .phase_before = context.phase};
   if (phase != PLIMSOLL_PHASE_OTHER) {
     observe_backward(thread);
-    scope.has_phase = true;
     // The operator that opens the scope is still running: it must not undo this.
     context.phase = thread.phase_outside = phase;
     if (const auto* listener = range_listener()) listener->begin(PLIMSOLL_RANGE_PHASE, phase);
@@ -303,31 +303,29 @@ bool is_torchs_own(std::string_view name) {
     recorder().mark(&context, PLIMSOLL_MARK_REGION_BEGIN, scope.region);
   }
   thread.user_scopes.push_back(scope);
-  return nullptr;
 } catch (const std::exception&) {
   count_lost_detail();
-  return nullptr;
 }
 
 // Scopes may end in any order and on another thread; the phase is restored when the innermost one
 // ends.
-[[gnu::noinline]] void user_scope_ended(const at::RecordFunction& record,
-                                        at::ObserverContext* /*unused*/) {
+[[gnu::noinline]] void end_user_scope(const void* key) noexcept {
   if (t_state == nullptr) return;
   ThreadState& thread = *t_state;
   settle_operator(thread, PLIMSOLL_STACK_BASE);
   std::vector<UserScope>& scopes = thread.user_scopes;
   const auto found = std::find_if(scopes.rbegin(), scopes.rend(),
-                                  [&](const UserScope& scope) { return scope.record == &record; });
+                                  [&](const UserScope& scope) { return scope.key == key; });
   if (found == scopes.rend()) return;
   plimsoll_context& context = *thread.context;
-  if (found->has_phase) {
+  if (found->phase != PLIMSOLL_PHASE_OTHER) {
     if (const auto* listener = range_listener()) {
-      listener->end(PLIMSOLL_RANGE_PHASE, phase_of(record.name()));
+      listener->end(PLIMSOLL_RANGE_PHASE, found->phase);
     }
     const std::uint8_t before = found->phase_before;
-    const auto inner =
-        std::find_if(scopes.rbegin(), found, [](const UserScope& each) { return each.has_phase; });
+    const auto inner = std::find_if(scopes.rbegin(), found, [](const UserScope& each) {
+      return each.phase != PLIMSOLL_PHASE_OTHER;
+    });
     if (inner == found) {
       // The running operator, if any, restores this phase too when it ends.
       context.phase = before;
@@ -338,34 +336,41 @@ bool is_torchs_own(std::string_view name) {
   scopes.erase(std::next(found).base());
 }
 
+namespace {
+
 // One callback for both kinds of scope: torch copies the list of callbacks for every autograd node.
 Observed began(const at::RecordFunction& record) {
-  return record.scope() == at::RecordScope::FUNCTION ? operator_began(record)
-                                                     : user_scope_began(record);
+  if (record.scope() == at::RecordScope::FUNCTION) return operator_began(record);
+  begin_user_scope(&record, record.name());
+  return nullptr;
 }
 void ended(const at::RecordFunction& record, at::ObserverContext* observer) {
   record.scope() == at::RecordScope::FUNCTION ? operator_ended(record, observer)
-                                              : user_scope_ended(record, observer);
+                                              : end_user_scope(&record);
 }
 
 at::CallbackHandle g_handle = at::INVALID_CALLBACK_HANDLE;
 
-at::RecordFunctionCallback callback() {
+void add_callback() {
   const auto* const native = observes_uses() ? nullptr : g_attachment.wanted_native.load();
   g_attachment.native.store(native, std::memory_order_release);
   if (native != nullptr) {
     g_attachment.outputs = Outputs::kIgnored;
-    return at::RecordFunctionCallback(began, ended).scopes({at::RecordScope::USER_SCOPE});
+    return;
   }
   // In Python programs, where modules describe what they return, operators do so only in steps in
   // which their inputs are read as well.
   if (g_attachment.has_python && g_attachment.outputs != Outputs::kAll) {
     g_attachment.outputs = observes_uses() ? Outputs::kNew : Outputs::kIgnored;
   }
-  return at::RecordFunctionCallback(began, ended)
-      .scopes({at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE})
-      .needsInputs(g_has_inputs.load(std::memory_order_relaxed) || observes_uses())
-      .needsOutputs(g_attachment.outputs != Outputs::kIgnored);
+  at::RecordFunctionCallback callback(began, ended);
+  std::unordered_set<at::RecordScope, std::hash<at::RecordScope>> scopes{
+      at::RecordScope::FUNCTION, at::RecordScope::USER_SCOPE};
+  if (g_attachment.has_scopes_of_python) scopes.erase(at::RecordScope::USER_SCOPE);
+  g_handle = at::addGlobalCallback(
+      callback.scopes(scopes)
+          .needsInputs(g_has_inputs.load(std::memory_order_relaxed) || observes_uses())
+          .needsOutputs(g_attachment.outputs != Outputs::kIgnored));
 }
 
 }  // namespace
@@ -374,7 +379,7 @@ void observe_operators(Outputs outputs) {
   g_attachment.outputs = outputs;
   g_attachment.has_operators = true;
   try {
-    g_handle = at::addGlobalCallback(callback());
+    add_callback();
   } catch (...) {
     g_attachment.outputs = Outputs::kIgnored;
     g_attachment.has_operators = false;
@@ -400,9 +405,11 @@ void observe_inputs() {
 }
 
 void renew_callback() {
-  if (g_handle == at::INVALID_CALLBACK_HANDLE) return;
-  at::removeCallback(std::exchange(g_handle, at::INVALID_CALLBACK_HANDLE));
-  g_handle = at::addGlobalCallback(callback());
+  if (!g_attachment.has_operators) return;
+  if (g_handle != at::INVALID_CALLBACK_HANDLE) {
+    at::removeCallback(std::exchange(g_handle, at::INVALID_CALLBACK_HANDLE));
+  }
+  add_callback();
 }
 
 }  // namespace plimsoll::libtorch

@@ -65,9 +65,9 @@ struct RunningNode {
 // A user scope that changed the phase (an optimizer's step, a data loader's next) or began a
 // region.
 struct UserScope {
-  const void* record = nullptr;
+  const void* key = nullptr;
+  std::uint8_t phase = 0;  // PLIMSOLL_PHASE_OTHER: it means none
   std::uint8_t phase_before = 0;
-  bool has_phase = false;
   std::uint32_t region = 0;
 };
 

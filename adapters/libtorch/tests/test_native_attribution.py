@@ -309,7 +309,9 @@ def transformed():
     data = torch.randn(3, 4)
 
     def step():
-        net = lambda x: (x.sin() * x.exp()).sum()  # noqa: E731
+        def net(x):
+            return (x.sin() * x.exp()).sum()
+
         found = torch.func.vmap(torch.func.grad(net))(data)
         return torch.func.jacrev(lambda x: x.tanh())(found[0]).sum().item()
 

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/python_function.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -144,44 +145,65 @@ PythonPlace place_outside(const char* address) {
 // function of at::_ops, so the slots of the handles' types are replaced, as those of modules are
 // (calls.cc), to learn the name of each handle with the GIL.
 struct HandleType {
+  const char* type_name;
+  const char* name_attribute;
   PyTypeObject* type = nullptr;
   const PyCodeObject* code = nullptr;  // of its __call__
   ternaryfunc original = nullptr;
-  const char* name_attribute;
 };
-HandleType g_handle_types[] = {{.name_attribute = "_name"},
-                               {.name_attribute = "_qualified_op_name"}};
+HandleType g_handle_types[] = {{"OpOverload", "_name"},
+                               {"TorchBindOpOverload", "_name"},
+                               {"OpOverloadPacket", "_qualified_op_name"}};
 
-using HandleNames = std::unordered_map<const PyObject*, std::uint32_t>;
-thread_local HandleNames* t_handle_names [[gnu::tls_model("initial-exec")]] = nullptr;
+enum class UserScopeCall : std::uint8_t { kNone, kBegin, kEnd };
+struct Handle {
+  std::uint32_t name = 0;
+  UserScopeCall scope = UserScopeCall::kNone;
+};
+using Handles = std::unordered_map<const PyObject*, Handle>;
+thread_local Handles* t_handles [[gnu::tls_model("initial-exec")]] = nullptr;
 
-std::uint32_t name_of_handle(PyObject* handle, const char* attribute) {
+Handle read_handle(PyObject* handle, const char* attribute) {
   const Reference text = Reference::steal(PyObject_GetAttrString(handle, attribute));
   if (!text || PyUnicode_Check(text.get()) == 0) {
     PyErr_Clear();
-    return 0;
+    return {};
   }
   std::string name = text_of(text.get());
   const auto overload = name.find('.', name.find("::"));
   if (overload != std::string::npos) name.resize(overload);
-  return recorder().name(name.data(), name.size());
+  Handle read{.name = recorder().name(name.data(), name.size())};
+  if (name == "profiler::_record_function_enter_new") read.scope = UserScopeCall::kBegin;
+  if (name == "profiler::_record_function_exit") read.scope = UserScopeCall::kEnd;
+  return read;
 }
 
-void learn_handle(PyObject* self, const HandleType& type) noexcept try {
-  if (t_handle_names == nullptr) t_handle_names = new HandleNames;  // as long as the process lives
-  const auto [entry, is_new] = t_handle_names->try_emplace(self, 0);
-  if (!is_new) return;
-  Py_INCREF(self);  // for good: another handle must not get its address
-  entry->second = name_of_handle(self, type.name_attribute);
+Handle learn_handle(PyObject* self, const HandleType& type) noexcept try {
+  if (t_handles == nullptr) t_handles = new Handles;  // as long as the process lives
+  const auto [entry, is_new] = t_handles->try_emplace(self);
+  if (is_new) {
+    Py_INCREF(self);  // for good: another handle must not get its address
+    entry->second = read_handle(self, type.name_attribute);
+  }
+  return entry->second;
 } catch (const std::exception&) {
   count_lost_detail();
+  return {};
 }
 
 PyObject* watched_handle_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   for (const HandleType& each : g_handle_types) {
     if (each.type == nullptr || PyType_IsSubtype(Py_TYPE(self), each.type) == 0) continue;
-    if (native_source() != nullptr) learn_handle(self, each);
-    return each.original(self, args, kwargs);
+    if (!g_attachment.has_scopes_of_python || !is_attached() || !g_attachment.has_operators) {
+      return each.original(self, args, kwargs);
+    }
+    const UserScopeCall scope = learn_handle(self, each).scope;
+    PyObject* const first = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+    if (scope == UserScopeCall::kEnd) end_user_scope(first);
+    PyObject* const result = each.original(self, args, kwargs);
+    const bool begins = scope == UserScopeCall::kBegin && result != nullptr && first != nullptr;
+    if (begins && PyUnicode_Check(first) != 0) begin_user_scope(result, text_of(first));
+    return result;
   }
   return PyType_Type.tp_call(self, args, kwargs);  // never
 }
@@ -189,16 +211,16 @@ PyObject* watched_handle_call(PyObject* self, PyObject* args, PyObject* kwargs) 
 PyCodeObject* g_apply = nullptr;  // of autograd.Function.apply(cls, ...)
 
 void find_python_code() {
-  const char* const kNames[] = {"OpOverload", "OpOverloadPacket"};
   const Reference module = Reference::steal(PyImport_ImportModule("torch._ops"));
-  for (std::size_t i = 0; module && i < std::size(kNames); ++i) {
-    Reference type = Reference::steal(PyObject_GetAttrString(module.get(), kNames[i]));
+  for (HandleType& each : g_handle_types) {
+    if (!module) break;
+    Reference type = Reference::steal(PyObject_GetAttrString(module.get(), each.type_name));
     if (!type || PyType_Check(type.get()) == 0) continue;
     const Reference call = Reference::steal(PyObject_GetAttrString(type.get(), "__call__"));
     if (!call || PyFunction_Check(call.get()) == 0) continue;
-    g_handle_types[i].code = reinterpret_cast<PyCodeObject*>(PyFunction_GetCode(call.get()));
+    each.code = reinterpret_cast<PyCodeObject*>(PyFunction_GetCode(call.get()));
     Py_INCREF(type.get());  // for good
-    g_handle_types[i].type = reinterpret_cast<PyTypeObject*>(type.get());
+    each.type = reinterpret_cast<PyTypeObject*>(type.get());
   }
   const Reference functions = Reference::steal(PyImport_ImportModule("torch.autograd.function"));
   const Reference type =
@@ -240,13 +262,13 @@ std::uint32_t applied_function(ThreadState& thread, const InterpreterFrame* fram
 // The operator whose handle this frame calls; 0: none.
 std::uint32_t called_handle(const void* at) {
   const auto* const frame = static_cast<const InterpreterFrame*>(at);
-  const bool is_call = frame != nullptr && (frame->code == g_handle_types[0].code ||
-                                            frame->code == g_handle_types[1].code);
-  if (!is_call || t_handle_names == nullptr) [[likely]]
+  const auto is_of = [&](const HandleType& type) { return frame->code == type.code; };
+  const bool is_call = frame != nullptr && std::ranges::any_of(g_handle_types, is_of);
+  if (!is_call || t_handles == nullptr) [[likely]]
     return 0;
   const auto* const self = *reinterpret_cast<PyObject* const*>(frame + 1);  // the first argument
-  const auto found = t_handle_names->find(self);
-  return found == t_handle_names->end() ? 0 : found->second;
+  const auto found = t_handles->find(self);
+  return found == t_handles->end() ? 0 : found->second.name;
 }
 
 // ---- autograd -----------------------------------------------------------------------------------
@@ -649,6 +671,7 @@ const char* prepare_native_attribution(bool is_notebook) {
 void begin_native_attribution() {
   patch();
   watch_handles();
+  g_attachment.has_scopes_of_python = true;
   g_unknown = 0;
   g_attachment.wanted_native = &kNative;
 }
@@ -656,6 +679,7 @@ void begin_native_attribution() {
 void end_native_attribution() noexcept {
   g_attachment.wanted_native = nullptr;
   g_attachment.native = nullptr;
+  g_attachment.has_scopes_of_python = false;
   stop_watching_handles();
   patched_words().restore();
 }
