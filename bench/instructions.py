@@ -145,7 +145,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
     added = ["full", "native", "lite", "monitor", "always", "sampled"]
     parser.add_argument("--variants", nargs="+", choices=added, default=added)
-    parser.add_argument("--steps", type=int, default=6, help="that count, after the warm-up (6)")
+    parser.add_argument("--steps", type=int, default=30, help="that count, after the warm-up (30)")
     parser.add_argument("--whole", type=int, default=200, help="steps of a whole recording (200)")
     parser.add_argument("--child", choices=VARIANTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)

@@ -194,7 +194,7 @@ PyObject* attach(PyObject* /*self*/, PyObject* args) {
     g_attachment.api = reinterpret_cast<const plimsoll_recorder_api*>(api);
     if (is_native != 0 && mode == PLIMSOLL_LIBTORCH_FULL) {
       problem = prepare_native_attribution(cells != Py_None);
-      if (problem == nullptr) begin_native_attribution();
+      if (problem == nullptr) problem = begin_native_attribution();
     }
     if (problem == nullptr) {
       problem = plimsoll_libtorch_attach(reinterpret_cast<const plimsoll_recorder_api*>(api),

@@ -652,6 +652,8 @@ constexpr NativeSource kNative = {.describe = describe, .settle = settle};
 
 }  // namespace
 
+constexpr const char* kNotPatched = "torch's import tables cannot be changed";
+
 const char* prepare_native_attribution(bool is_notebook) {
   if (is_notebook) return "the lines of a notebook's cells need Python";
   static bool is_tested = false;
@@ -660,7 +662,7 @@ const char* prepare_native_attribution(bool is_notebook) {
   if (g_handle_types[0].type == nullptr) find_python_code();
   if (!patch()) {
     patched_words().restore();
-    return "torch's import tables cannot be changed";
+    return kNotPatched;
   }
   const char* const problem = compare_with_observer();
   patched_words().restore();
@@ -668,12 +670,16 @@ const char* prepare_native_attribution(bool is_notebook) {
   return problem;
 }
 
-void begin_native_attribution() {
-  patch();
+const char* begin_native_attribution() {
+  if (!patch()) {
+    patched_words().restore();
+    return kNotPatched;
+  }
   watch_handles();
   g_attachment.has_scopes_of_python = true;
   g_unknown = 0;
   g_attachment.wanted_native = &kNative;
+  return nullptr;
 }
 
 void end_native_attribution() noexcept {
@@ -697,7 +703,7 @@ void end_native_step() noexcept try {
 const char* prepare_native_attribution(bool /*is_notebook*/) {
   return "this processor or Python is not supported";
 }
-void begin_native_attribution() {}
+const char* begin_native_attribution() { return nullptr; }
 void end_native_attribution() noexcept {}
 void end_native_step() noexcept {}
 

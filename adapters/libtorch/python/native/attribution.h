@@ -14,8 +14,8 @@ namespace plimsoll::libtorch {
 const char* prepare_native_attribution(bool is_notebook);
 
 // From now on, operators are attributed natively in each step in which no uses are observed. Only
-// after prepare_native_attribution() has returned null.
-void begin_native_attribution();
+// after prepare_native_attribution() has returned null. Returns null or a sentence, too.
+const char* begin_native_attribution();
 void end_native_attribution() noexcept;
 // At the end of a step: if the step had an operator that the native stack does not name, the
 // operators of later steps are observed.
