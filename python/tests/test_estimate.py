@@ -370,7 +370,7 @@ def test_the_models_own_error_is_raised() -> None:
 
 def test_it_is_printed_in_units_that_fit() -> None:
     lines = str(plimsoll.estimate(mlp(), torch.randn(64, 256), optimizer="Adam")).splitlines()
-    assert lines[0] == "Memory estimate (dry run: fake tensors)"
+    assert lines[0] == "Memory estimate (dry run: fake tensors, without a loss)"
     assert [line.split()[0] for line in lines[1:]] == [
         *("weights", "gradients", "optimizer", "buffers", "inputs", "activations"),
         *("total", "peak"),

@@ -72,6 +72,7 @@ Result<ReportQuestion> make_question(const Arguments& arguments) {
   PLIMSOLL_TRY_ASSIGN(question.text.top, chosen_top(arguments, kRowsShown));
   if (arguments.has("--top")) question.ask.top = question.text.top;
   if (arguments.has("--by")) {
+    question.text.has_titles_only = !arguments.has("--full");
     question.text.tables.clear();
     for (const std::string& name : arguments.values("--by")) {
       question.text.tables.push_back(
@@ -230,7 +231,7 @@ Command report_command() {
   command.options = {
       {"--by", "", "TABLE",
        "Tables to print; several as a,b. Default: line; for native recordings category, layer, "
-       "line.",
+       "line. Of the verdicts, only the titles are printed, unless with --full.",
        exporters::terminal::table_names(), true},
       {"--at", "", "POINT",
        "Point in time of the tables: peak (default), start, end, oom (the last failure; oom:1 is "

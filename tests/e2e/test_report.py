@@ -60,6 +60,16 @@ def test_every_table_is_printed(plimsoll, planted, table):
     assert outcome.err == ""
 
 
+def test_a_chosen_table_follows_the_titles_of_the_findings(plimsoll, planted):
+    titles = [
+        each["title"] for each in json.loads(plimsoll("report", "--json", planted).out)["findings"]
+    ]
+    chosen = plimsoll("report", planted, "--by", "line").out
+    assert all(" ".join(title.split()) in " ".join(chosen.split()) for title in titles)
+    assert titles and "  \u2192" not in chosen
+    assert "  \u2192" in plimsoll("report", planted, "--by", "line", "--full").out
+
+
 def test_top_counts_rows(plimsoll, planted):
     words = ("report", "--top", "1", "--at", "end", planted)
     report = json.loads(plimsoll(*words, "--json").out)

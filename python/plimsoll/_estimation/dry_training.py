@@ -259,6 +259,7 @@ class Training:
         self.activations: Counter[str] = Counter()
         self.gradients_bytes = 0
         self._output: Any = None
+        self.has_loss = False
         model = copied.model
         for parameter in model.parameters():
             parameter.grad = None
@@ -311,7 +312,8 @@ class Training:
     def _losses(self, output: Any) -> list[Any]:
         """Return the tensors at which backward begins: the loss, or else the outputs."""
         result = self._loss(output) if self._loss else getattr(output, "loss", None)
-        if self._loss is None and not isinstance(result, self._torch.Tensor):
+        self.has_loss = self._loss is not None or isinstance(result, self._torch.Tensor)
+        if not self.has_loss:
             found = [t for t in tensors_in(self._torch, output) if t.is_floating_point()]
             if not found:
                 raise wrong_argument("the model's output has no floating-point tensor: give a loss")

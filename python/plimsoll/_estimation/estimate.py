@@ -59,6 +59,8 @@ class MemoryEstimate:
         peak_phase: The phase of the peak: ``"forward"``, ``"backward"`` or ``"optimizer"``.
         layers: The estimates of the modules, largest first.
         dry_run: ``"fake"`` or ``"cpu"``: what the dry run used.
+        has_loss: Whether a loss was given or is an output of the model. Otherwise, backward begins
+            at the outputs, and the memory of a loss is not included.
     """
 
     weights_bytes: int
@@ -71,6 +73,7 @@ class MemoryEstimate:
     peak_phase: str
     layers: tuple[LayerEstimate, ...]
     dry_run: DryRun
+    has_loss: bool
 
     @property
     def total_bytes(self) -> int:
@@ -88,7 +91,8 @@ class MemoryEstimate:
         ]
 
     def _title(self) -> str:
-        return f"Memory estimate (dry run: {_SHOWN[self.dry_run]})"
+        loss = "" if self.has_loss else ", without a loss"
+        return f"Memory estimate (dry run: {_SHOWN[self.dry_run]}{loss})"
 
     def _figures(self) -> list[tuple[str, int]]:
         return [*self._parts(), ("total", self.total_bytes), ("peak", self.peak_bytes)]
@@ -266,4 +270,5 @@ def _of(training: dry_training.Training, dry_run: DryRun) -> MemoryEstimate:
         peak_phase=training.meter.peak_phase,
         layers=tuple(layers),
         dry_run=dry_run,
+        has_loss=training.has_loss,
     )

@@ -25,10 +25,14 @@ std::string marked(std::string_view mark, text::Style mark_style, std::string_vi
   return out + text::styled(lines, style, options.color) + "\n";
 }
 
+std::string title_text(const report::Finding& finding, const TextOptions& options) {
+  return marked(severity_mark(finding), severity_style(finding), text::printable(finding.title),
+                text::Style::kBold, options);
+}
+
 std::string finding_text(const report::Finding& finding, const TextOptions& options) {
   const text::Style style = severity_style(finding);
-  std::string out = marked(severity_mark(finding), style, text::printable(finding.title),
-                           text::Style::kBold, options);
+  std::string out = title_text(finding, options);
   for (const std::string& line : finding.evidence) {
     out += marked("  -", text::Style::kDim, text::printable(line), text::Style::kPlain, options);
   }
@@ -49,6 +53,12 @@ std::string verdict_text(const report::Report& report, const TextOptions& option
            "\n";
   }
   if (report.findings.empty()) return calm;
+  if (options.has_titles_only) {
+    for (const report::Finding& finding : report.findings) {
+      calm += title_text(finding, options);
+    }
+    return calm;
+  }
   return calm + (calm.empty() ? "" : "\n") + findings_text(report.findings, options);
 }
 
@@ -181,7 +191,8 @@ std::string to_text(const report::Report& report, const TextOptions& options) {
   fitted.width = std::max(options.width, kNarrowestReport);
   TextOptions prose = fitted;
   prose.width = std::min(fitted.width, kWidestProse);
-  return verdict_text(report, prose) + last_uses_text(report, prose) +
+  return verdict_text(report, prose) +
+         (options.has_titles_only ? std::string() : last_uses_text(report, prose)) +
          devices_text(report, fitted) + diagnostics_text(report, prose) +
          unanswered_text(report, prose) + footer_text(report, fitted);
 }

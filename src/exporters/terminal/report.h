@@ -23,6 +23,7 @@ struct TextOptions {
   text::Color color = text::Color::kOff;
   std::vector<TableKind> tables;           // empty: natural_tables()
   std::size_t top = 10;                    // rows in each table
+  bool has_titles_only = false;            // of findings, above tables that were asked for
   std::string device;                      // only this device, as in OpenOptions; empty: all
   std::string full_command;                // that prints everything; only for to_brief_text()
   std::optional<std::int64_t> elapsed_ns;  // duration of the analysis; empty: not shown
