@@ -86,6 +86,30 @@ def test_an_adapter_is_compiled_once_and_used_without_a_compiler(cache, small, m
 
 
 @pytest.mark.slow
+def test_an_adapter_of_the_wheel_is_used_without_a_compiler(cache, small, monkeypatch):
+    source = small()
+    built = adapter.compiled(source, lambda _: None).content
+    packaged = adapter.packaged_file(source)
+    packaged.parent.mkdir(parents=True)
+    packaged.write_bytes(built)
+    monkeypatch.setattr(adapter_cache, "_folders", lambda: [str(cache / "new")])
+    monkeypatch.setenv("CXX", "/bin/false")
+    assert load(source) is not None
+    assert adapter.compiled(source, pytest.fail).content == built
+
+
+@pytest.mark.slow
+def test_an_adapter_of_the_wheel_that_fails_is_compiled_again(cache, small):
+    source = small()
+    packaged = adapter.packaged_file(source)
+    packaged.parent.mkdir(parents=True)
+    packaged.write_bytes(b"of another machine")
+    said = []
+    assert adapter.compiled(source, said.append).content != packaged.read_bytes()
+    assert "compiling" in said[0]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "writable"])
 def test_a_damaged_adapter_is_compiled_again(cache, small, damage, monkeypatch):
     source = small()

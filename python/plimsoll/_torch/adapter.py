@@ -1,5 +1,7 @@
 """The torch adapter: C++ code that is compiled once against the installed torch, and cached.
 
+A wheel may have adapters that were compiled for some versions of torch. They pass the same test.
+
 `load()` returns the loaded module, after compiling it if necessary and testing it. If it is
 unavailable, `AdapterError` states the reason in one sentence. Nothing here changes torch's state.
 The compiler and the first load of its output run in separate processes, which cannot hang or crash
@@ -196,8 +198,27 @@ def _key(adapter: AdapterSource, folder: Path) -> str:
     """
     import torch
 
+    return _key_for(str(torch.__version__), str(torch.version.cuda), adapter, folder)
+
+
+def packaged_file(adapter: AdapterSource, folder: Path | None = None) -> Path:
+    """Return where a wheel has the adapter for this Python and this release of torch, if it has it.
+
+    The CPU adapter is the same for torch with and without CUDA.
+    """
+    import torch
+
+    folder = folder or sources(adapter)
+    release = str(torch.__version__).partition("+")[0]
+    key = _key_for(release, "", adapter, folder)
+    return folder.parent / "compiled" / key / f"{adapter.name}.so"
+
+
+def _key_for(version: str, cuda: str, adapter: AdapterSource, folder: Path) -> str:
+    import torch
+
     digest = hashlib.sha256()
-    parts = [torch.__version__, torch.version.git_version, torch.version.cuda]
+    parts = [version, torch.version.git_version, cuda]
     parts += [
         sysconfig.get_config_var("SOABI"),
         adapter.name,
@@ -210,7 +231,7 @@ def _key(adapter: AdapterSource, folder: Path) -> str:
     files = [*folder.glob("*.h"), *folder.glob("*.cc"), *folder.glob("python/**/*.*")]
     for path in [*sorted(files), *(include / header for header in _HEADERS)]:
         digest.update(path.read_bytes() + b"\0")
-    return f"torch-{torch.__version__}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
+    return f"torch-{version}-{sys.implementation.cache_tag}-{digest.hexdigest()[:16]}"
 
 
 def compiled(
@@ -239,7 +260,8 @@ def compiled(
         if content is not None:
             return Library(path, content)
         if elsewhere_since_ns is not None:
-            command(adapter, folder, Path(entry.path))  # raises if it cannot be compiled anywhere
+            if not packaged_file(adapter, folder).is_file():
+                command(adapter, folder, Path(entry.path))  # raises if nobody can compile it
             problem = entry.failed_since(adapter.name, elsewhere_since_ns)
             if problem is None:
                 raise NotCompiledError(entry.path)
@@ -249,11 +271,30 @@ def compiled(
             content = entry.library(adapter.name)  # another process may have compiled it
             problem = entry.failed_since(adapter.name, begin_ns) if content is None else None
             if content is None and problem is None:
+                content = _packaged(adapter, folder, entry)
+            if content is None and problem is None:
                 content, problem = _compiled_now(adapter, folder, entry, say)
             if content is None:
                 _problems[adapter.name, key] = str(problem)
                 raise AdapterError(_problems[adapter.name, key])
             return Library(path, content)
+
+
+def _packaged(adapter: AdapterSource, folder: Path, entry: Entry) -> bytes | None:
+    """Return the library that the wheel has, if it has one that works here."""
+    path = packaged_file(adapter, folder)
+    if not path.is_file():
+        return None
+    try:
+        with open(Path(entry.path) / "log.txt", "wb") as log:
+            passed = _try_out(adapter, path, log)
+        content = path.read_bytes()
+    except (AdapterError, OSError) as error:
+        leave_to_program(error)
+        return None
+    if passed:
+        entry.keep(adapter.name, content)
+    return content if passed else None
 
 
 def _compiled_now(
@@ -310,8 +351,12 @@ def _build(adapter: AdapterSource, words: list[str], output: Path, log: BinaryIO
     _try_out(adapter, output, log)
 
 
-def _try_out(adapter: AdapterSource, library: Path, log: BinaryIO) -> None:
-    """Test the library in a separate process, where a crash does no harm."""
+def _try_out(adapter: AdapterSource, library: Path, log: BinaryIO) -> bool:
+    """Test the library in a separate process, where a crash does no harm.
+
+    Returns:
+        Whether it passed. What fails without a crash is reported when this process loads it.
+    """
     words = [sys.executable, "-I", "-S", "-c", _TRY_OUT, *(each or "." for each in sys.path)]
     environment = {name: value for name, value in os.environ.items() if "PLIMSOLL" not in name}
     environment |= {"PLIMSOLL_TRY_OUT": str(library), "PLIMSOLL_TRY_OUT_NAME": adapter.name}
@@ -320,6 +365,7 @@ def _try_out(adapter: AdapterSource, library: Path, log: BinaryIO) -> None:
         raise AdapterError(f"the adapter hung for {_HANG_SECONDS} seconds in its test")
     if status - 128 in _CRASHES:
         raise AdapterError(f"the adapter crashed (signal {status - 128}) in its test")
+    return status == 0
 
 
 _TRY_OUT = """
@@ -330,10 +376,12 @@ from plimsoll._torch import adapter
 name, path = os.environ["PLIMSOLL_TRY_OUT_NAME"], os.environ["PLIMSOLL_TRY_OUT"]
 with open(path, "rb") as file: library = adapter.Library(path, file.read())
 module = adapter._imported(name, library)
-print(adapter._self_test(module) if name == adapter.CPU.name else module.problem())
+problem = adapter._self_test(module) if name == adapter.CPU.name else module.problem()
+print(problem)
 if name == adapter.CPU.name:
     graph = (torch.ones(2, requires_grad=True) * 2).exp()
     module.holders_as_python(0, 0, 0)
+sys.exit(problem is not None)
 """
 
 
