@@ -20,6 +20,8 @@ constexpr std::size_t kMostFindings = 3;
 constexpr std::size_t kMostDevices = 4;
 constexpr std::size_t kTitleLines = 2;
 constexpr std::size_t kLongestEvidence = 4;  // lines; longer evidence is left out
+constexpr std::size_t kMostBriefSteps = 4;   // of the first finding
+constexpr std::size_t kStepLines = 2;        // of all its steps but the first
 constexpr std::size_t kMostRows = 4;         // of what fills memory
 
 using Lines = std::vector<std::string>;
@@ -182,7 +184,8 @@ void add_findings(Lines& out, const report::Report& report, std::size_t room,
              text::Style::kBold, kTitleLines, options);
   Lines step;
   const std::size_t used = out.size() + others.size();
-  if (const std::vector<std::string> steps = step_texts(first); !steps.empty() && used < room) {
+  const std::vector<std::string> steps = step_texts(first);
+  if (!steps.empty() && used < room) {
     add_marked(step, "  \u2192", severity_style(first), steps.front(), text::Style::kPlain,
                room - used, options);
   }
@@ -193,6 +196,13 @@ void add_findings(Lines& out, const report::Report& report, std::size_t room,
                kLongestEvidence + 1, options);
     const bool fits = evidence.size() <= kLongestEvidence && taken + evidence.size() <= room;
     if (fits) std::ranges::move(evidence, std::back_inserter(out));
+  }
+  for (std::size_t i = 1; i < std::min(steps.size(), kMostBriefSteps); ++i) {
+    Lines other;
+    add_marked(other, "    or:", text::Style::kDim, steps[i], text::Style::kPlain, kStepLines,
+               options);
+    if (out.size() + step.size() + others.size() + other.size() > room) break;
+    std::ranges::move(other, std::back_inserter(step));
   }
   std::ranges::move(step, std::back_inserter(out));
   std::ranges::move(others, std::back_inserter(out));

@@ -79,6 +79,19 @@ TEST(BriefText, the_verdict_the_first_step_and_the_peak_fit_on_one_screen) {
             "Everything: --full\n");
 }
 
+TEST(BriefText, more_steps_follow_the_first_in_two_lines_each) {
+  report::Report report = small();
+  report.findings = {finding("Too much.", "Use less.")};
+  report.findings[0].steps.push_back(report::step_up_to("Use it later.", 1U << 20U));
+  report.findings[0].steps.push_back({std::string(300, 'x') + " y"});
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("  \u2192 Use less.\n"
+                                                   "    or: Use it later. Saves up to 1.0 MiB.\n"
+                                                   "    or: xxx"));
+  report.findings[0].steps.back().text = "One word follows another. " + std::string(400, ' ');
+  for (int i = 0; i < 60; ++i) report.findings[0].steps.back().text += "word ";
+  EXPECT_THAT(to_brief_text(report, {}), HasSubstr("word \u2026\n\ncuda:0"));
+}
+
 TEST(BriefText, the_figures_that_nvidia_smi_shows_follow_the_peak) {
   report::Report report = small();
   report.devices[0].reserved.peak_bytes = 14 * kBriefGiB;

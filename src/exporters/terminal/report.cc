@@ -14,7 +14,7 @@ namespace plimsoll::exporters::terminal {
 namespace {
 
 constexpr std::size_t kWidestProse = 100;  // longer lines are hard to read
-constexpr std::size_t kMostSteps = 3;      // of a finding
+constexpr std::size_t kMostSteps = 5;      // of a finding
 
 // A mark in the margin with a sentence wrapped next to it.
 std::string marked(std::string_view mark, text::Style mark_style, std::string_view text,

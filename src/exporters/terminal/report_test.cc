@@ -183,7 +183,8 @@ TEST(TextReport, findings_come_first_with_evidence_steps_and_savings) {
                                               "  - 4.0 GiB were asked for.\n"
                                               "  \u2192 Ask for less. Saves up to 1.0 GiB.\n"
                                               "    or: Ask later. Saves 1.0 MiB.\n"
-                                              "    or: Ask never.\n\n"));
+                                              "    or: Ask never.\n"
+                                              "    or: Ask a fourth time.\n\n"));
 }
 
 TEST(TextReport, a_negative_baseline_is_unknown) {
