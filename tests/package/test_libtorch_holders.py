@@ -48,8 +48,7 @@ HOLDERS = {
     "hook": (
         "watched.hooks",
         "watched.hooks[*]",
-        "Call remove_hook() with the number that register_hook() has returned: watched.hooks "
-        "keeps the hook.",
+        "Call remove_hook() with the number of the hook, which watched.hooks keeps.",
     ),
     # What has been in the memory of a container, and is not any more, is no reference.
     "used": ("history", "history[*]", "Remove from history what is no longer needed."),
