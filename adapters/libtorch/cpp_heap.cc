@@ -22,6 +22,8 @@ constexpr std::uintptr_t kInUse = 1, kMapped = 2, kFlags = 7;  // of a chunk's s
 constexpr std::size_t kHeader = 16;
 constexpr std::size_t kSeen = 5;  // words that are read of each chunk: its header, and three more
 
+std::uintptr_t end_of_heap() { return reinterpret_cast<std::uintptr_t>(sbrk(0)); }
+
 // The second word of a freed block in malloc's cache of a thread.
 std::uintptr_t find_cache_key() {
   void* const block = std::malloc(kHeader);
@@ -91,7 +93,9 @@ void Heap::find(const std::vector<Mapping>& mappings, Found found, void* user) {
   user_ = user;
   cache_key_ = find_cache_key();
   for (const Mapping& each : mappings) {
-    if (each.use == Mapping::Use::kHeap) add_region(each.begin, each.begin, each.end);
+    if (each.use == Mapping::Use::kHeap) {
+      add_region(each.begin, each.begin, std::max(each.end, end_of_heap()));
+    }
     if (each.use != Mapping::Use::kAnonymous) continue;
     // Large blocks have mappings of their own, which the kernel may join.
     std::uintptr_t at = each.begin;
@@ -142,7 +146,8 @@ bool Heap::read_chunks(std::uintptr_t begin, std::uintptr_t end, bool is_trial) 
     if (words == nullptr) return false;
     const std::uintptr_t size = words[1] & ~kFlags;
     if (size < 2 * kHeader || size % kHeader != 0 || size > end - at) {
-      is_broken_ = is_broken_ || !is_trial;
+      // The first arena may have grown since its end was read: then this was its last one.
+      is_broken_ = is_broken_ || (!is_trial && end_of_heap() <= end);
       return !is_trial;
     }
     const bool is_cached = seen[1] == cache_key_ && cache_key_ != 0;
@@ -174,10 +179,14 @@ void Heap::add_region(std::uintptr_t chunk, std::uintptr_t begin, std::uintptr_t
 }
 
 std::uint32_t Heap::at(std::uintptr_t address) const {
-  const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
-  if (after == regions_.begin()) return kNoBlock;
-  const Region& region = *std::prev(after);
-  if (address >= region.end || region.blocks == 0) return kNoBlock;
+  // Most are where the last one was.
+  if (address < last_.begin || address >= last_.end) {
+    const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
+    if (after == regions_.begin() || address >= std::prev(after)->end) return kNoBlock;
+    last_ = *std::prev(after);
+  }
+  const Region& region = last_;
+  if (region.blocks == 0) return kNoBlock;
   std::uint32_t low = region.first_block, high = low + region.blocks;
   if (region.blocks > 1) {
     const std::size_t page = region.first_page + (address - region.begin) / kPage;

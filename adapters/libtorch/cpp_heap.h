@@ -110,6 +110,7 @@ class Heap {
   Array<Block> blocks_;
   Array<std::uint32_t> pages_;  // the first block at or after each page
   std::vector<Region> regions_;
+  mutable Region last_;
   Pages window_;
   Found found_ = nullptr;
   void* user_ = nullptr;

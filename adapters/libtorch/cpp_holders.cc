@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <map>
@@ -29,6 +30,14 @@ namespace {
 // As in Python: a walk of a part proves nothing (python/holders/walk.h).
 constexpr std::chrono::milliseconds kMostTime{1500};
 
+// The compiler's name is in the debug information, for code and not for memory.
+std::string name_of_local(const Root& root) {
+  if (root.type.empty()) return {};
+  char text[64];
+  std::snprintf(text, sizeof text, "a local variable at +0x%zx", root.offset);
+  return text;
+}
+
 std::uint32_t text(std::string_view name) { return name.empty() ? 0 : detail::name_of(name); }
 
 // Makes links of what a walk has reached. Blocks without names are part of what leads to them.
@@ -41,7 +50,11 @@ class Links {
   void build() {
     std::vector<std::uint32_t> last(walk_.storages.size());
     for (std::size_t i = 0; i < last.size(); ++i) last[i] = link_of(walk_.storages[i]);
-    drop_lone_items(last);
+    if (walk_.end == PLIMSOLL_WALK_COMPLETE) {
+      mark_retained();
+      cut();
+    }
+    number();
     for (std::size_t i = 0; i < last.size(); ++i) {
       if (last[i] == 0) continue;
       const Storage& storage = walk_.storages[i];
@@ -52,30 +65,6 @@ class Links {
           storage.is_cuda ? recorder().device(PLIMSOLL_DEVICE_CUDA, storage.device) : kCpu;
       held.push_back(row);
     }
-  }
-
-  // What the variables alone retain.
-  void cut() {
-    mark_retained();
-    std::map<std::uint32_t, plimsoll_holder_cut> by_owner;
-    for (const Storage& each : walk_.storages) {
-      const Block& block = walk_.heap[each.block];
-      const auto root = root_links_.find(block.owner);
-      if (block.parent == 0 || root == root_links_.end() || !may_cut(block.owner)) continue;
-      plimsoll_holder_cut& cut = by_owner[block.owner];
-      cut.link = numbers_[root->second];
-      const bool is_retained = (block.flags & kRetained) != 0;
-      (is_retained ? cut.left_count : cut.freed_count) += 1;
-      (is_retained ? cut.left_bytes : cut.freed_bytes) += each.size_bytes;
-      if (!is_retained || cut.other != 0) continue;
-      const auto other = root_links_.find(other_owner(each.block));
-      if (other == root_links_.end()) {
-        cut.is_native = 1;
-      } else {
-        cut.other = numbers_[other->second];
-      }
-    }
-    for (const auto& [owner, each] : by_owner) cuts.push_back(each);
   }
 
   std::vector<plimsoll_holder_link> links;
@@ -121,19 +110,23 @@ class Links {
     return intern(0, PLIMSOLL_LINK_FRAME, place.function, {}, place.file, place.line);
   }
 
+  // Of a part that no chain contains: the link of the whole.
   std::uint32_t link_of_root(std::uint32_t number) {
-    const auto [known, is_new] = root_links_.try_emplace(number, 0);
-    if (!is_new) return known->second;
+    if (const auto known = root_links_.find(number); known != root_links_.end()) {
+      return known->second;
+    }
+    if (walk_.roots[number].whole != 0) return link_of_root(walk_.roots[number].whole);
     const Root& root = walk_.roots[number];
     std::uint32_t link = 0;
     switch (root.kind) {
       case Root::Kind::kVariable:
         link = intern(0, PLIMSOLL_LINK_MODULE, root.object.empty() ? "__main__" : root.object);
-        link = intern(link, PLIMSOLL_LINK_ATTRIBUTE, root.name);
+        link = intern(link, PLIMSOLL_LINK_ATTRIBUTE, root.name, root.type);
         break;
       case Root::Kind::kLocal:
-        link = root.code != 0 ? link_of_frame(number) : intern(0, PLIMSOLL_LINK_FRAME, root.name);
-        link = intern(link, PLIMSOLL_LINK_LOCAL, {});
+        link = root.code != 0 ? link_of_frame(root.frame)
+                              : intern(0, PLIMSOLL_LINK_FRAME, root.name);
+        link = intern(link, PLIMSOLL_LINK_LOCAL, name_of_local(root), root.type);
         break;
       case Root::Kind::kNative:
         link = intern(0, PLIMSOLL_LINK_NATIVE, {}, root.object);
@@ -156,8 +149,15 @@ class Links {
     std::uint32_t meta = kNoBlock;  // of the last tensor, if what follows belongs to it
     bool has_item = false;
     std::string first_node, last_node;
+    const bool has_items = walk_.roots[at & ~Walk::kRootBit].kind == Root::Kind::kVariable ||
+                           walk_.roots[at & ~Walk::kRootBit].kind == Root::Kind::kLocal;
     for (const std::uint32_t each : path) {
       const Type& type = walk_.types[walk_.heap[each].type];
+      if (meta != kNoBlock && is_hook(each) && first_node.empty()) {
+        link = intern(link, PLIMSOLL_LINK_HOOK, "hooks");
+        has_item = false;
+        meta = kNoBlock;
+      }
       if (type.kind == Kind::kNode) {
         last_node = type.name;
         if (first_node.empty()) first_node = type.name;
@@ -170,14 +170,15 @@ class Links {
         if (!first_node.empty()) continue;
         if (meta != kNoBlock) {
           link = link_of_meta(link, meta, each);
-          has_item = walk_.heap[each].parent == meta + 1;
+          has_item = true;
           meta = kNoBlock;
         }
-        if (!std::exchange(has_item, true)) {
+        if (!std::exchange(has_item, true) && has_items) {
           link = intern(link, PLIMSOLL_LINK_ITEM, {}, "Tensor");
           items_[link].insert(each);
         }
       }
+      if (first_node.empty()) root_links_.try_emplace(walk_.heap[each].owner, link);
     }
     if (first_node.empty()) return link;
     link = intern(link, PLIMSOLL_LINK_GRAD_FN, {}, first_node);
@@ -185,9 +186,15 @@ class Links {
     return intern(link, PLIMSOLL_LINK_SAVED, {}, "Tensor");
   }
 
-  // What a tensor has for autograd: its gradient, the tensor that it is a view of, or its hooks.
+  // Whether a block begins the hooks of a tensor.
+  bool is_hook(std::uint32_t number) const {
+    const std::uint32_t parent = walk_.heap[number].parent;
+    return (parent & Walk::kRootBit) == 0 && walk_.kind_of(parent - 1) == Kind::kMeta &&
+           walk_.kind_of(number) == Kind::kNone;
+  }
+
+  // What a tensor has for autograd: its gradient, or the tensor that it is a view of.
   std::uint32_t link_of_meta(std::uint32_t link, std::uint32_t meta, std::uint32_t tensor) {
-    if (walk_.heap[tensor].parent != meta + 1) return intern(link, PLIMSOLL_LINK_HOOK, "hooks");
     alignas(torch::autograd::AutogradMeta) std::byte bytes[sizeof(torch::autograd::AutogradMeta)];
     const auto* copy = reinterpret_cast<torch::autograd::AutogradMeta*>(bytes);
     const auto offset = reinterpret_cast<const std::byte*>(&copy->grad_) - bytes;
@@ -199,7 +206,7 @@ class Links {
   }
 
   // One item of a container is named as the container. Numbers the links that are left.
-  void drop_lone_items(std::vector<std::uint32_t>& last) {
+  void number() {
     numbers_.resize(all_.size() + 1);
     for (std::uint32_t i = 1; i <= all_.size(); ++i) {
       plimsoll_holder_link link = all_[i - 1];
@@ -214,7 +221,32 @@ class Links {
       links.push_back(link);
       numbers_[i] = static_cast<std::uint32_t>(links.size());
     }
-    (void)last;
+    for (plimsoll_holder_cut& each : cuts) {
+      each.link = numbers_[each.link];
+      each.other = numbers_[each.other];
+    }
+  }
+
+  // What the variables alone retain.
+  void cut() {
+    std::map<std::uint32_t, plimsoll_holder_cut> by_owner;
+    for (const Storage& each : walk_.storages) {
+      const Block& block = walk_.heap[each.block];
+      const auto link = root_links_.find(block.owner);
+      if (block.parent == 0 || !may_cut(block.owner) || link == root_links_.end()) continue;
+      plimsoll_holder_cut& cut = by_owner[block.owner];
+      cut.link = link->second;
+      const bool is_retained = (block.flags & kRetained) != 0;
+      (is_retained ? cut.left_count : cut.freed_count) += 1;
+      (is_retained ? cut.left_bytes : cut.freed_bytes) += each.size_bytes;
+      if (!is_retained || cut.other != 0) continue;
+      if (const std::uint32_t other = other_owner(each.block); other != 0) {
+        cut.other = link_of_root(other);
+      } else {
+        cut.is_native = 1;
+      }
+    }
+    for (const auto& [owner, each] : by_owner) cuts.push_back(each);
   }
 
   bool may_cut(std::uint32_t owner) const {
@@ -233,6 +265,7 @@ class Links {
   void mark_retained() {
     const auto is_retained = [&](std::uint32_t number) {
       const Block& block = walk_.heap[number];
+      if (owner_of(block.parent) != block.owner) return false;  // the part itself
       if ((block.flags & kSharedBy) != 0) return true;
       if ((block.parent & Walk::kRootBit) == 0 &&
           (walk_.heap[block.parent - 1].flags & kRetained) != 0) {
@@ -259,15 +292,18 @@ class Links {
 
   // Another variable that retains it; 0: none is known.
   std::uint32_t other_owner(std::uint32_t number) const {
+    std::uint32_t local = 0;
     while (true) {
       const Block& block = walk_.heap[number];
       const auto known = walk_.other_owners.find(number);
       if (known != walk_.other_owners.end()) return known->second;
       for (const Reference& each : references_to(number)) {
         const std::uint32_t owner = owner_of(each.from);
-        if (owner != block.owner && may_cut(owner)) return owner;
+        if (owner == block.owner || !may_cut(owner)) continue;
+        if (walk_.roots[owner].kind == Root::Kind::kVariable) return owner;
+        local = owner;  // perhaps: it may be left from an earlier call
       }
-      if ((block.parent & Walk::kRootBit) != 0) return 0;
+      if ((block.parent & Walk::kRootBit) != 0) return local;
       number = block.parent - 1;
     }
   }
@@ -286,14 +322,6 @@ class Links {
   walk->run();
   Links links(*walk);
   if (walk->heap.size() > 0) links.build();
-  if (walk->end == PLIMSOLL_WALK_COMPLETE) links.cut();
-  if (getenv("NH_DEBUG")) {
-    std::fprintf(stderr, "end %d blocks %u order %zu refs %zu roots %zu storages %zu nodes %lu broken %d ms %.1f\n", walk->end, walk->heap.size(), walk->order.size(), walk->references.size(), walk->roots.size(), walk->storages.size(), walk->nodes, walk->heap.is_broken(), std::chrono::duration<double, std::milli>(Walk::Clock::now() - began).count());
-    for (auto& c : links.cuts) std::fprintf(stderr, "cut link %u name %u freed %lu %lu left %lu %lu other %u native %d\n", c.link, links.links[c.link-1].name, c.freed_count, c.freed_bytes, c.left_count, c.left_bytes, c.other, c.is_native);
-    for (auto& st : walk->storages) { auto& b = walk->heap[st.block]; std::fprintf(stderr, "storage %zx %lu parent %x owner %u flags %x uses %lu:", st.address, st.size_bytes, b.parent, b.owner, b.flags, walk->uses_of(st.block));
-      uint32_t at = st.block + 1; for (; at && !(at & Walk::kRootBit); at = walk->heap[at-1].parent) { auto& x = walk->heap[at-1]; size_t refs=0; for (size_t i=0;i<walk->references.size();++i) refs += walk->references[i].to == at-1; std::fprintf(stderr, " <- %zx[%u:%u-%u] %s f%x u%ld r%zu", x.begin, x.words, x.first, x.last, walk->types[x.type].name.c_str(), x.flags, (x.flags & kCounted) ? (long)walk->uses_of(at-1) : -1, refs); }
-      if (at) std::fprintf(stderr, " <- ROOT %d %s %s [%zx %zx]", (int)walk->roots[at & ~Walk::kRootBit].kind, walk->roots[at & ~Walk::kRootBit].name.c_str(), walk->roots[at & ~Walk::kRootBit].object.c_str(), walk->roots[at & ~Walk::kRootBit].begin, walk->roots[at & ~Walk::kRootBit].end); std::fprintf(stderr, "\n"); }
-  }
   plimsoll_holders found{};
   found.size_bytes = sizeof found;
   found.end = static_cast<std::uint8_t>(walk->end);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <string_view>
 #include <typeinfo>
 
@@ -23,9 +25,8 @@ constexpr std::array kBases = {NamedKind{"N3c1011StorageImplE", Kind::kStorage},
                                NamedKind{"St16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE",
                                          Kind::kShared},
                                NamedKind{"N5torch2nn6ModuleE", Kind::kObject}};
-constexpr std::array<std::string_view, 9> kLibraries = {
-    "St", "S", "N2at", "N3c10", "N5torch", "N6caffe2", "N10__cxxabiv1", "N9__gnu_cxx",
-    "N8plimsoll"};
+constexpr std::array<std::string_view, 7> kLibraries = {
+    "S", "N2at", "N3c10", "N5torch", "N6caffe2", "N10__cxxabiv1", "N9__gnu_cxx"};
 
 // One of each kind, whose type_info is of the class that tells the kind.
 struct Base {
@@ -41,48 +42,6 @@ std::uintptr_t first_word(const std::type_info& type) {
   return *reinterpret_cast<const std::uintptr_t*>(&type);
 }
 
-std::string text_at(std::uintptr_t address) {
-  std::string text;
-  std::array<char, 64> part;
-  // In parts that end with a page: the next one may not be mapped.
-  while (text.size() < 1024) {
-    const std::size_t size = part.size() - address % part.size();
-    if (!read_memory(address, part.data(), size)) return {};
-    const auto end = std::find(part.begin(), part.begin() + size, '\0');
-    text.append(part.begin(), end);
-    if (end != part.begin() + size) return text;
-    address += size;
-  }
-  return {};
-}
-
-std::string name_of(std::uintptr_t type) {
-  std::string name = text_at(read_value<std::uintptr_t>(type + 8));
-  if (name.starts_with('*')) name.erase(0, 1);  // compared by address
-  const auto is_in_name = [](char c) { return c > ' ' && c < 127; };
-  return std::ranges::all_of(name, is_in_name) ? name : std::string();
-}
-
-// Bases of a class, as far as one has a name in kBases.
-Kind kind_of(std::uintptr_t type, const std::string& name, int depth = 0) {
-  const auto found = std::ranges::find(kBases, name, &NamedKind::name);
-  if (found != kBases.end()) return found->kind;
-  if (depth == 16) return Kind::kNone;
-  const auto table = read_value<std::uintptr_t>(type);
-  std::uint32_t count = 0;
-  std::uintptr_t at = type + 16;
-  if (table == first_word(typeid(Single))) {
-    count = 1;
-  } else if (table == first_word(typeid(Several))) {
-    count = std::min(read_value<std::uint32_t>(type + 20), 8U);
-    at = type + 24;
-  }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const auto base = read_value<std::uintptr_t>(at + 16 * i);
-    if (const Kind kind = kind_of(base, name_of(base), depth + 1); kind != Kind::kNone) return kind;
-  }
-  return Kind::kNone;
-}
 
 // "AddmmBackward0" of "torch::autograd::generated::AddmmBackward0".
 std::string short_name(const std::string& mangled) {
@@ -99,7 +58,8 @@ int add_loaded(dl_phdr_info* info, std::size_t /*size*/, void* to) {
   Mapping loaded{.begin = ~std::uintptr_t{0}};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
+    // Tables of virtual functions contain addresses that the loader fills in.
+    if (segment.p_type != PT_GNU_RELRO) continue;
     loaded.begin = std::min(loaded.begin, info->dlpi_addr + segment.p_vaddr);
     loaded.end = std::max(loaded.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
   }
@@ -112,21 +72,80 @@ int add_loaded(dl_phdr_info* info, std::size_t /*size*/, void* to) {
 Types::Types() {
   dl_iterate_phdr(add_loaded, &loaded_);
   std::ranges::sort(loaded_, {}, &Mapping::begin);
-  if (loaded_.empty()) return;
-  lowest_ = loaded_.front().begin;
-  highest_ = loaded_.back().end;
+  pages_.reserve(kPagesKept * kPage);
 }
 
-bool Types::is_code(std::uintptr_t address) const {
-  return std::ranges::any_of(loaded_, [&](const Mapping& each) {
-    return address >= each.begin && address < each.end;
-  });
+// Torch has thousands of classes: their constants are read page by page.
+std::span<const std::byte> Types::page_at(std::uintptr_t address) {
+  const std::uintptr_t page = address / kPage;
+  const std::size_t place = page % kPagesKept;
+  std::byte* const bytes = static_cast<std::byte*>(pages_.data()) + place * kPage;
+  if (page_numbers_[place] != page) {
+    page_numbers_[place] = read_memory(page * kPage, bytes, kPage) ? page : 0;
+  }
+  if (page_numbers_[place] != page) return {};
+  return {bytes + address % kPage, kPage - address % kPage};
+}
+
+std::uintptr_t Types::word_at(std::uintptr_t address) {
+  std::uintptr_t word = 0;
+  const std::span<const std::byte> bytes = page_at(address);
+  if (bytes.size() >= sizeof word) std::memcpy(&word, bytes.data(), sizeof word);
+  return word;
+}
+
+std::string Types::name_of(std::uintptr_t type) {
+  constexpr std::size_t kLongest = 4096;
+  std::string name;
+  for (std::uintptr_t at = word_at(type + 8); name.size() < kLongest;) {
+    const std::span<const std::byte> bytes = page_at(at);
+    const auto end = std::ranges::find_if(bytes, [](std::byte each) {
+      return each <= std::byte{' '} || each >= std::byte{127};
+    });
+    name.append(reinterpret_cast<const char*>(bytes.data()),
+                static_cast<std::size_t>(end - bytes.begin()));
+    if (end != bytes.end()) {
+      if (*end != std::byte{0}) return {};
+      return name.starts_with('*') ? name.substr(1) : name;  // "*": compared by address
+    }
+    if (bytes.empty()) return {};
+    at += bytes.size();
+  }
+  return {};
+}
+
+// Of the first base that has a name in kBases, or of the class itself.
+Kind Types::kind_of(std::uintptr_t type, const std::string& name, int depth) {
+  const auto found = std::ranges::find(kBases, name, &NamedKind::name);
+  if (found != kBases.end()) return found->kind;
+  const auto [known, is_new] = kinds_.try_emplace(type, Kind::kNone);
+  if (!is_new || depth == 16) return known->second;
+  const std::uintptr_t table = word_at(type);
+  std::uint64_t count = 0;
+  std::uintptr_t at = type + 16;
+  if (table == first_word(typeid(Single))) {
+    count = 1;
+  } else if (table == first_word(typeid(Several))) {
+    count = std::min<std::uint64_t>(word_at(type + 16) >> 32U, 8);
+    at = type + 24;
+  }
+  Kind kind = Kind::kNone;
+  for (std::uint64_t i = 0; i < count && kind == Kind::kNone; ++i) {
+    const std::uintptr_t base = word_at(at + 16 * i);
+    kind = kind_of(base, name_of(base), depth + 1);
+  }
+  return kinds_[type] = kind;
+}
+
+bool Types::is_constant(std::uintptr_t address) const {
+  const auto after = std::ranges::upper_bound(loaded_, address, {}, &Mapping::begin);
+  return after != loaded_.begin() && address < std::prev(after)->end;
 }
 
 std::uint16_t Types::of(std::uintptr_t first_word) {
-  if (first_word < lowest_ || first_word >= highest_ || first_word % 8 != 0) return 0;
+  if (first_word % 8 != 0 || !is_constant(first_word)) return 0;
   const auto [entry, is_new] = numbers_.try_emplace(first_word, std::uint16_t{0});
-  if (!is_new || types_.size() > 0xFFFF || !is_code(first_word)) return entry->second;
+  if (!is_new || types_.size() > 0xFFFF) return entry->second;
   Type type = read(first_word);
   if (type.kind == Kind::kNone) return 0;
   types_.push_back(std::move(type));
@@ -134,17 +153,13 @@ std::uint16_t Types::of(std::uintptr_t first_word) {
 }
 
 // The words before a table of virtual functions: 0 for a whole object, and the type_info.
-Type Types::read(std::uintptr_t table) const {
-  struct Before {
-    std::intptr_t offset;
-    std::uintptr_t type;
-  };
-  const auto before = read_value<Before>(table - sizeof(Before));
-  if (before.offset != 0 || before.type % 8 != 0 || !is_code(before.type)) return {};
-  const std::string name = name_of(before.type);
-  const auto of_type = read_value<std::uintptr_t>(before.type);
-  if (name.empty() || !is_code(of_type)) return {};
-  Kind kind = kind_of(before.type, name);
+Type Types::read(std::uintptr_t table) {
+  const std::uintptr_t type = word_at(table - 8);
+  if (word_at(table - 16) != 0 || type % 8 != 0 || !is_constant(type)) return {};
+  const std::string name = name_of(type);
+  if (name.empty() || !is_constant(word_at(type))) return {};
+  if (name.find("8plimsoll") != name.npos) return {Kind::kOwn, {}};
+  Kind kind = kind_of(type, name, 0);
   const bool is_of_library = std::ranges::any_of(
       kLibraries, [&](std::string_view each) { return name.starts_with(each); });
   if (kind == Kind::kNone && !is_of_library) kind = Kind::kObject;

@@ -101,6 +101,7 @@ void Walk::see(Block& block, const std::uintptr_t* words) {
     if (block.words > 2) block.type = types.of(words[2]);
     if (types[block.type].kind != Kind::kObject) block.type = 0;
   }
+  if (kind == Kind::kOwn) block.flags = kSkipped;
   if (kind == Kind::kStorage) storage_blocks_.push_back(number);
   if (kind == Kind::kTensor) tensors_.push_back(number);
   if (kind == Kind::kStorage || kind == Kind::kTensor || kind == Kind::kNode) {
@@ -119,7 +120,7 @@ void Walk::read_storages() {
     storages.push_back({number, address, storage.nbytes(),
                         data.device().type() == c10::DeviceType::CUDA, data.device().index()});
     const std::uint32_t block = heap.at(address);
-    if (block != kNoBlock) heap[block].flags |= kData;
+    if (block != kNoBlock) heap[block].flags |= kSkipped;
   }
 }
 
@@ -170,7 +171,9 @@ void Walk::add_roots() {
         auto& [walk, memory] = *static_cast<Found*>(to);
         memory.push_back({variable->begin, variable->end});
         const bool has_name = variable->name != nullptr;
-        if (has_name && variable->name[0] == '\0') return;  // Plimsoll's
+        if (has_name && variable->name[0] == '\0') {
+          return walk.skip_own(variable->begin, variable->end);
+        }
         walk.roots.push_back({.kind = has_name ? Root::Kind::kVariable : Root::Kind::kNative,
                               .begin = (variable->begin + 7) & ~std::uintptr_t{7},
                               .end = variable->end,
@@ -196,11 +199,28 @@ void Walk::add_roots() {
   }
 }
 
+// Plimsoll's variable: skips the blocks that it refers to, unless they are of a class, which may be
+// one of the program.
+void Walk::skip_own(std::uintptr_t begin, std::uintptr_t end) {
+  constexpr std::uintptr_t kMost = 64u << 10;  // larger ones contain no pointers to blocks
+  if (end - begin > kMost) return;
+  auto* const words = static_cast<std::uintptr_t*>(buffer_.data());
+  begin = (begin + 7) & ~std::uintptr_t{7};
+  if (end < begin + 8 || !read_memory(begin, words, end - begin)) return;
+  for (std::size_t i = 0; i < (end - begin) / 8; ++i) {
+    const std::uint32_t number = heap.at(words[i]);
+    if (number == kNoBlock || heap[number].flags != 0) continue;
+    const auto first = read_value<std::uintptr_t>(heap[number].begin);
+    if (!types.is_constant(first)) heap[number].flags = kSkipped;
+  }
+}
+
 // ---- the walk -----------------------------------------------------------------------------------
 
 void Walk::run() {
   mappings_ = writable_memory();  // without what this walk needs
   order.reserve(kMostBlocks);
+  of_libraries_.reserve(kMostBlocks);
   references.reserve(kMostReferences);
   buffer_.reserve(kBufferBytes);
   heap.find(mappings_, [](void* self, Block& block, const std::uintptr_t* words) {
@@ -215,8 +235,15 @@ void Walk::run() {
   read_storages();
   add_roots();
   follow_roots(Root::Kind::kVariable);
-  follow_roots(Root::Kind::kLocal);
+  mark_libraries();
+  // A container on a stack owns what other words there may only have been copied from.
+  for (const bool is_in_containers : {true, false}) {
+    is_in_containers_ = is_in_containers;
+    follow_roots(Root::Kind::kLocal);
+  }
   follow_all();
+  const auto is_missing = [&](const Storage& each) { return heap[each.block].parent == 0; };
+  if (std::ranges::none_of(storages, is_missing)) return;
   follow_roots(Root::Kind::kNative);
   follow_all();
   follow_lost();
@@ -225,7 +252,7 @@ void Walk::run() {
 void Walk::follow_roots(Root::Kind kind) {
   auto* const words = static_cast<std::uintptr_t*>(buffer_.data());
   for (std::uint32_t i = 1; i < roots.size() && !is_late(); ++i) {
-    if (roots[i].kind != kind) continue;
+    if (roots[i].kind != kind || (is_marking_ && roots[i].object.empty())) continue;
     for (std::uintptr_t at = roots[i].begin; at + 8 <= roots[i].end; at += kBufferBytes) {
       const std::size_t count = std::min(kBufferBytes, roots[i].end - at) / 8;
       if (!read_memory(at, words, count * 8)) break;
@@ -268,39 +295,50 @@ void Walk::follow_lost() {
 }
 
 void Walk::follow_blocks() {
-  while (next_ < order.size() && !is_late()) {
-    follow_batch(std::min(order.size() - next_, kMostTogether));
+  while (next_ < order.size() && !is_late()) follow_batch(order, next_);
+}
+
+// Libraries have hundreds of thousands of blocks, some of whose words are left from earlier uses of
+// the memory. A pointer on a stack that leads to one of them leads to all: they hold no tensor of a
+// local variable.
+void Walk::mark_libraries() {
+  is_marking_ = true;
+  follow_roots(Root::Kind::kNative);
+  for (std::size_t next = 0; next < of_libraries_.size() && !is_late();) {
+    follow_batch(of_libraries_, next);
   }
+  is_marking_ = false;
 }
 
 // Reads several blocks with one call, and follows their references.
-void Walk::follow_batch(std::size_t count) {
+void Walk::follow_batch(const Array<std::uint32_t>& queue, std::size_t& next) {
+  const std::size_t count = std::min(queue.size() - next, kMostTogether);
   auto* const words = static_cast<std::uintptr_t*>(buffer_.data());
   std::array<iovec, kMostTogether> there;
   std::size_t taken = 0, size_bytes = 0;
   for (; taken < count; ++taken) {
-    const Block& block = heap[order[next_ + taken]];
-    const bool is_leaf = kind_of(order[next_ + taken]) == Kind::kStorage;
+    const Block& block = heap[queue[next + taken]];
+    const bool is_leaf = kind_of(queue[next + taken]) == Kind::kStorage;
     const std::size_t bytes = is_leaf ? 0 : std::size_t{block.last - block.first} * 8;
     if (size_bytes + bytes > kBufferBytes) break;
     there[taken] = {reinterpret_cast<void*>(block.begin + std::uintptr_t{block.first} * 8), bytes};
     size_bytes += bytes;
   }
   const auto follow = [&](std::size_t i, const std::uintptr_t* of, std::size_t words_of) {
-    const std::uint32_t number = order[next_ + i];
+    const std::uint32_t number = queue[next + i];
     const Block& block = heap[number];
     const bool is_meta = kind_of(number) == Kind::kMeta;
     visit(of, words_of, number + 1, block.owner, is_meta ? weak_word_of_meta() : SIZE_MAX);
   };
   if (taken == 0) {  // a large one
-    const Block& block = heap[order[next_]];
+    const Block& block = heap[queue[next]];
     const std::size_t all = block.last - block.first;
     for (std::size_t from = 0; from < all; from += kBufferBytes / 8) {
       const std::size_t part = std::min(all - from, kBufferBytes / 8);
       if (!read_memory(block.begin + (block.first + from) * 8, words, part * 8)) break;
       follow(0, words, part);
     }
-    ++next_;
+    ++next;
     return;
   }
   const iovec here{words, size_bytes};
@@ -316,7 +354,7 @@ void Walk::follow_batch(std::size_t count) {
     if (is_whole) follow(i, is_read ? at : words, bytes / 8);
     at += bytes / 8;
   }
-  next_ += taken;
+  next += taken;
 }
 
 void Walk::visit(const std::uintptr_t* words, std::size_t count, std::uint32_t from,
@@ -327,19 +365,51 @@ void Walk::visit(const std::uintptr_t* words, std::size_t count, std::uint32_t f
     const std::uint32_t number = heap.at(word);
     if (number == kNoBlock) continue;
     Block& block = heap[number];
+    const char* type = "";
     if (block.begin == word) {
-      if (i + 3 <= count) limit_vector(words + i, block);
-      if (i + 10 <= count) limit_deque(words + i);
+      if (i + 3 <= count && limit_vector(words + i, block)) type = "std::vector";
+      if (i + 10 <= count && limit_deque(words + i)) type = "std::deque";
     }
+    if (roots[owner].kind == Root::Kind::kLocal && from == (kRootBit | owner)) {
+      if ((*type != '\0') != is_in_containers_) continue;
+      const std::uint32_t local = local_of(owner, *type == '\0' ? 0 : i * 8, type);
+      reach(number, word, kRootBit | local, local);
+      continue;
+    }
+    if (from == (kRootBit | owner) && i == 0) roots[owner].type = type;
     reach(number, word, from, owner);
   }
+}
+
+// A container at an offset in a frame, or all other local variables of the frame.
+std::uint32_t Walk::local_of(std::uint32_t frame, std::size_t offset, const char* type) {
+  const auto [known, is_new] =
+      locals_.try_emplace({frame, offset}, static_cast<std::uint32_t>(roots.size()));
+  if (is_new) {
+    Root local = roots[frame];
+    local.begin = local.end;
+    local.frame = frame;
+    local.offset = offset;
+    local.type = type;
+    roots.push_back(local);
+  }
+  return known->second;
 }
 
 void Walk::reach(std::uint32_t number, std::uintptr_t address, std::uint32_t from,
                  std::uint32_t owner) {
   Block& block = heap[number];
-  if ((block.flags & kData) != 0 || from == number + 1) return;
+  if ((block.flags & kSkipped) != 0 || from == number + 1) return;
   const bool is_exact = address == block.begin;
+  if (is_marking_) {
+    const Kind kind = kind_of(number);
+    const bool is_plain = kind == Kind::kNone && (block.flags & ~kIsShared & ~kCounted) == 0;
+    if (!is_exact || !is_plain || block.parent != 0) return;
+    block.flags |= kOfLibrary;
+    of_libraries_.push_back(number);
+    return;
+  }
+  if ((block.flags & kOfLibrary) != 0 && roots[owner].kind == Root::Kind::kLocal) return;
   if ((block.flags & kCounted) != 0) {
     // Only pointers to its beginning own a reference.
     if (!is_exact) return;
@@ -361,7 +431,7 @@ void Walk::reach(std::uint32_t number, std::uintptr_t address, std::uint32_t fro
 void Walk::add(std::uint32_t number, std::uint32_t from, std::uint32_t owner) {
   Block& block = heap[number];
   block.parent = from;
-  block.owner = owner;
+  block.owner = is_part(number, from, owner) ? part_of(owner) : owner;
   if (kind_of(number) == Kind::kNode) {
     pending_nodes_.push_back(number);
   } else {
@@ -369,19 +439,37 @@ void Walk::add(std::uint32_t number, std::uint32_t from, std::uint32_t owner) {
   }
 }
 
+// Whether the program knows it as a thing of its own: an object of a class, the hooks of a tensor.
+bool Walk::is_part(std::uint32_t number, std::uint32_t from, std::uint32_t owner) const {
+  const Root::Kind kind = roots[owner].kind;
+  if (kind != Root::Kind::kVariable && kind != Root::Kind::kLocal) return false;
+  if (kind_of(number) == Kind::kObject) return true;
+  const bool is_of_meta = (from & kRootBit) == 0 && kind_of(from - 1) == Kind::kMeta;
+  return is_of_meta && kind_of(number) == Kind::kNone;
+}
+
+std::uint32_t Walk::part_of(std::uint32_t owner) {
+  Root part = roots[owner];
+  part.begin = part.end;
+  part.whole = owner;
+  roots.push_back(part);
+  return static_cast<std::uint32_t>(roots.size() - 1);
+}
+
 // A std::vector has the begin, end and capacity of its elements. What is behind the end was freed.
-void Walk::limit_vector(const std::uintptr_t* words, Block& block) const {
+bool Walk::limit_vector(const std::uintptr_t* words, Block& block) const {
   const std::uintptr_t end = words[1], capacity = words[2];
   if (end < block.begin || capacity < end || capacity > block.end() || capacity == block.begin) {
-    return;
+    return false;
   }
   const auto last = static_cast<std::uint32_t>((end - block.begin + 7) / 8);
   if (block.last == block.words || last > block.last) block.last = last;
+  return true;
 }
 
 // A std::deque has an array of pointers to its parts, the array's size, and two iterators: the
 // element, begin and end of its part, and where the array refers to that part.
-void Walk::limit_deque(const std::uintptr_t* words) const {
+bool Walk::limit_deque(const std::uintptr_t* words) const {
   struct Iterator {
     std::uintptr_t element, begin, end, place;
   };
@@ -392,19 +480,20 @@ void Walk::limit_deque(const std::uintptr_t* words) const {
   const auto is_in = [](std::uintptr_t address, std::uintptr_t begin, std::uintptr_t end) {
     return address >= begin && address < end;
   };
-  if (words[1] == 0 || words[1] > places.words || first.place > last.place) return;
+  if (words[1] == 0 || words[1] > places.words || first.place > last.place) return false;
   for (const Iterator& each : {first, last}) {
     if (!is_in(each.place, places.begin, places.end()) ||
         !is_in(each.element, each.begin, each.end)) {
-      return;
+      return false;
     }
   }
   const std::uint32_t front = heap.at(first.begin), back = heap.at(last.begin);
-  if (front == kNoBlock || back == kNoBlock) return;
+  if (front == kNoBlock || back == kNoBlock) return false;
   places.first = static_cast<std::uint32_t>((first.place - places.begin) / 8);
   places.last = static_cast<std::uint32_t>((last.place - places.begin) / 8 + 1);
   heap[front].first = static_cast<std::uint32_t>((first.element - heap[front].begin) / 8);
   heap[back].last = static_cast<std::uint32_t>((last.element - heap[back].begin + 7) / 8);
+  return true;
 }
 
 }  // namespace plimsoll::libtorch::cpp_holders

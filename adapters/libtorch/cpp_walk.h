@@ -6,8 +6,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cpp_heap.h"
@@ -21,15 +23,20 @@ struct Root {
   std::uintptr_t begin = 0, end = 0;
   std::string name = {};    // of a variable, or of another thread
   std::string object = {};  // file name of the library
-  std::uintptr_t code = 0;  // of a local variable: the call that its function executes
+  std::uintptr_t code = 0;  // of a frame: the call that its function executes
+  std::uint32_t frame = 0;  // of local variables: the root that is their frame
+  std::size_t offset = 0;   // of a container in it
+  std::uint32_t whole = 0;  // of a part: the root that it is a part of
+  std::string type = {};    // of a container, if known
 };
 
 enum BlockFlag : std::uint16_t {
-  kData = 1,       // the memory of a tensor
+  kSkipped = 1,    // the memory of a tensor, or Plimsoll's
   kCounted = 2,    // has a number of references
   kIsShared = 4,   // begins with the counts of a std::shared_ptr
   kSharedBy = 8,   // another variable refers to it, too
   kRetained = 16,  // of a cut: something else retains it
+  kOfLibrary = 32  // a library refers to it
 };
 
 // A reference to a block that counts its references.
@@ -83,19 +90,28 @@ class Walk {
   void follow_lost();
   void follow_all();
   void follow_blocks();
-  void follow_batch(std::size_t count);
+  void follow_batch(const Array<std::uint32_t>& queue, std::size_t& next);
+  void mark_libraries();
+  void skip_own(std::uintptr_t begin, std::uintptr_t end);
   void visit(const std::uintptr_t* words, std::size_t count, std::uint32_t from,
              std::uint32_t owner, std::size_t skipped);
   void reach(std::uint32_t number, std::uintptr_t address, std::uint32_t from,
              std::uint32_t owner);
   void add(std::uint32_t number, std::uint32_t from, std::uint32_t owner);
-  void limit_vector(const std::uintptr_t* words, Block& block) const;
-  void limit_deque(const std::uintptr_t* words) const;
+  // Whether this is such a container.
+  bool limit_vector(const std::uintptr_t* words, Block& block) const;
+  bool limit_deque(const std::uintptr_t* words) const;
+  bool is_part(std::uint32_t number, std::uint32_t from, std::uint32_t owner) const;
+  std::uint32_t part_of(std::uint32_t owner);
+  std::uint32_t local_of(std::uint32_t frame, std::size_t offset, const char* type);
   bool is_late();
 
   std::vector<Mapping> mappings_;
   std::vector<std::uint32_t> tensors_, storage_blocks_, pending_nodes_;
   std::vector<Interior> interiors_;
+  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> locals_;  // by frame and offset
+  Array<std::uint32_t> of_libraries_;
+  bool is_marking_ = false, is_in_containers_ = false;
   Pages buffer_;
   std::size_t next_ = 0, next_node_ = 0;
   std::uintptr_t stack_, lowest_ = 0, highest_ = 0;

@@ -16,6 +16,7 @@
 #include "native_stacks/seccomp_filters.h"
 #include "native_stacks/source_lines.h"
 #include "plimsoll/native_stacks_c.h"
+#include "record/recorder.h"
 
 namespace plimsoll::native_stacks {
 namespace {
@@ -119,6 +120,11 @@ extern "C" void plimsoll_variables(void (*visit)(void* user, const plimsoll_vari
   ::dl_iterate_phdr(add_loaded, &all);
   LoadedObjects objects;
   objects.refresh();
+  plimsoll::record::Recorder::get().visit_pages([&](const void* pages, std::size_t size_bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(pages);
+    const plimsoll_variable own{begin, begin + size_bytes, "", ""};
+    visit(user, &own);
+  });
   for (const Loaded& loaded : all) {
     const CodeAddress found = objects.at(loaded.first.begin);
     if (found.object != nullptr) Visit(visit, user).object(*found.object, loaded);

@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.xfail(reason="not built yet")
 STEPS = 24
 
 # way: (holder, chain, edit). `…` stands for a line's number.
@@ -14,14 +13,16 @@ HOLDERS = {
     "vector": ("history", "history[*]", "Remove from history what is no longer needed."),
     "losses": (
         "losses",
-        "losses[*] → MeanBackward0 → … → saved",
+        "losses[*] → MeanBackward0 → … → …Backward0 → saved",
         "Add x.detach(), or x.item<double>(), to losses instead of the tensor x: it keeps the "
         "graph of its forward.",
     ),
     "local": (
-        "a local variable in main (holders_program.cc:…)",
-        "a local variable[*] → MeanBackward0 → … → saved in main (holders_program.cc:…)",
-        "Add x.detach(), or x.item<double>(), to a local variable in main (holders_program.cc:…) "
+        "a local variable at +0x… in main (holders_program.cc:…)",
+        "a local variable at +0x…[*] → MeanBackward0 → … → …Backward0 → saved in main "
+        "(holders_program.cc:…)",
+        "Add x.detach(), or x.item<double>(), to a local variable at +0x… in main "
+        "(holders_program.cc:…) "
         "instead of the tensor x: it keeps the graph of its forward.",
     ),
     "member": ("trainer", "trainer[*]", "Remove from trainer what is no longer needed."),
@@ -71,7 +72,11 @@ def findings(libtorch_programs, plimsoll_command, tmp_path):
         else:
             must_run(plimsoll_command, "run", "--force", "-o", path, "--", program, way, "run")
         text = must_run(plimsoll_command, "report", "--json", path)
-        return json.loads(re.sub(r"(holders_program\.cc:)\d+", r"\1…", text))["findings"]
+        # Lines and offsets depend on the compiler, and which of two equal tensors is named on order.
+        text = re.sub(r"(holders_program\.cc:)\d+", r"\1…", text)
+        text = re.sub(r"(at \+0x)[0-9a-f]+", r"\1…", text)
+        text = re.sub(r"(… → )\w+(Backward0 → saved)", r"\1…\2", text)
+        return json.loads(text)["findings"]
 
     return record
 
@@ -90,7 +95,8 @@ def test_the_holder_is_named(findings, way, how):
     assert (holder["path"], holder["chain"]) == (path, chain)
     assert edit in [step["text"] for step in finding["steps"]]
     if how == "tracer":
-        assert holder["count"] >= STEPS
+        # A word of a stack frame that is no longer used may keep one or two.
+        assert holder["count"] >= STEPS - 2
 
 
 @pytest.mark.parametrize("way", ["vector", "losses", "local", "map", "deque", "member"])
