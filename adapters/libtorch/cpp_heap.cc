@@ -75,11 +75,11 @@ std::vector<Mapping> writable_memory() {
     }
     const std::string_view name = std::string_view(line).substr(static_cast<std::size_t>(name_at));
     using Use = Mapping::Use;
-    mapping.use = name.empty()                  ? Use::kAnonymous
-                  : name == "[heap]"            ? Use::kHeap
-                  : name.starts_with("[stack")  ? Use::kStack
-                  : name.starts_with("[anon:")  ? Use::kAnonymous
-                                                : Use::kFile;
+    mapping.use = name.empty()                 ? Use::kAnonymous
+                  : name == "[heap]"           ? Use::kHeap
+                  : name.starts_with("[stack") ? Use::kStack
+                  : name.starts_with("[anon:") ? Use::kAnonymous
+                                               : Use::kFile;
     found.push_back(mapping);
   }
   return found;

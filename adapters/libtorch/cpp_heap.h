@@ -66,11 +66,11 @@ struct Mapping {
 
 struct Block {
   std::uintptr_t begin = 0;
-  std::uint32_t words = 0;             // of 8 bytes that the program can use
-  std::uint32_t first = 0, last = 0;   // the words that may be references: without those that a
-                                       // container no longer uses
-  std::uint32_t parent = 0;            // its number + 1, or a root; 0: not reached
-  std::uint32_t owner = 0;             // the root above it
+  std::uint32_t words = 0;            // of 8 bytes that the program can use
+  std::uint32_t first = 0, last = 0;  // the words that may be references: without those that a
+                                      // container no longer uses
+  std::uint32_t parent = 0;           // its number + 1, or a root; 0: not reached
+  std::uint32_t owner = 0;            // the root above it
   std::uint16_t type = 0;
   std::uint16_t flags = 0;
 

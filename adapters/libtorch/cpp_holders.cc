@@ -61,8 +61,7 @@ class Links {
       plimsoll_held row{};
       row.address = storage.address;
       row.link = numbers_[last[i]];
-      row.device =
-          storage.is_cuda ? recorder().device(PLIMSOLL_DEVICE_CUDA, storage.device) : kCpu;
+      row.device = storage.is_cuda ? recorder().device(PLIMSOLL_DEVICE_CUDA, storage.device) : kCpu;
       held.push_back(row);
     }
   }
@@ -124,8 +123,8 @@ class Links {
         link = intern(link, PLIMSOLL_LINK_ATTRIBUTE, root.name, root.type);
         break;
       case Root::Kind::kLocal:
-        link = root.code != 0 ? link_of_frame(root.frame)
-                              : intern(0, PLIMSOLL_LINK_FRAME, root.name);
+        link =
+            root.code != 0 ? link_of_frame(root.frame) : intern(0, PLIMSOLL_LINK_FRAME, root.name);
         link = intern(link, PLIMSOLL_LINK_LOCAL, name_of_local(root), root.type);
         break;
       case Root::Kind::kNative:
@@ -198,11 +197,11 @@ class Links {
     alignas(torch::autograd::AutogradMeta) std::byte bytes[sizeof(torch::autograd::AutogradMeta)];
     const auto* copy = reinterpret_cast<torch::autograd::AutogradMeta*>(bytes);
     const auto offset = reinterpret_cast<const std::byte*>(&copy->grad_) - bytes;
-    const auto gradient = read_value<std::uintptr_t>(walk_.heap[meta].begin +
-                                                     static_cast<std::uintptr_t>(offset));
-    return intern(link, gradient == walk_.heap[tensor].begin ? PLIMSOLL_LINK_GRADIENT
-                                                             : PLIMSOLL_LINK_BASE,
-                  {}, "Tensor");
+    const auto gradient =
+        read_value<std::uintptr_t>(walk_.heap[meta].begin + static_cast<std::uintptr_t>(offset));
+    return intern(
+        link, gradient == walk_.heap[tensor].begin ? PLIMSOLL_LINK_GRADIENT : PLIMSOLL_LINK_BASE,
+        {}, "Tensor");
   }
 
   // One item of a container is named as the container. Numbers the links that are left.
@@ -311,12 +310,12 @@ class Links {
   Walk& walk_;
   std::vector<plimsoll_holder_link> all_;
   std::map<Key, std::size_t> keys_;
-  std::map<std::uint32_t, std::set<std::uint32_t>> items_;     // by link
-  std::map<std::uint32_t, std::uint32_t> root_links_;          // by root
-  std::vector<std::uint32_t> numbers_;                         // of links, without lone items
+  std::map<std::uint32_t, std::set<std::uint32_t>> items_;  // by link
+  std::map<std::uint32_t, std::uint32_t> root_links_;       // by root
+  std::vector<std::uint32_t> numbers_;                      // of links, without lone items
 };
 
-[[gnu::noinline]] void find_above(std::uintptr_t stack) {
+void find_above(std::uintptr_t stack) {
   const auto began = Walk::Clock::now();
   const auto walk = std::make_unique<Walk>(kMostTime, stack);
   walk->run();

@@ -1,4 +1,5 @@
-// Finds what holds the memory of a C++ program, and reports it to the recorder. See docs/holders.md.
+// Finds what holds the memory of a C++ program, and reports it to the recorder. See
+// docs/holders.md.
 #pragma once
 
 namespace plimsoll::libtorch::cpp_holders {

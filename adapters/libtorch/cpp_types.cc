@@ -18,13 +18,13 @@ struct NamedKind {
   std::string_view name;
   Kind kind;
 };
-constexpr std::array kBases = {NamedKind{"N3c1011StorageImplE", Kind::kStorage},
-                               NamedKind{"N3c1010TensorImplE", Kind::kTensor},
-                               NamedKind{"N5torch8autograd4NodeE", Kind::kNode},
-                               NamedKind{"N5torch8autograd12AutogradMetaE", Kind::kMeta},
-                               NamedKind{"St16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE",
-                                         Kind::kShared},
-                               NamedKind{"N5torch2nn6ModuleE", Kind::kObject}};
+constexpr std::array kBases = {
+    NamedKind{"N3c1011StorageImplE", Kind::kStorage},
+    NamedKind{"N3c1010TensorImplE", Kind::kTensor},
+    NamedKind{"N5torch8autograd4NodeE", Kind::kNode},
+    NamedKind{"N5torch8autograd12AutogradMetaE", Kind::kMeta},
+    NamedKind{"St16_Sp_counted_baseILN9__gnu_cxx12_Lock_policyE2EE", Kind::kShared},
+    NamedKind{"N5torch2nn6ModuleE", Kind::kObject}};
 constexpr std::array<std::string_view, 7> kLibraries = {
     "S", "N2at", "N3c10", "N5torch", "N6caffe2", "N10__cxxabiv1", "N9__gnu_cxx"};
 
@@ -41,7 +41,6 @@ struct Several : Base, Other {};
 std::uintptr_t first_word(const std::type_info& type) {
   return *reinterpret_cast<const std::uintptr_t*>(&type);
 }
-
 
 // "AddmmBackward0" of "torch::autograd::generated::AddmmBackward0".
 std::string short_name(const std::string& mangled) {
@@ -99,9 +98,8 @@ std::string Types::name_of(std::uintptr_t type) {
   std::string name;
   for (std::uintptr_t at = word_at(type + 8); name.size() < kLongest;) {
     const std::span<const std::byte> bytes = page_at(at);
-    const auto end = std::ranges::find_if(bytes, [](std::byte each) {
-      return each <= std::byte{' '} || each >= std::byte{127};
-    });
+    const auto end = std::ranges::find_if(
+        bytes, [](std::byte each) { return each <= std::byte{' '} || each >= std::byte{127}; });
     name.append(reinterpret_cast<const char*>(bytes.data()),
                 static_cast<std::size_t>(end - bytes.begin()));
     if (end != bytes.end()) {

@@ -49,7 +49,7 @@ class Types {
 
   std::vector<Mapping> loaded_;  // constants of the program and its libraries
   std::unordered_map<std::uintptr_t, std::uint16_t> numbers_;  // by the first word
-  std::unordered_map<std::uintptr_t, Kind> kinds_;              // by type_info
+  std::unordered_map<std::uintptr_t, Kind> kinds_;             // by type_info
   std::vector<Type> types_{Type{}};
   Pages pages_;
   std::array<std::uintptr_t, kPagesKept> page_numbers_{};

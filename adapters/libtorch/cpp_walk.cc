@@ -223,9 +223,12 @@ void Walk::run() {
   of_libraries_.reserve(kMostBlocks);
   references.reserve(kMostReferences);
   buffer_.reserve(kBufferBytes);
-  heap.find(mappings_, [](void* self, Block& block, const std::uintptr_t* words) {
-    static_cast<Walk*>(self)->see(block, words);
-  }, this);
+  heap.find(
+      mappings_,
+      [](void* self, Block& block, const std::uintptr_t* words) {
+        static_cast<Walk*>(self)->see(block, words);
+      },
+      this);
   if (heap.size() == 0 || heap.is_full()) {
     end = heap.is_full() ? PLIMSOLL_WALK_OBJECTS : PLIMSOLL_WALK_MEMORY;
     return;
@@ -342,9 +345,8 @@ void Walk::follow_batch(const Array<std::uint32_t>& queue, std::size_t& next) {
     return;
   }
   const iovec here{words, size_bytes};
-  const bool is_read = size_bytes == 0 ||
-                       process_vm_readv(getpid(), &here, 1, there.data(), taken, 0) ==
-                           static_cast<ssize_t>(size_bytes);
+  const bool is_read = size_bytes == 0 || process_vm_readv(getpid(), &here, 1, there.data(), taken,
+                                                           0) == static_cast<ssize_t>(size_bytes);
   const std::uintptr_t* at = words;
   for (std::size_t i = 0; i < taken; ++i) {
     // Some of it may no longer be mapped.

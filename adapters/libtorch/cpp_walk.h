@@ -95,8 +95,7 @@ class Walk {
   void skip_own(std::uintptr_t begin, std::uintptr_t end);
   void visit(const std::uintptr_t* words, std::size_t count, std::uint32_t from,
              std::uint32_t owner, std::size_t skipped);
-  void reach(std::uint32_t number, std::uintptr_t address, std::uint32_t from,
-             std::uint32_t owner);
+  void reach(std::uint32_t number, std::uintptr_t address, std::uint32_t from, std::uint32_t owner);
   void add(std::uint32_t number, std::uint32_t from, std::uint32_t owner);
   // Whether this is such a container.
   bool limit_vector(const std::uintptr_t* words, Block& block) const;

@@ -72,7 +72,7 @@ def findings(libtorch_programs, plimsoll_command, tmp_path):
         else:
             must_run(plimsoll_command, "run", "--force", "-o", path, "--", program, way, "run")
         text = must_run(plimsoll_command, "report", "--json", path)
-        # Lines and offsets depend on the compiler, and which of two equal tensors is named on order.
+        # Lines and offsets depend on the compiler; of equal tensors, any may be the example.
         text = re.sub(r"(holders_program\.cc:)\d+", r"\1…", text)
         text = re.sub(r"(at \+0x)[0-9a-f]+", r"\1…", text)
         text = re.sub(r"(… → )\w+(Backward0 → saved)", r"\1…\2", text)
@@ -115,3 +115,12 @@ def test_a_second_holder_is_named(findings):
 
 def test_a_clean_program_has_no_holder(findings):
     assert [each["id"] for each in findings("clean") if each["severity"] != "info"] == []
+
+
+def test_threads_that_allocate_disturb_nothing(libtorch_programs, plimsoll_command, tmp_path):
+    """The program compares the reference counts of its tensors with those before."""
+    path = tmp_path / "run.plim"
+    must_run(libtorch_programs / "holders_program", "threads", path, 10)
+    rows = json.loads(must_run(plimsoll_command, "report", "--json", "--at", "end", path))
+    held = {row["path"]: row for row in rows["tables"]["holders"]}
+    assert held["history"]["count"] == 10

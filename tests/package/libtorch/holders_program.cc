@@ -1,15 +1,22 @@
 // Keeps tensors in one way: holders_program WAY PATH. test_libtorch_holders.py says what the
-// recording has to name. `run` in place of PATH: another process records it.
+// recording has to name. `run` in place of PATH: another process records it. The way `threads`
+// looks for holders COUNT times while other threads allocate and free: holders_program threads PATH
+// COUNT.
+#include <ATen/Parallel.h>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -104,10 +111,51 @@ void keep(const std::string& way, int step, Locals& locals) {
   }
 }
 
+// The numbers of references to tensors and their storages.
+std::vector<std::size_t> counts() {
+  std::vector<std::size_t> all;
+  for (const Tensor& each : history) {
+    all.push_back(each.use_count());
+    all.push_back(each.storage().use_count());
+  }
+  all.push_back(losses.front().grad_fn().use_count());
+  return all;
+}
+
+void allocate_and_free(const std::atomic<bool>& ends, unsigned seed) {
+  std::map<unsigned, std::vector<char>> kept;
+  std::deque<Tensor> tensors;
+  for (unsigned i = seed; !ends; i = i * 1664525 + 1013904223) {
+    kept[i % 512] = std::vector<char>((i >> 8U) % (i % 64 == 0 ? 4'000'000 : 2000));
+    if (i % 3 == 0) kept.erase((i >> 4U) % 512);
+    tensors.push_back(torch::empty({static_cast<std::int64_t>(1 + (i >> 16U) % 1000)}));
+    if (tensors.size() > 100) tensors.pop_front();
+    if (i % 1000 == 0) tensors.clear();
+  }
+}
+
+bool look_among_threads(const std::string& path, int count) {
+  at::set_num_threads(1);
+  plimsoll::MemoryTracer tracer({.path = path});
+  for (int i = 0; i < 10; ++i) history.push_back(block());
+  losses.push_back(with_graph(torch::ones({256, 256}, torch::requires_grad())));
+  const std::vector<std::size_t> before = counts();
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i <= 3; ++i) threads.emplace_back(allocate_and_free, std::cref(ends), i);
+  for (int i = 0; i < count; ++i) plimsoll::libtorch::g_attachment.find_holders.load()();
+  ends = true;
+  for (std::thread& each : threads) each.join();
+  return counts() == before;
+}
+
 }  // namespace
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
   const std::string way = arguments[1], path = arguments[2];
+  if (way == "threads" && count > 3) {
+    return look_among_threads(path, std::atoi(arguments[3])) ? 0 : 1;
+  }
   std::vector<Tensor> losses_of_main;
   Locals locals{.losses = &losses_of_main,
                 .weight = torch::ones({256, 256}, torch::requires_grad()),
