@@ -114,7 +114,7 @@ class Walk {
   Pages buffer_;
   std::size_t next_ = 0, next_node_ = 0;
   std::uintptr_t stack_, lowest_ = 0, highest_ = 0;
-  Clock::time_point deadline_;
+  std::chrono::nanoseconds most_time_, began_;  // by the thread's CPU time
 };
 
 }  // namespace plimsoll::libtorch::cpp_holders

@@ -93,7 +93,7 @@ def test_the_holder_is_named(findings, way, how):
     finding = growth(findings(way, how))
     (holder, *_) = finding["holders"]
     assert (holder["path"], holder["chain"]) == (path, chain)
-    assert edit in [step["text"] for step in finding["steps"]]
+    assert any(step["text"].startswith(edit) for step in finding["steps"])  # then what to store
     if how == "tracer":
         # A word of a stack frame that is no longer used may keep one or two.
         assert holder["count"] >= STEPS - 2
