@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -319,8 +320,9 @@ void find_above(std::uintptr_t stack) {
   const auto began = Walk::Clock::now();
   const auto walk = std::make_unique<Walk>(kMostTime, stack);
   walk->run();
+  if (!walk->is_of_glibc && walk->end == PLIMSOLL_WALK_COMPLETE) return;
   Links links(*walk);
-  if (walk->heap.size() > 0) links.build();
+  links.build();
   plimsoll_holders found{};
   found.size_bytes = sizeof found;
   found.end = static_cast<std::uint8_t>(walk->end);
@@ -344,6 +346,7 @@ std::mutex g_one_at_a_time;
 void find_holders() noexcept {
   const std::unique_lock lock(g_one_at_a_time, std::try_to_lock);
   if (!lock.owns_lock() || !is_attached() || !g_attachment.has_operators) return;
+  if (plimsoll_has_added_filter() != 0) return;
   try {
     find_above(reinterpret_cast<std::uintptr_t>(PLIMSOLL_STACK_BASE));
   } catch (const std::exception&) {
@@ -358,11 +361,11 @@ void find_at_exit() noexcept {
 
 void find_wanted_holders() noexcept {
   constexpr int kShare = 100;  // of the time, walks that nobody asked for take at most one part
-  static Walk::Clock::time_point due{};
+  static std::atomic<Walk::Clock::time_point> due{};
   const int wanted = recorder().wants_holders();
   if (wanted == PLIMSOLL_HOLDERS_NOT_WANTED) return;
   const auto began = Walk::Clock::now();
-  if (wanted == PLIMSOLL_HOLDERS_OF_GROWTH && began < due) return;
+  if (wanted == PLIMSOLL_HOLDERS_OF_GROWTH && began < due.load()) return;
   find_holders();
   const auto ended = Walk::Clock::now();
   due = ended + kShare * (ended - began);

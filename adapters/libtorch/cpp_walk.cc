@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <type_traits>
 
 #include "plimsoll/native_stacks_c.h"
@@ -231,27 +232,24 @@ void Walk::run() {
   of_libraries_.reserve(kMostBlocks);
   references.reserve(kMostReferences);
   buffer_.reserve(kBufferBytes);
+  // With another malloc, or a part of memory that was read wrong, it is in no block.
+  const std::unique_ptr<void, decltype(&std::free)> probe(std::malloc(100), &std::free);
   heap.find(
       mappings_,
       [](void* self, Block& block, const std::uintptr_t* words) {
         static_cast<Walk*>(self)->see(block, words);
       },
       this);
-  if (heap.size() == 0 || heap.is_full()) {
-    end = heap.is_full() ? PLIMSOLL_WALK_OBJECTS : PLIMSOLL_WALK_MEMORY;
-    return;
-  }
+  if (heap.is_full()) end = PLIMSOLL_WALK_OBJECTS;
+  is_of_glibc = heap.at(reinterpret_cast<std::uintptr_t>(probe.get())) != kNoBlock;
+  if (heap.is_full() || !is_of_glibc) return;
   lowest_ = heap[0].begin;
   highest_ = heap[heap.size() - 1].end();
   read_storages();
   add_roots();
   follow_roots(Root::Kind::kVariable);
   mark_libraries();
-  // A container on a stack owns what other words there may only have been copied from.
-  for (const bool is_in_containers : {true, false}) {
-    is_in_containers_ = is_in_containers;
-    follow_roots(Root::Kind::kLocal);
-  }
+  for (stage_ = 0; stage_ < kStages; ++stage_) follow_roots(Root::Kind::kLocal);
   follow_all();
   const auto is_missing = [&](const Storage& each) { return heap[each.block].parent == 0; };
   if (std::ranges::none_of(storages, is_missing)) return;
@@ -381,7 +379,7 @@ void Walk::visit(const std::uintptr_t* words, std::size_t count, std::uint32_t f
       if (i + 10 <= count && limit_deque(words + i)) type = "std::deque";
     }
     if (roots[owner].kind == Root::Kind::kLocal && from == (kRootBit | owner)) {
-      if ((*type != '\0') != is_in_containers_) continue;
+      if (stage_of(number, type) != stage_) continue;
       const std::uint32_t local = local_of(owner, *type == '\0' ? 0 : i * 8, type);
       reach(number, word, kRootBit | local, local);
       continue;
@@ -389,6 +387,13 @@ void Walk::visit(const std::uintptr_t* words, std::size_t count, std::uint32_t f
     if (from == (kRootBit | owner) && i == 0) roots[owner].type = type;
     reach(number, word, from, owner);
   }
+}
+
+// A container on a stack owns its elements, and an object its members. Other words there may be
+// copies of pointers to both, so they come last.
+int Walk::stage_of(std::uint32_t number, const char* type) const {
+  if (*type != '\0') return 0;
+  return kind_of(number) == Kind::kObject || (heap[number].flags & kIsShared) != 0 ? 1 : 2;
 }
 
 // A container at an offset in a frame, or all other local variables of the frame.

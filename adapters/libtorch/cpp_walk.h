@@ -75,9 +75,11 @@ class Walk {
   Array<std::uint32_t> order;  // blocks that were reached, parents first
   std::unordered_map<std::uint32_t, std::uint32_t> other_owners;  // by block with kSharedBy
   std::uint64_t nodes = 0;
+  bool is_of_glibc = false;  // otherwise nothing is known
   plimsoll_walk_end end = PLIMSOLL_WALK_COMPLETE;
 
  private:
+  static constexpr int kStages = 3;
   struct Interior {
     std::uint32_t block, from, owner;
   };
@@ -100,6 +102,7 @@ class Walk {
   // Whether this is such a container.
   bool limit_vector(const std::uintptr_t* words, Block& block) const;
   bool limit_deque(const std::uintptr_t* words) const;
+  int stage_of(std::uint32_t number, const char* type) const;
   bool is_part(std::uint32_t number, std::uint32_t from, std::uint32_t owner) const;
   std::uint32_t part_of(std::uint32_t owner);
   std::uint32_t local_of(std::uint32_t frame, std::size_t offset, const char* type);
@@ -110,7 +113,8 @@ class Walk {
   std::vector<Interior> interiors_;
   std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> locals_;  // by frame and offset
   Array<std::uint32_t> of_libraries_;
-  bool is_marking_ = false, is_in_containers_ = false;
+  bool is_marking_ = false;
+  int stage_ = 0;  // of the walk from stacks
   Pages buffer_;
   std::size_t next_ = 0, next_node_ = 0;
   std::uintptr_t stack_, lowest_ = 0, highest_ = 0;

@@ -42,6 +42,10 @@ PLIMSOLL_EXPORT void plimsoll_user_code(uintptr_t address,
                                                       const char* file, uint32_t line),
                                         void* user);
 
+/* Returns 1 if the program has added a seccomp filter: it may end the process for system calls that
+ * it does not expect. Otherwise 0. */
+PLIMSOLL_EXPORT int plimsoll_has_added_filter(void);
+
 /* Returns the number of libraries that the process has unloaded. Takes a lock of the loader. */
 PLIMSOLL_EXPORT uint64_t plimsoll_unloads(void);
 

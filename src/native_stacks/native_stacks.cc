@@ -18,6 +18,7 @@
 #include "base/worker.h"
 #include "native_stacks/library_code.h"
 #include "native_stacks/loaded_objects.h"
+#include "native_stacks/seccomp_filters.h"
 #include "native_stacks/source_lines.h"
 #include "plimsoll/recorder_c.h"
 #include "record/recorder.h"
@@ -224,6 +225,10 @@ extern "C" void plimsoll_user_code(uintptr_t address,
   }
 } catch (...) {
   return;  // no memory for the names
+}
+
+extern "C" int plimsoll_has_added_filter(void) {
+  return plimsoll::native_stacks::has_added_seccomp_filter() ? 1 : 0;
 }
 
 extern "C" uint64_t plimsoll_unloads(void) {

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <iterator>
-#include <map>
 #include <string>
 
 #include "plimsoll/native_stacks_c.h"
@@ -27,30 +25,19 @@ int*& kept_in_function(int /*unused*/) {
 namespace plimsoll::native_stacks {
 namespace {
 
-// By begin.
-std::map<std::uintptr_t, plimsoll_variable> variables(
-    std::map<std::uintptr_t, std::string>& names) {
+std::string name_at(const void* address) {
   struct Found {
-    std::map<std::uintptr_t, plimsoll_variable> variables;
-    std::map<std::uintptr_t, std::string>& names;
-  } found{{}, names};
+    std::uintptr_t at;
+    std::string name;
+  } found{reinterpret_cast<std::uintptr_t>(address), "(outside)"};
   plimsoll_variables(
       [](void* to, const plimsoll_variable* variable) {
-        auto& [variables, names] = *static_cast<Found*>(to);
-        variables[variable->begin] = *variable;
-        names[variable->begin] = variable->name != nullptr ? variable->name : "(none)";
+        auto& [at, name] = *static_cast<Found*>(to);
+        if (at < variable->begin || at >= variable->end) return;
+        name = variable->name != nullptr ? variable->name : "(none)";
       },
       &found);
-  return found.variables;
-}
-
-std::string name_at(const void* address) {
-  std::map<std::uintptr_t, std::string> names;
-  const auto all = variables(names);
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  const auto after = all.upper_bound(at);
-  if (after == all.begin() || at >= std::prev(after)->second.end) return "(outside)";
-  return names[std::prev(after)->first];
+  return found.name;
 }
 
 TEST(Variables, have_their_names_in_the_program) {
