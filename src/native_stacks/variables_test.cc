@@ -49,7 +49,7 @@ TEST(Variables, have_their_names_in_the_program) {
 
 TEST(Variables, of_plimsoll_and_of_libraries_have_none) {
   EXPECT_EQ(name_at(&record::Recorder::get()), "");
-  EXPECT_EQ(name_at(&stdout), "(none)");
+  EXPECT_EQ(name_at(stdout), "(none)");
   const int local = 0;
   EXPECT_EQ(name_at(&local), "(outside)");
 }
