@@ -7,6 +7,10 @@
 #endif
 
 #include "adapter_sources.cc"
+#include "cpp_heap.cc"
+#include "cpp_holders.cc"
+#include "cpp_types.cc"
+#include "cpp_walk.cc"
 #include "program_optimizers.cc"
 #include "program_stacks.cc"
 #include "program_start.cc"

@@ -145,6 +145,9 @@ void plimsoll_libtorch_see_less(plimsoll_libtorch_mode mode) {
 
 void plimsoll_libtorch_detach(void) {
   using namespace plimsoll::libtorch;
+  if (const auto find_holders = g_attachment.find_holders.load(); find_holders && is_attached()) {
+    find_holders();
+  }
   if (is_attached() && g_attachment.is_for_process) return;
   if (!is_attached() && !g_attachment.is_left_over.exchange(false)) return;
   if (const auto* companion = g_companion.load()) companion->end();

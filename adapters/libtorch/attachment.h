@@ -69,6 +69,8 @@ struct Attachment {
   std::atomic<bool> has_python{false};            // the Python package finds those tensors
   std::atomic<bool> reports_cuda_tensors{false};  // the CUDA adapter follows their allocations
   std::atomic<const StackSource*> stacks{&kNoStacks};  // a static object
+  // Of C++ programs: finds what holds their memory; null: the Python package does so.
+  std::atomic<void (*)() noexcept> find_holders{nullptr};
   // Static objects. The first is set during a recording that wants it, the second in those of its
   // steps in which no observer gives the operators.
   std::atomic<const NativeSource*> wanted_native{nullptr};

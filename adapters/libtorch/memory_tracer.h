@@ -121,6 +121,8 @@ class MemoryTracer {
 
   // Removes the hooks and ends the recording.
   RecordingState stop() {
+    // Detaching looks for holders, which needs some megabytes.
+    if (recording_) recording_->read_process();
     if (std::exchange(is_attached_, false)) plimsoll_libtorch_detach();
     if (!recording_) return {};
     if (recording_->is_running()) results_.reset();

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "attachment.h"
+#include "cpp_holders.h"
 #include "optimizer_steps.h"
 #include "parameters.h"
 #include "plimsoll_libtorch.h"
@@ -144,6 +145,7 @@ OptimizerStep::OptimizerStep(Optimizer& optimizer) noexcept : optimizer_(optimiz
     return;
   }
   phase_.emplace();
+  cpp_holders::find_at_exit();
   attempt([&](OptimizerSteps& steps) {
     if (steps.known.size() >= kMostOptimizers) steps.known.clear();
     tag_parameters(optimizer, steps.known[&optimizer].parameters);
@@ -159,9 +161,11 @@ OptimizerStep::~OptimizerStep() {
     tag_state(optimizer_, steps.known[&optimizer_].state);
   });
   phase_.reset();
-  if (!ends_step) return;
-  detail::optimizer_step();
-  plimsoll_libtorch_end_step();
+  if (ends_step) {
+    detail::optimizer_step();
+    plimsoll_libtorch_end_step();
+  }
+  cpp_holders::find_wanted_holders();
 }
 
 std::string OptimizerStep::take_error() {

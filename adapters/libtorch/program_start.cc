@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "attachment.h"
+#include "cpp_holders.h"
 #include "plimsoll/quiet_writing_c.h"
 #include "plimsoll_libtorch.h"
 #include "program_stacks.h"
@@ -25,6 +26,7 @@ plimsoll_libtorch_uses uses_from_environment() {
 
 [[maybe_unused]] const bool kIsAttachedFromStart = [] {
   g_attachment.stacks = &program_stacks();
+  g_attachment.find_holders = &cpp_holders::find_holders;
   if (plimsoll_record_from_environment() == 0) return false;
   const char* const mode = std::getenv("PLIMSOLL_MODE");
   const bool is_lite = mode != nullptr && std::string_view(mode) == "lite";

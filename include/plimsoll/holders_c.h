@@ -27,7 +27,8 @@ enum plimsoll_link_kind {
   PLIMSOLL_LINK_BASE = 15,     /* memory that a view or an array shares */
   PLIMSOLL_LINK_TRACEBACK = 16, /* of an exception */
   PLIMSOLL_LINK_OTHER = 17,     /* a reference without a name */
-  PLIMSOLL_LINK_PART = 18 /* of a torch.nn.Module: a parameter, buffer or module; name: its own */
+  PLIMSOLL_LINK_PART = 18, /* of a torch.nn.Module: a parameter, buffer or module; name: its own */
+  PLIMSOLL_LINK_LOST = 19  /* root; memory of C++ to which no pointer leads */
 };
 
 typedef struct plimsoll_holder_link {

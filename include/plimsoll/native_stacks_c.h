@@ -20,6 +20,32 @@ extern "C" {
 PLIMSOLL_EXPORT uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t count,
                                                uint64_t* unloads);
 
+/* A variable in static or thread-local memory. */
+typedef struct plimsoll_variable {
+  uintptr_t begin;
+  uintptr_t end;
+  const char* name;   /* "history", "train()::kept"; null: memory without names, such as that of
+                         torch; "": of Plimsoll */
+  const char* object; /* file name of the library that contains it; "" for the program */
+} plimsoll_variable;
+
+/* Calls visit(user, variable) for all writable static memory, and for the calling thread's own. Not
+ * hot: reads files. */
+PLIMSOLL_EXPORT void plimsoll_variables(void (*visit)(void* user,
+                                                      const plimsoll_variable* variable),
+                                        void* user);
+
+/* Calls visit(user, function, file, line) for the user's code at an address, a call instruction;
+ * not for code of torch, of the C++ library or of Plimsoll. Not hot: reads files. */
+PLIMSOLL_EXPORT void plimsoll_user_code(uintptr_t address,
+                                        void (*visit)(void* user, const char* function,
+                                                      const char* file, uint32_t line),
+                                        void* user);
+
+/* Returns 1 if the program has added a seccomp filter: it may end the process for system calls that
+ * it does not expect. Otherwise 0. */
+PLIMSOLL_EXPORT int plimsoll_has_added_filter(void);
+
 /* Returns the number of libraries that the process has unloaded. Takes a lock of the loader. */
 PLIMSOLL_EXPORT uint64_t plimsoll_unloads(void);
 

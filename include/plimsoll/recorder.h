@@ -98,6 +98,11 @@ class Recording {
     if (handle_ != nullptr) plimsoll_recording_flush(handle_);
   }
 
+  // Reads the memory of the process now, and not when the recording stops.
+  void read_process() noexcept {
+    if (handle_ != nullptr) plimsoll_recording_read_process(handle_);
+  }
+
   // The current state, or the state when the recording stopped.
   RecordingState state() const noexcept {
     RecordingState now = last_;

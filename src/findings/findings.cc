@@ -68,7 +68,10 @@ class FindingsPass final : public analysis::Pass {
         if (rule.of_device) rule.of_device(facts, device, found);
       }
     }
-    if (is_of_cpp_program(context)) std::ranges::for_each(found, put_into_cpp);
+    if (is_of_cpp_program(context)) {
+      std::ranges::for_each(found, put_into_cpp);
+      for (report::HolderRow& row : context.report.tables.holders) row.edit = in_cpp(row.edit);
+    }
     std::ranges::stable_sort(found, std::ranges::greater{}, &report::Finding::severity);
     context.report.findings = std::move(found);
     context.report.near_misses = near_misses(facts);

@@ -16,6 +16,9 @@ TEST(InCpp, calls_of_python_become_those_of_libtorch) {
             "Use an optimizer without state, such as torch::optim::SGD. Or torch::cdist.");
   EXPECT_EQ(in_cpp("Delete x in main (train.cc:4) after its last use (del x)."),
             "Delete x in main (train.cc:4) after its last use (x.reset()).");
+  EXPECT_EQ(in_cpp("Call remove() on the handle of the hook, which weight.hooks keeps."),
+            "Call remove_hook() with the number of the hook, which weight.hooks keeps.");
+  EXPECT_EQ(in_cpp("Set kept to None after its last use."), "Set kept to {} after its last use.");
   EXPECT_EQ(in_cpp("/src/torch.cc:5 and libtorch.so allocate it."),
             "/src/torch.cc:5 and libtorch.so allocate it.");
 }

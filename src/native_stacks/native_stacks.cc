@@ -18,6 +18,7 @@
 #include "base/worker.h"
 #include "native_stacks/library_code.h"
 #include "native_stacks/loaded_objects.h"
+#include "native_stacks/seccomp_filters.h"
 #include "native_stacks/source_lines.h"
 #include "plimsoll/recorder_c.h"
 #include "record/recorder.h"
@@ -72,6 +73,24 @@ class NativeStacks {
     }
     wake_worker();
     return id;
+  }
+
+  // The frames of the user at an address, innermost first.
+  std::vector<CodeFrame> user_frames(std::uintptr_t address) {
+    CodeAddress at;
+    {
+      const std::lock_guard lock(ids_mutex_);
+      loaded_.refresh();
+      at = loaded_.at(address);
+    }
+    if (at.object == nullptr || at.object->is_library) return {};
+    const std::lock_guard lock(worker_mutex_);
+    worker_.stop();  // it uses lines_, too; the next new stack starts it again
+    auto frames = lines_.frames_at(*at.object, at.address);
+    if (!frames) frames = {lines_.function_at(*at.object, at.address)};
+    if (is_plimsoll(frames->back())) return {};
+    std::erase_if(*frames, is_library_code);
+    return *frames;
   }
 
   // Defines all stacks that have an id.
@@ -194,6 +213,22 @@ extern "C" uint32_t plimsoll_native_stack(const uintptr_t* addresses, size_t cou
   return plimsoll::base::process_singleton<NativeStacks>().id_of({addresses, count}, *unloads);
 } catch (...) {
   return 0;
+}
+
+extern "C" void plimsoll_user_code(uintptr_t address,
+                                   void (*visit)(void* user, const char* function, const char* file,
+                                                 uint32_t line),
+                                   void* user) try {
+  using plimsoll::native_stacks::NativeStacks;
+  for (const auto& frame : plimsoll::base::process_singleton<NativeStacks>().user_frames(address)) {
+    return visit(user, frame.function.c_str(), frame.file.c_str(), frame.line);
+  }
+} catch (...) {
+  return;  // no memory for the names
+}
+
+extern "C" int plimsoll_has_added_filter(void) {
+  return plimsoll::native_stacks::has_added_seccomp_filter() ? 1 : 0;
 }
 
 extern "C" uint64_t plimsoll_unloads(void) {

@@ -91,4 +91,29 @@ std::string ObjectFile::function_at(std::uint64_t offset) const {
   return {};
 }
 
+std::vector<ObjectFile::Variable> ObjectFile::variables() const {
+  const std::vector<ElfW(Shdr)> tables = sections();
+  for (const ElfW(Word) type : {ElfW(Word){SHT_SYMTAB}, ElfW(Word){SHT_DYNSYM}}) {
+    const auto table = std::ranges::find(tables, type, &ElfW(Shdr)::sh_type);
+    if (table == tables.end() || table->sh_link >= tables.size()) continue;
+    std::vector<ElfW(Sym)> symbols(table->sh_size / sizeof(ElfW(Sym)));
+    std::vector<char> names(tables[table->sh_link].sh_size);
+    if (!read(table->sh_offset, std::as_writable_bytes(std::span(symbols)))) continue;
+    if (!read(tables[table->sh_link].sh_offset, std::as_writable_bytes(std::span(names)))) continue;
+    std::vector<Variable> found;
+    for (const ElfW(Sym) & each : symbols) {
+      const bool is_of_thread = ELF64_ST_TYPE(each.st_info) == STT_TLS;
+      if (!is_of_thread && ELF64_ST_TYPE(each.st_info) != STT_OBJECT) continue;
+      if (each.st_shndx == SHN_UNDEF || each.st_name >= names.size()) continue;
+      const char* const name = names.data() + each.st_name;
+      found.push_back({each.st_value,
+                       each.st_size,
+                       is_of_thread,
+                       {name, ::strnlen(name, names.size() - each.st_name)}});
+    }
+    return found;
+  }
+  return {};
+}
+
 }  // namespace plimsoll::native_stacks

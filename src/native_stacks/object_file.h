@@ -32,6 +32,14 @@ class ObjectFile {
   // The linker name of the function at this offset from the object's base; empty if unknown.
   std::string function_at(std::uint64_t offset) const;
 
+  struct Variable {
+    std::uint64_t offset = 0;  // from the object's base, or in the memory of each thread
+    std::uint64_t size_bytes = 0;
+    bool is_of_thread = false;
+    std::string linker_name;
+  };
+  std::vector<Variable> variables() const;
+
  private:
   bool contains(std::uint64_t offset, std::uint64_t size_bytes) const;
   bool read(std::uint64_t offset, std::span<std::byte> to) const;

@@ -67,19 +67,6 @@ NamedFile file_of(const LoadedObject& loaded, std::uintptr_t address) {
   return {is_executable ? kExecutable : path, fs::path(path).filename().string()};
 }
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> plain(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  std::string text = plain != nullptr ? plain.get() : name;
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  for (std::size_t at = 0; (at = text.find(kAnonymous, at)) != std::string::npos;) {
-    text.erase(at, kAnonymous.size());
-  }
-  // The compiler's copies of a function for particular arguments.
-  return text.substr(0, text.find(" [clone "));
-}
-
 // ---- libbacktrace -------------------------------------------------------------------------------
 
 // The object that the next new state reads.
@@ -167,6 +154,19 @@ std::vector<CodeFrame> reported_frames(const Question& question) {
 }
 
 }  // namespace
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  std::string text = plain != nullptr ? plain.get() : name;
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  for (std::size_t at = 0; (at = text.find(kAnonymous, at)) != std::string::npos;) {
+    text.erase(at, kAnonymous.size());
+  }
+  // The compiler's copies of a function for particular arguments.
+  return text.substr(0, text.find(" [clone "));
+}
 
 // libbacktrace would read every loaded object, which takes seconds for torch alone. Its calls of
 // dl_iterate_phdr come here instead (CMakeLists.txt), and each state gets only its own object. The

@@ -21,6 +21,9 @@ struct CodeFrame {
   std::uint32_t line = 0;   // 0: unknown
 };
 
+// Without anonymous namespaces; the name itself if it is no linker name.
+std::string demangled(const std::string& name);
+
 // Not thread-safe. Keeps what it has read for the life of the process. The object need not be
 // loaded any more: only its file is read.
 class SourceLines {

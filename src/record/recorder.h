@@ -125,6 +125,13 @@ class Recorder {
     if (kind == Kind::kAlloc || kind == Kind::kAllocBlock) children_.allocates();
   }
   void wake_drain() noexcept { drainer_.waker().nudge(); }
+  // Calls visit(begin, size_bytes) for its memory outside the heap: it contains addresses, but
+  // refers to nothing.
+  template <typename Visit>
+  void visit_pages(Visit&& visit) {
+    threads.visit_rings(visit);
+    uses_.visit_pages(visit);
+  }
   // Keeps the rings from being drained, for tests of full rings.
   std::unique_lock<std::mutex> pause_drain() { return std::unique_lock(state_); }
 

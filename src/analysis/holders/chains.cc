@@ -35,6 +35,9 @@ class ChainText {
       case PLIMSOLL_LINK_CYCLE:
         text_ = "a garbage cycle" + in_brackets(link.type);
         return;
+      case PLIMSOLL_LINK_LOST:
+        text_ = "a pointer that the program has lost";
+        return;
       case PLIMSOLL_LINK_ATTRIBUTE:
       case PLIMSOLL_LINK_HOOK:
       case PLIMSOLL_LINK_PART:
@@ -44,7 +47,7 @@ class ChainText {
         text_ += "[" + item(name) + "]";
         return;
       case PLIMSOLL_LINK_LOCAL:
-        text_ += (text_.empty() ? "" : ": local ") + name;
+        text_ += (text_.empty() ? "" : ": local ") + (name.empty() ? "a local variable" : name);
         if (!left_.empty()) text_ += " of " + std::exchange(left_, {});
         return;
       case PLIMSOLL_LINK_CLOSURE:

@@ -89,6 +89,7 @@ std::string variable_edit(const model::Trace& trace, const HolderLink& link,
   const std::string name(trace.strings[link.name]);
   switch (link.kind) {
     case PLIMSOLL_LINK_LOCAL:
+      if (name.empty()) return "End the scope of " + path + " earlier, or clear it.";
       return "Delete " + path + " after its last use (del " + name + ").";
     case PLIMSOLL_LINK_ITEM:
       return "Remove " + path + " after its last use (del).";
@@ -113,6 +114,9 @@ std::string edit_text(const model::Trace& trace, const Holder& holder, std::stri
   const std::uint32_t next = chain.after(holder.link);
   const bool holds_items =
       (next != 0 && trace.holders.links[next].kind == PLIMSOLL_LINK_ITEM) || is_queue_type(type);
+  if (link.kind == PLIMSOLL_LINK_LOST) {
+    return "Delete what new has made, or keep it in a std::unique_ptr.";
+  }
   if (const std::uint32_t hook = chain.first(PLIMSOLL_LINK_HOOK); hook != 0) {
     const std::string place = chain.place_from(hook);
     return "Call remove() on the handle of the hook" + (place.empty() ? "" : " " + place) +

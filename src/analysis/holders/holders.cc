@@ -19,6 +19,7 @@ bool is_every_item(const HolderLink& link) {
 
 // Whether the program names it: a variable, an attribute, a key, the hooks of an object.
 bool is_named(const HolderLink& link) {
+  if (link.kind == PLIMSOLL_LINK_LOCAL) return true;  // in C++ without its name
   return link.name != model::StringId{} && link.kind >= PLIMSOLL_LINK_ATTRIBUTE &&
          !is_of_tensor(link.kind);
 }

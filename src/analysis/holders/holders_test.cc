@@ -337,5 +337,28 @@ TEST(Edits, of_containers_and_variables) {
   expect_edit([](Case& c) { return c.root(PLIMSOLL_LINK_NATIVE, {}); }, "native code", "");
 }
 
+TEST(Holders, of_cpp_programs_have_names_without_those_of_variables) {
+  Case cpp;
+  const auto lost = cpp.root(PLIMSOLL_LINK_LOST, {});
+  const auto main = cpp.root(PLIMSOLL_LINK_FRAME, "main", "/src/train.cc", 40);
+  const auto local = cpp.link(main, PLIMSOLL_LINK_LOCAL);
+  const auto net = cpp.link(local, PLIMSOLL_LINK_OTHER, {}, "NetImpl");
+  const auto seen = cpp.link(net, PLIMSOLL_LINK_ITEM, {}, "Tensor");
+  cpp.hold(lost, 9);
+  cpp.hold(seen, 5);
+  cpp.hold(local, 1);
+  cpp.finish();
+  const auto holders = holders_in(cpp);
+  ASSERT_EQ(holders.size(), 3u);
+  EXPECT_EQ(path_text(cpp.trace, holders[0].link), "a pointer that the program has lost");
+  EXPECT_EQ(edit_text(cpp.trace, holders[0]),
+            "Delete what new has made, or keep it in a std::unique_ptr.");
+  EXPECT_EQ(chain_text(cpp.trace, holders[1].example),
+            "a local variable → NetImpl[*] in main (train.cc:40)");
+  EXPECT_EQ(path_text(cpp.trace, holders[2].link), "a local variable in main (train.cc:40)");
+  EXPECT_EQ(edit_text(cpp.trace, holders[2]),
+            "End the scope of a local variable in main (train.cc:40) earlier, or clear it.");
+}
+
 }  // namespace
 }  // namespace plimsoll::analysis::holders

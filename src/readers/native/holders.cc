@@ -7,7 +7,7 @@ namespace {
 
 // Newer files may have other kinds.
 plimsoll_link_kind known(std::uint8_t kind) {
-  return kind <= PLIMSOLL_LINK_PART ? static_cast<plimsoll_link_kind>(kind) : PLIMSOLL_LINK_OTHER;
+  return kind <= PLIMSOLL_LINK_LOST ? static_cast<plimsoll_link_kind>(kind) : PLIMSOLL_LINK_OTHER;
 }
 
 }  // namespace

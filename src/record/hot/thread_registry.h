@@ -64,6 +64,16 @@ class ThreadRegistry {
   // Removes threads that have exited and whose rings are empty. The drain calls it occasionally.
   void sweep() noexcept;
 
+  // Calls visit(begin, size_bytes) for the memory of each ring.
+  template <typename Visit>
+  void visit_rings(Visit&& visit) {
+    const std::lock_guard lock(mutex_);
+    for (const ThreadState* state : states_) {
+      const Ring& ring = state->ring;
+      if (ring.slots() != nullptr) visit(ring.slots(), ring.capacity() * sizeof(Event));
+    }
+  }
+
   // Called around fork(). The child has only the calling thread.
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }

@@ -52,6 +52,12 @@ class Uses {
   void escape(std::uint64_t address) noexcept;
   std::uint64_t clock() const noexcept { return clock_.load(std::memory_order_relaxed); }
 
+  // Calls visit(begin, size_bytes) for its memory.
+  template <typename Visit>
+  void visit_pages(Visit&& visit) const {
+    if (buckets_ != nullptr) visit(buckets_, kBuckets * sizeof(Bucket));
+  }
+
  private:
   friend class RunningUses;
 
