@@ -70,6 +70,10 @@ def test_a_chosen_table_follows_the_titles_of_the_findings(plimsoll, planted):
     assert "  \u2192" in plimsoll("report", planted, "--by", "line", "--full").out
 
 
+def test_holders_of_a_snapshot_are_not_promised(plimsoll, planted):
+    assert "of the format torch_snapshot has no holders" in plimsoll("holders", planted).out
+
+
 def test_top_counts_rows(plimsoll, planted):
     words = ("report", "--top", "1", "--at", "end", planted)
     report = json.loads(plimsoll(*words, "--json").out)

@@ -225,17 +225,17 @@ def test_the_report_has_what_people_look_for(run, tmp_path):
     for wanted in (
         r"Iteration Range: 40000 - 50000",
         r"Total Snapshots: 201",
-        r"Memory Allocated: +Start: 8073\.4 MB +→ +End: 8156\.2 MB",
-        r"Memory Reserved: +Start: 10126\.0 MB +→ +End: 10976\.0 MB",
+        r"Memory Allocated: +Start: 8073\.4 MiB +→ +End: 8156\.2 MiB",
+        r"Memory Reserved: +Start: 10126\.0 MiB +→ +End: 10976\.0 MiB",
         r"Fragmentation: +Start: 20\.3% +→ +End: 25\.7%",
         r"Total Tensors: +Start: 1267 +→ +End: 1267",
         r"Tensor Categories \(at end\):",
-        r"parameters? +: +5228\.1 MB +\( *64\.1%\)",
-        r"activations? +: +2862\.8 MB +\( *35\.1%\)",
-        r"gradients? +: +65\.2 MB +\( *0\.8%\)",
+        r"parameters? +: +5228\.1 MiB +\( *64\.1%\)",
+        r"activations? +: +2862\.8 MiB +\( *35\.1%\)",
+        r"gradients? +: +65\.2 MiB +\( *0\.8%\)",
         r"Data Types \(at end\):",
-        r"float32 +: +7552\.6 MB +\( *92\.6%\)",
-        r"Large Tensors \(>100MB\): 7",
+        r"float32 +: +7552\.6 MiB +\( *92\.6%\)",
+        r"Large Tensors \(>100 \\?M\): 7",
     ):
         assert re.search(wanted, out), f"{wanted}\n{out}"
 

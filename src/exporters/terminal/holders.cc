@@ -72,12 +72,13 @@ std::string holders_text(const report::Report& report, const TextOptions& option
         tree_text(rows, options);
   }
   if (!text.empty()) return text;
-  return text::wrap(
-             "No holders are in this recording: Plimsoll looks for them at the end of a recording, "
-             "when memory grows, and when asked. That needs the compiled adapter and the mode "
-             "full.",
-             0, options.width) +
-         "\n";
+  const std::string why =
+      report.source.format != "plimsoll"
+          ? "A file of the format " + report.source.format +
+                " has no holders. Record the program with plimsoll run, which looks for them."
+          : "No holders are in this recording: Plimsoll looks for them at the end of a recording, "
+            "when memory grows, and when asked. That needs the compiled adapter and the mode full.";
+  return text::wrap(why, 0, options.width) + "\n";
 }
 
 }  // namespace plimsoll::exporters::terminal
