@@ -235,7 +235,7 @@ def test_the_report_has_what_people_look_for(run, tmp_path):
         r"gradients? +: +65\.2 MiB +\( *0\.8%\)",
         r"Data Types \(at end\):",
         r"float32 +: +7552\.6 MiB +\( *92\.6%\)",
-        r"Large Tensors \(>100 \\?M\): 7",
+        r"Large Tensors \(>100 MiB\): 7",
     ):
         assert re.search(wanted, out), f"{wanted}\n{out}"
 
