@@ -96,7 +96,7 @@ std::string step_for(const Allocation& first, std::size_t count) {
   }
   if (first.is(model::kActivation)) {
     return "Of each, keep only what you need (a loss, the index of the best class), or write it to "
-           "a file. A smaller batch changes nothing.";
+           "a file. A smaller batch changes nothing if all samples are collected.";
   }
   return "Load or make each when it is needed (a smaller prefetch_factor, a shorter queue, random "
          "numbers from their seed): keep two of them instead of " +
