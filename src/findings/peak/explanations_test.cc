@@ -393,6 +393,25 @@ TEST(Explanations, parameters_that_a_forward_converts_and_keeps_are_copies) {
   }
 }
 
+TEST(Explanations, activations_in_double_precision_are_advised_to_be_single) {
+  for (const std::string dtype : {"float64", "float32"}) {
+    Case c;
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+      c.maker.alloc_reported(i, 4 * kMib,
+                             {.layer = "Net",
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .tensor = c.maker.tensor("", dtype)});
+    }
+    c.maker.begin_backward();
+    const auto found = c.run(explain_activations);
+    ASSERT_THAT(found, SizeIs(1));
+    const bool is_double = dtype == "float64";
+    EXPECT_EQ(found[0].next_step().starts_with("Compute in float32"), is_double);
+    EXPECT_EQ(found[0].saving_bytes(), is_double ? 16 * kMib : 0);
+  }
+}
+
 TEST(Explanations, the_model_that_is_trained_is_not_the_copy) {
   Case c;
   std::uint64_t address = 0;
