@@ -191,16 +191,6 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
       {step_for(first, are_left_by_backward(peak, explanation.parts)) +
            (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
        saving}};
-  const bool is_of_function = std::ranges::any_of(explanation.parts, [&](const Allocation& each) {
-    return each.label() == first.line && each.has(evidence::StackFlag::kAutogradFunction);
-  });
-  if (is_of_function && first.kind == UnusedKind::kOutputInBackward) {
-    finding.steps.insert(
-        finding.steps.begin(),
-        step_up_to("Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " +
-                       first.line + ", if it saves them: its backward does not use them.",
-                   saving));
-  }
   out.push_back(std::move(explanation));
 }
 
