@@ -455,17 +455,15 @@ TEST(MemoryGrowth, item_is_advised_only_for_what_may_have_one_element) {
   EXPECT_THAT(advice(0, 20, "input"), HasSubstr(".detach().cpu()"));
 }
 
-TEST(MemoryGrowth, of_a_model_in_stages_is_a_fact_alongside_a_leak) {
+TEST(MemoryGrowth, of_a_model_in_stages_is_left_to_explain_stages) {
   FactsCase c;
   c.report.tables.growth = {growth(2.0 * kMib), growth(1.0 * kMib)};
   c.report.tables.growth[0].is_model_in_stages = true;
   c.report.tables.growth[0].stages = 4;
   c.report.tables.growth[1].compared_steps = 5;
   const Findings found = c.run(memory_growth);
-  ASSERT_THAT(found, SizeIs(2));
+  ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].title, HasSubstr("grows by 1.0 MiB a step on average"));
-  EXPECT_EQ(found[1].severity, report::FindingSeverity::kInfo);
-  EXPECT_THAT(found[1].title, HasSubstr("grew in 4 stages"));
 }
 
 TEST(MemoryGrowth, on_another_device_is_reported_for_that_device) {

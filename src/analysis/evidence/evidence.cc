@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "model/categories.h"
 #include "model/live_set.h"
 
 namespace plimsoll::analysis::evidence {
@@ -58,6 +61,10 @@ bool Evidence::is_left_by_backward(std::uint32_t lifetime) const {
   return device_.lifetimes.alloc[lifetime] != kNone && use_of(pass_of(lifetime)).is_left;
 }
 
+bool Evidence::is_used_in_vain(std::uint32_t lifetime) const {
+  return device_.lifetimes.alloc[lifetime] != kNone && use_of(pass_of(lifetime)).is_in_vain;
+}
+
 bool Evidence::is_of_graph(std::uint32_t lifetime) const {
   if (device_.lifetimes.alloc[lifetime] == kNone) return false;
   const model::Autograd autograd = site(lifetime).autograd;
@@ -96,6 +103,7 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
     std::uint64_t bytes = 0, used_bytes = 0, left_bytes = 0;
     std::size_t made = 0, kept = 0;
     std::uint32_t first_born = kNone;
+    model::StackId first_stack;
     bool keeps_first = false;  // which few modules return
   };
   std::map<Pass, Kept> passes;
@@ -116,6 +124,7 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
     return next == end ? kNone : *next;
   };
   for_each_of_graph([&](std::uint32_t row, Kept& kept) {
+    if (kept.made == 0) kept.first_stack = site(row).stack;
     kept.first_born = std::min(kept.first_born, lifetimes.alloc[row]);
     kept.last_born = lifetimes.alloc[row];
     ++kept.made;
@@ -142,7 +151,9 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
     kept.keeps_first |= lifetimes.alloc[row] == kept.first_born;
   });
   std::map<Pass, PassUse> uses;
+  std::map<Pass, PassSpan> pass_spans;
   for (const auto& [pass, kept] : passes) {
+    pass_spans[pass] = {kept.first_born, kept.last_born, kept.first_stack};
     // Without uses: a backward may retain what it uses, unless it frees what a later pass made.
     const std::uint32_t next = spans_.round(kept.last_born);
     const bool may_be_retained = !trace_.has_uses && next < latest.size() &&
@@ -156,7 +167,68 @@ std::map<Pass, Evidence::PassUse> Evidence::find_uses() const {
                   kept.left_bytes > kept.bytes / 2,
                   kept.keeps_first && static_cast<double>(kept.kept) >= least};
   }
+  if (trace_.has_uses) find_uses_in_vain(pass_spans, uses);
   return uses;
+}
+
+void Evidence::find_uses_in_vain(const std::map<Pass, PassSpan>& spans,
+                                 std::map<Pass, PassUse>& uses) const {
+  const model::Lifetimes& lifetimes = device_.lifetimes;
+  const std::size_t count = spans_.backwards().size();
+  // Of each backward, the modules whose gradients something reads, or whose gradients are last
+  // touched by it and then cleared. One that makes anything else which outlives it, such as the
+  // gradient of an input, has no entry in `cleared`.
+  std::vector<std::set<std::string_view>> read(count), cleared(count);
+  std::vector<bool> makes_more(count);
+  for (std::uint32_t row = lifetimes.baseline_count; row < lifetimes.size(); ++row) {
+    const std::size_t made_in = spans_.backward_at(lifetimes.alloc[row]);
+    const std::uint32_t died = model::death(lifetimes, row, model::default_liveness(device_));
+    if (made_in >= count || died <= spans_.backwards()[made_in].end) continue;
+    const std::string_view category = trace_.strings[trace_.category(device_, row)];
+    const model::StringId name = trace_.tensors[lifetimes.tensor[row].index()].name;
+    if (category != model::kGradient || name == model::StringId{}) {
+      makes_more[made_in] = makes_more[made_in] || category == model::kActivationGradient;
+      continue;
+    }
+    const std::string_view root = root_of(trace_.strings[name]);
+    const std::uint32_t unused_from = lifetimes.unused_from[row];
+    const std::size_t last = spans_.round(unused_from) - 1;  // it is made in one
+    const std::uint32_t end = spans_.backwards()[last].end;
+    if (died != kNone && unused_from <= end + 1) {
+      // An optimizer that allocates nothing may follow at the event at which it ends.
+      if (unused_from <= end) cleared[last].insert(root);
+      continue;
+    }
+    for (std::size_t each = made_in; each < std::min<std::size_t>(count, spans_.round(died));
+         ++each) {
+      read[each].insert(root);
+    }
+  }
+  std::set<std::pair<std::string_view, std::uint32_t>> calls;  // of passes in vain: root, stack
+  const auto is_of_no_use = [&](const Pass& pass, const PassSpan& span) {
+    if (pass.round >= count || makes_more[pass.round] || read[pass.round].contains(pass.root)) {
+      return false;
+    }
+    return std::ranges::all_of(read[pass.round], [&](std::string_view root) {
+      return std::ranges::any_of(spans,
+                                 [&](const auto& other) {
+                                   return other.first.root == root &&
+                                          other.first.round == pass.round;
+                                 }) &&
+             std::ranges::all_of(spans, [&](const auto& other) {
+               return other.first.root != root || other.first.round != pass.round ||
+                      other.second.first > span.last;
+             });
+    });
+  };
+  for (const auto& [pass, span] : spans) {
+    const bool is_cleared = pass.round < count && cleared[pass.round].contains(pass.root);
+    if (is_cleared && is_of_no_use(pass, span)) calls.emplace(pass.root, span.stack.value);
+  }
+  for (const auto& [pass, span] : spans) {
+    if (!calls.contains({pass.root, span.stack.value}) || !is_of_no_use(pass, span)) continue;
+    uses[pass].is_in_vain = uses[pass].is_used;
+  }
 }
 
 }  // namespace plimsoll::analysis::evidence

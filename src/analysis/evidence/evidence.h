@@ -71,6 +71,9 @@ class Evidence {
   // Whether a backward was the last to use most of its forward pass and left it, because the graph
   // was to be used again (retain_graph or create_graph).
   bool is_left_by_backward(std::uint32_t lifetime) const;
+  // Whether the backward of its forward pass serves nobody: the gradients of the pass's module are
+  // cleared before anything reads them, and those of other modules do not need the pass.
+  bool is_used_in_vain(std::uint32_t lifetime) const;
   // Whether autograd keeps it: the operator that made it has built a node. If the recording does
   // not state that, whether its forward pass keeps most of what it makes.
   bool is_of_graph(std::uint32_t lifetime) const;
@@ -93,9 +96,17 @@ class Evidence {
     bool is_open = false;  // a backward may follow the recording
     bool is_left = false;
     bool keeps_most = false;
+    bool is_in_vain = false;
+  };
+  // Where a pass begins and ends, in births, and the stack of its first allocation.
+  struct PassSpan {
+    std::uint32_t first = model::kNone, last = 0;
+    model::StackId stack;
   };
   const PassUse& use_of(const Pass& pass) const;
   std::map<Pass, PassUse> find_uses() const;
+  void find_uses_in_vain(const std::map<Pass, PassSpan>& spans,
+                         std::map<Pass, PassUse>& uses) const;
 
   const model::Trace& trace_;
   const model::DeviceTrace& device_;

@@ -37,10 +37,10 @@ constexpr auto kExceptions = std::to_array<Exception>({
 struct Package {
   Remedy remedy;
   std::string_view folder;
-  PackageAdvice advice;
+  std::string_view advice;
 };
 constexpr auto kPackages = std::to_array<Package>({
-#define PACKAGE(remedy, folder, package, advice) {Remedy::remedy, folder, {package, advice}},
+#define PACKAGE(remedy, folder, advice) {Remedy::remedy, folder, advice},
 #include "analysis/evidence/patterns.def"
 });
 constexpr auto kNoPackage = static_cast<std::uint8_t>(kPackages.size());
@@ -118,9 +118,9 @@ bool StackFacts::has_any(StackFlag flag) const {
       flags_, [&](std::uint32_t flags) { return (flags & static_cast<std::uint32_t>(flag)) != 0; });
 }
 
-const PackageAdvice* StackFacts::advice(model::StackId stack, Remedy remedy) const {
+std::string_view StackFacts::advice(model::StackId stack, Remedy remedy) const {
   const std::uint8_t package = packages_[stack.index()][static_cast<std::size_t>(remedy)];
-  return package == kNoPackage ? nullptr : &kPackages[package].advice;
+  return package == kNoPackage ? std::string_view() : kPackages[package].advice;
 }
 
 }  // namespace plimsoll::analysis::evidence

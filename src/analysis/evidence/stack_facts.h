@@ -45,11 +45,6 @@ enum class StackFlag : std::uint32_t {
 enum class Remedy : std::uint8_t { kCheckpoint, kAttention, kFusedLoss };
 inline constexpr std::size_t kRemedies = 3;
 
-struct PackageAdvice {
-  std::string_view package;  // "transformers"
-  std::string_view advice;   // "Call model.gradient_checkpointing_enable() before training"
-};
-
 class StackFacts {
  public:
   StackFacts(const model::Trace& trace, const model::UserLines& lines);
@@ -59,8 +54,9 @@ class StackFacts {
   }
   // Whether any stack has it.
   bool has_any(StackFlag flag) const;
-  // Of the package whose code runs in the stack; null if none is known.
-  const PackageAdvice* advice(model::StackId stack, Remedy remedy) const;
+  // "Call model.gradient_checkpointing_enable() before training": of the package whose code runs in
+  // the stack; empty if none is known.
+  std::string_view advice(model::StackId stack, Remedy remedy) const;
 
  private:
   // By remedy: a row of the packages, or their number.

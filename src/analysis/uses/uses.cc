@@ -235,7 +235,11 @@ class DeviceUses {
       for (const std::uint32_t line : lines) entries[line].push_back({lifetimes.alloc[row], died});
     }
     for (const auto& [line, list] : entries) {
-      rows.at({line, UnusedKind::kKept}).is_bounded = evidence::is_bounded_buffer(list);
+      if (!evidence::is_bounded_buffer(list)) continue;
+      rows.at({line, UnusedKind::kKept}).is_bounded = true;
+      // Its newest entries.
+      const auto local = rows.find({line, UnusedKind::kLocal});
+      if (local != rows.end()) local->second.is_bounded = true;
     }
   }
 

@@ -120,8 +120,9 @@ TEST(Uses, a_buffer_of_constant_length_is_neither_kept_nor_certain) {
   EXPECT_EQ(found.unused_bytes, 6000u);
   const UnusedRow* row = row_of(found, "ring.py:7 (f)");
   ASSERT_NE(row, nullptr);
-  EXPECT_TRUE(row->is_bounded);
+  for (const UnusedRow& each : found.rows) EXPECT_TRUE(each.is_bounded) << "its newest entries too";
   EXPECT_EQ(found.kept_bytes, 0u);
+  EXPECT_EQ(found.certain_saving_bytes, 0u);
 }
 
 TEST(Uses, each_line_is_a_buffer_by_its_own_allocations) {

@@ -132,8 +132,8 @@ std::string sizes_text(const std::vector<std::uint64_t>& bytes) {
 std::string_view advice_of_package(const Parts& parts, evidence::Remedy remedy) {
   std::map<std::string_view, std::uint64_t> advice;
   for (const Allocation& each : parts) {
-    const auto* const known = each.known->evidence.stacks().advice(each.stack, remedy);
-    if (known != nullptr) advice[known->advice] += each.size_bytes;
+    const std::string_view known = each.known->evidence.stacks().advice(each.stack, remedy);
+    if (!known.empty()) advice[known] += each.size_bytes;
   }
   const auto [text, bytes] = largest(advice);
   return is_at_least(bytes, kShareOfMaker, bytes_of(parts)) ? text : std::string_view();

@@ -334,8 +334,9 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
                                " again, later than in the next step: the program collects "
                                "them on purpose.");
     finding.steps = {
-        {"If a part of each tensor is enough, keep only its .clone(): a view retains the whole "
-         "tensor. If not, write them to a file."}};
+        {"If a part of each is enough, store its .clone(): a view retains the whole tensor. If "
+         "not, "
+         "write them to a file."}};
   } else if (first.is_certain && device.report.last_use) {
     const RowOfLine row_of_line = row_of_each_line(facts, rows);
     std::string unused = unused_text(
@@ -347,7 +348,6 @@ report::Finding make_finding(const Facts& facts, const DeviceFacts& device, cons
   return finding;
 }
 
-// A model that gets new parts in a few stages is reported as a fact: it may be intended.
 report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
   report::Finding finding;
   std::int64_t first_bytes = 0, last_bytes = 0;
@@ -375,9 +375,23 @@ report::Finding model_in_stages(const DeviceFacts& device, const Rows& rows) {
 }  // namespace
 
 void memory_growth(const Facts& facts, const DeviceFacts& device, Findings& out) {
-  const auto [rows, stages] = rows_to_report(facts, device);
+  const Rows rows = rows_to_report(facts, device).rows;
   if (!rows.empty()) out.push_back(make_finding(facts, device, rows));
-  if (!stages.empty()) out.push_back(model_in_stages(device, stages));
+}
+
+// A model that gets new parts in a few stages may be intended. It is not if these parts are models
+// of their own that a mistake retains, such as garbage.
+void explain_stages(Peak& peak, Explanations& out) {
+  const Rows stages = rows_to_report(peak.facts(), peak.device()).stages;
+  if (stages.empty()) return;
+  Explanation explanation(peak.live_if([&](const Allocation& each) {
+    return std::ranges::any_of(stages, [&](const GrowthRow& row) {
+      return row.line.empty() ? row.key == each.category() : row.line == each.label();
+    });
+  }));
+  explanation.kind = Kind::kGrowth;
+  explanation.finding = model_in_stages(peak.device(), stages);
+  out.push_back(std::move(explanation));
 }
 
 }  // namespace plimsoll::findings

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "findings/peak/peak.h"
@@ -89,19 +90,35 @@ std::uint64_t as_model_bytes(const std::set<std::uint64_t>& sizes, std::uint64_t
   return 0;
 }
 
+// Whether a forward makes it, and it outlives that forward.
+bool is_of_earlier_forward(const Allocation& each) {
+  const evidence::Evidence& evidence = each.known->evidence;
+  return each.is(model::kActivation) &&
+         each.died > evidence.next_pass(evidence.pass_of(each.lifetime));
+}
+
+bool may_be_snapshot(const Allocation& each) {
+  const bool is_of_program = each.is(model::kOtherCategory, model::kUnknownCategory);
+  return (is_of_program || is_of_earlier_forward(each)) && each.has_line() &&
+         each.phase() != model::Phase::kOptimizer && each.size_bytes >= 4 * kSmallTensorBytes &&
+         !each.op().has(evidence::Operator::kRandom);
+}
+
 // Adds tensors from one line that are neither parameters nor made by training, and that have the
 // sizes of a model's parameters. Sizes do not match a large model by chance; for a smaller model,
 // the tensors must have several sizes and come from a copying operator.
-void add_snapshots(const Peak& peak, const Models& models, Explanation& explanation,
-                   std::vector<std::string>& names) {
-  std::map<std::uint32_t, Explanation> lines;
+// Returns the lines.
+std::set<std::uint32_t> add_snapshots(const Peak& peak, const Models& models,
+                                      Explanation& explanation, std::vector<std::string>& names) {
+  // Results of a forward have the dtype of the model; parameters that it converts do not.
+  std::map<std::pair<std::uint32_t, std::string_view>, Explanation> lines;
   for (const Allocation& each : peak.live()) {
-    if (!each.is(model::kOtherCategory, model::kUnknownCategory) || !each.has_line()) continue;
-    if (each.phase() == model::Phase::kOptimizer || each.size_bytes < 4 * kSmallTensorBytes)
-      continue;
-    if (!each.op().has(evidence::Operator::kRandom)) lines[each.line().value].add(each);
+    if (!may_be_snapshot(each)) continue;
+    lines[{each.line().value, is_of_earlier_forward(each) ? each.dtype() : ""}].add(each);
   }
-  for (const auto& [id, line] : lines) {
+  std::set<std::uint32_t> found;
+  for (const auto& [key, line] : lines) {
+    const auto [id, dtype] = key;
     std::set<std::uint64_t> sizes;
     for (const Allocation& each : line.parts) sizes.insert(each.size_bytes);
     const bool is_copied = std::ranges::all_of(line.parts, [](const Allocation& each) {
@@ -109,16 +126,19 @@ void add_snapshots(const Peak& peak, const Models& models, Explanation& explanat
     });
     for (const auto& [name, model] : models) {
       const std::uint64_t whole = model.of.bytes;
+      if (model.of.parts.front().get().dtype() == dtype) continue;
       const bool is_sure = whole >= kLargeModel || (is_copied && sizes.size() >= 2);
       if (!is_sure || !is_at_least(whole, kLeastShareOfModel, peak.bytes())) continue;
       const std::uint64_t bytes = as_model_bytes(sizes, line.bytes, model);
       if (!is_at_least(bytes, kShareOfParameters, whole)) continue;
       for (const Allocation& each : line.parts) explanation.add(each);
+      found.insert(id);
       names.push_back(counted((bytes + whole / 2) / whole, "snapshot") + " of " +
                       std::string(name));
       break;
     }
   }
+  return found;
 }
 
 }  // namespace
@@ -138,7 +158,7 @@ void explain_copies(Peak& peak, Explanations& out) {
            (is_trained(each) && !of_others.contains(each.lifetime));
   }));
   std::vector<std::string> names(twins.begin(), twins.end());
-  add_snapshots(peak, models, explanation, names);
+  const std::set<std::uint32_t> lines = add_snapshots(peak, models, explanation, names);
   if (!peak.is_much(explanation.bytes, kLeastShareOfMistake)) return;
   const Parts& parts = explanation.parts;
   report::Finding& finding = explanation.finding;
@@ -180,10 +200,18 @@ void explain_copies(Peak& peak, Explanations& out) {
     return;
   }
   explanation.kind = Kind::kCause;
-  std::set<std::uint32_t> rows;
-  for (const Allocation& each : parts) rows.insert(each.lifetime);
-  const std::uint64_t of_all = peak.saving_without(
-      [&](const Allocation& each) { return rows.contains(each.lifetime) || is_trained(each); });
+  const std::uint64_t of_all = peak.saving_without([&](const Allocation& each) {
+    return (is_owned(each) && is_twins(each)) || is_trained(each) ||
+           (lines.contains(each.line().value) && may_be_snapshot(each));
+  });
+  if (bytes_of(those_of(parts, is_of_earlier_forward)) * 2 >= explanation.bytes) {
+    finding.steps = {
+        {"Convert the model itself (model.to(dtype)), or end torch.autocast after each forward: "
+         "until it ends, its cache keeps the converted parameters (cache_enabled=False).",
+         of_all}};
+    out.push_back(std::move(explanation));
+    return;
+  }
   if (state > 0) {
     finding.steps.push_back(
         {"If these models are trained one after the other (folds, trials), keep the score or the "

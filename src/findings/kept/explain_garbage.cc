@@ -158,8 +158,8 @@ std::string how_to_break_the_cycle(const Explanation& garbage) {
            of_function.back().get().label() +
            " to ctx.save_for_backward(): an output stored as an attribute of ctx refers to itself.";
   }
-  return "Break the cycle: `del` a caught exception and its frames, store a bound method in its "
-         "own module as weakref.WeakMethod, and replace backward(create_graph=True) by "
+  return "Break the cycle: `del` a caught exception and its frames, refer to a module from its own "
+         "hooks and bound methods by weakref, and replace backward(create_graph=True) by "
          "torch.autograd.grad().";
 }
 

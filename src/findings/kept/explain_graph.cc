@@ -34,11 +34,15 @@ Pass pass_of(const Allocation& allocation) {
   return allocation.known->evidence.pass_of(allocation.lifetime);
 }
 
-// Whether autograd keeps it for a pass that no backward uses.
+bool is_in_vain(const Allocation& allocation) {
+  return allocation.known->evidence.is_used_in_vain(allocation.lifetime);
+}
+
+// Whether autograd keeps it for a pass that no backward uses, or only in vain.
 bool is_of_unused_graph(const Allocation& allocation) {
   const evidence::Evidence& evidence = allocation.known->evidence;
   return is_forward_activation(allocation) && evidence.is_of_graph(allocation.lifetime) &&
-         !evidence.may_be_used_by_backward(allocation.lifetime);
+         (is_in_vain(allocation) || !evidence.may_be_used_by_backward(allocation.lifetime));
 }
 
 // What is live at the peak of the passes of a recording that no backward uses.
@@ -139,7 +143,7 @@ std::uint64_t saving_without_graph(const Peak& peak, const Graphs& graphs) {
     const auto found = freed.find(each.lifetime);
     if (found == freed.end()) return each.died;
     // The operator that an operator calls last uses it unseen.
-    const bool is_known = !found->second.is_inside_operator &&
+    const bool is_known = !found->second.is_inside_operator && !is_in_vain(each) &&
                           uses.used_again(each.lifetime, each.born) != model::UsedAgain::kUnknown;
     return std::min(each.died, is_known ? uses.freeable(each.lifetime) : found->second.event);
   });
@@ -212,6 +216,17 @@ void describe_attempt(const Peak& peak, Graphs& graphs) {
       {"If it is an evaluation, run it under torch.no_grad()."}};
 }
 
+void describe_in_vain(const Peak& peak, Graphs& graphs) {
+  report::Finding& finding = graphs.explanation.finding;
+  const std::string root(graphs.root());
+  finding.title = "A graph of " + root + " is " + amount_text(peak, graphs.explanation.bytes) +
+                  ", for gradients that nothing reads";
+  finding.evidence.front() = "Its backward computes the gradients of " + root +
+                             ", and the program clears them before an optimizer reads them.";
+  finding.steps.front().text =
+      "Run " + root + " under torch.no_grad() where only other modules are trained.";
+}
+
 }  // namespace
 
 bool is_forward_activation(const Allocation& each) {
@@ -244,7 +259,13 @@ void explain_graph(Peak& peak, Explanations& out) {
   if (!peak.is_much(explanation.bytes, kLeastShareOfMistake)) return;
   describe(peak, graphs);
   const auto& [pass, parts] = *graphs.parts.begin();
-  if (graphs.parts.size() == 1 && is_retried(peak, pass, parts)) describe_attempt(peak, graphs);
+  if (std::ranges::all_of(explanation.parts, [](const Allocation& each) {
+        return is_in_vain(each) || !is_forward_activation(each);
+      })) {
+    describe_in_vain(peak, graphs);
+  } else if (graphs.parts.size() == 1 && is_retried(peak, pass, parts)) {
+    describe_attempt(peak, graphs);
+  }
   const std::uint64_t saving = explanation.finding.saving_bytes();
   if (!is_at_least(saving, kLeastShareOfMistake, peak.bytes())) return;
   explanation.kind = Kind::kMistake;

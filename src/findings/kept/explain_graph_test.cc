@@ -125,6 +125,48 @@ TEST(ExplainGraph, results_that_are_collected_without_a_graph_are_not_advised_to
   }
 }
 
+// As a GAN does that trains its critic and does not detach what the generator makes. `is_read`: an
+// optimizer reads the gradient of the module that runs first.
+Findings critic_step(bool is_read, bool runs_first) {
+  Case c;
+  c.maker.builder().uses_known();
+  const auto critic = [&] {
+    c.maker.alloc_reported(20, kMib,
+                           {.layer = "Critic",
+                            .category = "activation",
+                            .phase = Phase::kForward,
+                            .op = "aten::linear",
+                            .autograd = model::Autograd::kBuilt});
+  };
+  if (!runs_first) critic();
+  forward(c, 1, 8, 2);
+  if (runs_first) critic();
+  c.peak_at_event = 10;
+  c.maker.begin_backward();
+  const auto gradient = [&](std::uint64_t address, const char* name, std::uint32_t unused_from) {
+    c.maker.alloc_reported(address, kMib,
+                           {.category = "gradient",
+                            .phase = Phase::kBackward,
+                            .tensor = c.maker.tensor(name),
+                            .use = {.unused_from = unused_from}});
+  };
+  gradient(30, "Net.w", is_read ? 31 : 12);
+  gradient(31, "Critic.w", 31);
+  free_forward(c, 1, 8, 2);
+  c.maker.free(20, kMib).end_backward();
+  c.maker.alloc(40, 1).alloc(41, 1).free(30, kMib).free(31, kMib);
+  return c.run(explain_graph);
+}
+
+TEST(ExplainGraph, of_a_module_whose_gradients_are_cleared_unread_is_in_vain) {
+  const Findings found = critic_step(false, true);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].title, HasSubstr("A graph of Net is 83.3% of the peak"));
+  EXPECT_THAT(found[0].title, HasSubstr("for gradients that nothing reads"));
+  EXPECT_THAT(critic_step(true, true), IsEmpty());
+  EXPECT_THAT(critic_step(false, false), IsEmpty()) << "the gradient of Critic needs it";
+}
+
 // The program fails after the forward, and its frames then free the activations.
 TEST(ExplainGraph, a_forward_after_which_memory_runs_out_may_have_been_for_a_backward) {
   for (const bool runs_out : {false, true}) {

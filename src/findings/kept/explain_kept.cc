@@ -96,19 +96,23 @@ std::string step_for(const Allocation& first, std::size_t count) {
   }
   if (first.is(model::kActivation)) {
     return "Of each, keep only what you need (a loss, the index of the best class), or write it to "
-           "a file. A smaller batch changes nothing.";
+           "a file. A smaller batch changes nothing if all samples are collected.";
   }
   return "Load or make each when it is needed (a smaller prefetch_factor, a shorter queue, random "
          "numbers from their seed): keep two of them instead of " +
          std::to_string(count) + ".";
 }
 
-void describe(const Peak& peak, const std::vector<Allocation>& all, bool is_waiting,
-              Explanation& explanation) {
-  const Parts& parts = explanation.parts;
-  const Allocation& first = parts.front();
+// If two of them are live at a time.
+std::uint64_t saving_of(const Peak& peak, const std::vector<Allocation>& all) {
   std::vector<std::uint32_t> rows;
   for (const Allocation& each : all) rows.push_back(each.lifetime);
+  return peak.replay().at_most(2, rows);
+}
+
+void describe(const Peak& peak, std::uint64_t saving, bool is_waiting, Explanation& explanation) {
+  const Parts& parts = explanation.parts;
+  const Allocation& first = parts.front();
   report::Finding& finding = explanation.finding;
   finding.id = explanation.kind == Kind::kMistake ? "batches_kept" : "one_line_dominates";
   finding.title = counted(parts.size(), "tensor") + " that " + first.label() + " made are " +
@@ -119,7 +123,7 @@ void describe(const Peak& peak, const std::vector<Allocation>& all, bool is_wait
   if (is_waiting && peak.spans().allocations_per_step()) {
     finding.evidence.emplace_back("For longer than a step, no operator uses most of them.");
   }
-  finding.steps = {step_up_to(step_for(first, parts.size()), peak.replay().at_most(2, rows)),
+  finding.steps = {step_up_to(step_for(first, parts.size()), saving),
                    {"Keep them in a smaller dtype."}};
 }
 
@@ -178,14 +182,16 @@ void explain_kept(Peak& peak, Explanations& out) {
       return waits(each) || peak.is_unused(each);
     }));
     const bool may_be_mistake = !origin.is_output || (!is_queue && !origin.is_of_graph);
-    const bool is_mistake = may_be_mistake && idle * 2 >= explanation.bytes;
+    const std::uint64_t saving = saving_of(peak, made);
+    const bool is_mistake = may_be_mistake && idle * 2 >= explanation.bytes &&
+                            is_at_least(saving, kLeastShareOfMistake, peak.bytes());
     // Outputs of a model that operators use again: explain_layer and explain_line name them.
     if (origin.is_output && !is_mistake && peak.trace().has_uses) continue;
     if (!peak.is_much(explanation.bytes, is_mistake ? kLeastShareOfMistake : kShareOfPlace)) {
       continue;
     }
     if (is_mistake) explanation.kind = Kind::kMistake;
-    describe(peak, made, waiting * 2 >= explanation.bytes, explanation);
+    describe(peak, saving, waiting * 2 >= explanation.bytes, explanation);
     out.push_back(std::move(explanation));
   }
   if (!peak.is_much(gathered.bytes, kLeastShareOfMistake)) return;

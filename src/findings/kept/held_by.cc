@@ -40,16 +40,27 @@ std::string evidence_text(const model::Trace& trace, const DeviceFacts& device, 
          (proof.empty() ? "" : " " + proof);
 }
 
+bool has_link(const model::Trace& trace, const holders::Holder& holder, std::uint8_t kind) {
+  return std::ranges::any_of(holders::chain_to(trace, holder.example), [&](std::uint32_t each) {
+    return trace.holders.links[each].kind == kind;
+  });
+}
+
 // What the edit saves of a change that saves `whole`: not what other holders keep. An edit that
-// ends all references to a graph frees what other lines allocated for it, too.
-std::uint64_t saving_of(std::span<const holders::Holder> found, std::uint64_t whole) {
+// ends all references to a graph frees what other lines allocated for it, too; one that clears
+// gradients frees only them.
+std::uint64_t saving_of(const model::Trace& trace, std::span<const holders::Holder> found,
+                        std::uint64_t whole) {
   const holders::Holder& first = found.front();
   std::uint64_t of_others = 0;
   for (const holders::Holder& each : found.subspan(1)) of_others += each.bytes;
   std::uint64_t saving = minus_or_zero(whole, of_others);
   if (first.cut == nullptr) return saving;
   const std::uint64_t freed = first.cut->freed_bytes, left = first.cut->left_bytes;
-  if (left == 0) return first.cut->is_native ? saving : std::max(saving, freed);
+  if (left == 0) {
+    const bool frees_less = first.cut->is_native || has_link(trace, first, PLIMSOLL_LINK_GRADIENT);
+    return frees_less ? saving : std::max(saving, freed);
+  }
   return static_cast<std::uint64_t>(static_cast<double>(saving) * static_cast<double>(freed) /
                                     static_cast<double>(freed + left));
 }
@@ -86,15 +97,13 @@ void name_holder(const Facts& facts, const DeviceFacts& device,
   name_other(reported, text);
   report::FindingStep step{std::move(text)};
   if (!finding.steps.empty()) {
-    step.saving_bytes = saving_of(found, finding.steps.front().saving_bytes);
+    step.saving_bytes = saving_of(trace, found, finding.steps.front().saving_bytes);
     step.is_upper_bound = step.saving_bytes > 0;
   }
   // The rule knows what makes a cycle, unless it is about what gathers tensors or makes models:
   // neither is a cycle without a model. An edit that frees nothing, because something unknown holds
   // the memory as well, does not come before one that does.
-  const bool has_model = std::ranges::any_of(
-      holders::chain_to(trace, holder.example),
-      [&](std::uint32_t each) { return trace.holders.links[each].kind == PLIMSOLL_LINK_PART; });
+  const bool has_model = has_link(trace, holder, PLIMSOLL_LINK_PART);
   const bool is_cycle = trace.holders.links[holder.link].kind == PLIMSOLL_LINK_CYCLE &&
                         (has_model || edit != EditGoes::kInPlaceOfTheFirst);
   const bool frees_nothing =

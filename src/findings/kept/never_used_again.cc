@@ -28,9 +28,16 @@ constexpr std::uint64_t kFewestKept = 3;  // as for report::LastUse::kept_bytes
 
 bool is_most(std::uint64_t part, std::uint64_t whole) { return part > 0 && part >= whole / 2; }
 
-std::uint64_t unused_bytes(const Peak& peak, const Explanation& explanation) {
-  return bytes_of(
-      those_of(explanation.parts, [&](const Allocation& each) { return peak.is_unused(each); }));
+Parts unused_of(const Peak& peak, const Explanation& explanation) {
+  return those_of(explanation.parts, [&](const Allocation& each) { return peak.is_unused(each); });
+}
+
+// Whether a backward that was to leave their graph has used most of them.
+bool are_left_by_backward(const Peak& peak, const Parts& parts) {
+  const Parts left = those_of(parts, [&](const Allocation& each) {
+    return peak.evidence().is_left_by_backward(each.lifetime);
+  });
+  return is_most(bytes_of(left), bytes_of(parts));
 }
 
 // The rows that rule A (kept) or rule B (certain) is about, largest first.
@@ -93,9 +100,13 @@ std::string step_for(const UnusedRow& row, bool is_left_by_backward) {
 }  // namespace
 
 std::string unused_text(const Peak& peak, const Explanation& explanation) {
-  const std::uint64_t unused = unused_bytes(peak, explanation);
-  if (!is_most(unused, explanation.bytes)) return {};
-  return "No operator uses " + bytes_text(unused) + " of it again.";
+  const Parts unused = unused_of(peak, explanation);
+  const std::uint64_t bytes = bytes_of(unused);
+  if (!is_most(bytes, explanation.bytes)) return {};
+  return "No operator uses " + bytes_text(bytes) + " of it again" +
+         (are_left_by_backward(peak, unused)
+              ? ": a backward with retain_graph=True or create_graph=True has left its graph."
+              : ".");
 }
 
 bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {
@@ -103,7 +114,7 @@ bool is_mostly_unused(const Peak& peak, const Explanation& explanation) {
   const Parts used_again = those_of(explanation.parts, [&](const Allocation& each) {
     return peak.uses().used_again(each.lifetime, peak.event()) == model::UsedAgain::kYes;
   });
-  const std::uint64_t unused = unused_bytes(peak, explanation);
+  const std::uint64_t unused = bytes_of(unused_of(peak, explanation));
   return unused > bytes_of(used_again) &&
          is_at_least(unused, kLeastShareOfMistake, explanation.bytes);
 }
@@ -176,23 +187,10 @@ void explain_never_used_again(Peak& peak, Explanations& out) {
   const std::string path = path_text(explanation.parts);
   const bool has_callers = path.find(" → ") != std::string::npos;
   if (has_callers) finding.evidence.push_back("The calls that lead to most of it: " + path + ".");
-  const std::uint64_t left = bytes_of(those_of(explanation.parts, [&](const Allocation& each) {
-    return peak.evidence().is_left_by_backward(each.lifetime);
-  }));
   finding.steps = {
-      {step_for(first, is_most(left, explanation.bytes)) +
+      {step_for(first, are_left_by_backward(peak, explanation.parts)) +
            (lines.size() > 1 ? " Free the memory of the other lines after its last use, too." : ""),
        saving}};
-  const bool is_of_function = std::ranges::any_of(explanation.parts, [&](const Allocation& each) {
-    return each.label() == first.line && each.has(evidence::StackFlag::kAutogradFunction);
-  });
-  if (is_of_function && first.kind == UnusedKind::kOutputInBackward) {
-    finding.steps.insert(
-        finding.steps.begin(),
-        step_up_to("Pass fewer tensors to ctx.save_for_backward in the autograd.Function at " +
-                       first.line + ", if it saves them: its backward does not use them.",
-                   saving));
-  }
   out.push_back(std::move(explanation));
 }
 

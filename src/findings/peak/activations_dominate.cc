@@ -47,7 +47,7 @@ std::string package_text(const Peak& peak, const Parts& parts, const std::string
   return bytes == 0 ? "" : ", of which " + name + " creates " + bytes_text(bytes);
 }
 
-constexpr double kShareOfFloat32 = 0.5;
+constexpr double kShareOfDtype = 0.5;
 
 // The steps if nothing else helps.
 Steps smaller_batch(const Explanation& explanation) {
@@ -60,10 +60,21 @@ Steps smaller_batch(const Explanation& explanation) {
   const Parts single =
       those_of(parts, [](const Allocation& each) { return each.dtype() == "float32"; });
   Steps steps = {{"Use a smaller batch."}};
-  if (!has_half && is_at_least(bytes_of(single), kShareOfFloat32, explanation.bytes)) {
+  if (!has_half && is_at_least(bytes_of(single), kShareOfDtype, explanation.bytes)) {
     steps.insert(steps.begin(), {"Compute in bfloat16 (torch.autocast)."});
   }
   return steps;
+}
+
+// The step if most of them have twice the usual size.
+Steps steps_for_doubles(const Explanation& explanation) {
+  const std::uint64_t doubles = bytes_of(those_of(
+      explanation.parts, [](const Allocation& each) { return each.dtype() == "float64"; }));
+  if (!is_at_least(doubles, kShareOfDtype, explanation.bytes)) return {};
+  return {
+      step_up_to("Compute in float32, if float64 is not on purpose: tensors made from NumPy's "
+                 "arrays and Python's floats may have it.",
+                 doubles / 2)};
 }
 
 // One forward may call a module twice.
@@ -118,6 +129,7 @@ void advise(Peak& peak, const Explanations& others, Explanation& explanation) {
   std::erase_if(steps, is_known);
   if (steps.empty()) finding.evidence.resize(evidence);
   add(substitutes(peak));
+  add(steps_for_doubles(explanation));
   if (!peak.may_train()) {
     finding.evidence.emplace_back("No backward ran: a forward needs them only while it runs.");
   } else {

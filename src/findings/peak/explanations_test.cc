@@ -300,6 +300,118 @@ TEST(Explanations, a_copy_counts_with_its_gradients_and_state) {
   }
 }
 
+// A model for each stage at a.py:1. `is_used`: of the first one's gradient.
+Findings models_in_stages(bool is_used) {
+  Case c;
+  c.maker.builder().uses_known();
+  const auto stack = c.maker.stack({{"a.py", 1, "f"}});
+  std::uint64_t address = 0;
+  for (const std::string root : {"Net", "Net#2"}) {
+    const auto weight = c.maker.tensor(root + ".w");
+    const std::uint32_t unused_from = root == "Net" && !is_used ? 3 : 9;
+    c.maker.alloc_reported(++address, 10 * kMib,
+                           {.category = "parameter", .tensor = weight, .stack = stack});
+    c.maker.alloc_reported(++address, 10 * kMib,
+                           {.category = "gradient",
+                            .phase = Phase::kBackward,
+                            .tensor = weight,
+                            .stack = stack,
+                            .use = {.unused_from = unused_from}});
+  }
+  const auto weight = c.maker.tensor("Net#2.w");  // trained most
+  c.maker.alloc_reported(++address, kMib,
+                         {.category = "gradient", .phase = Phase::kBackward, .tensor = weight});
+  report::GrowthRow row;
+  row.device = 0;
+  row.line = row.key = "a.py:1 (f)";
+  row.bytes_per_step = 2.0 * kMib;
+  row.is_certain = row.is_model_in_stages = true;
+  row.stages = 4;
+  c.report.tables.growth = {row};
+  return c.run(what_fills_the_peak);
+}
+
+TEST(Explanations, a_model_that_grows_in_stages_comes_before_facts_and_after_mistakes) {
+  const Findings used = models_in_stages(true);
+  ASSERT_GE(used.size(), 1u);
+  EXPECT_EQ(used[0].id, "memory_growth");
+  EXPECT_THAT(used[0].title, HasSubstr("grew in 4 stages"));
+  const Findings unused = models_in_stages(false);
+  ASSERT_GE(unused.size(), 1u);
+  EXPECT_EQ(unused[0].id, "model_copies");
+}
+
+TEST(Explanations, the_saving_of_a_queue_of_copies_counts_those_that_follow) {
+  Case c;
+  const auto guard = c.maker.stack({{"guard.py", 1, "f"}});
+  const auto copy = [&](std::uint64_t address) {
+    for (const std::uint64_t mib : {12u, 8u}) {
+      c.maker.alloc_reported(address + mib, mib * kMib,
+                             {.category = "other", .op = "aten::clone", .stack = guard});
+    }
+  };
+  for (const std::uint64_t mib : {12u, 8u}) {
+    const auto tensor = c.maker.tensor("Net.w" + std::to_string(mib));
+    c.maker.alloc_reported(mib, mib * kMib, {.category = "parameter", .tensor = tensor});
+  }
+  copy(100);
+  c.peak_at_event = 3;
+  c.maker.free(112, 12 * kMib).free(108, 8 * kMib);
+  copy(200);
+  c.maker.alloc_reported(300, 1, {.category = "activation", .phase = Phase::kForward});
+  const auto found = c.run(explain_copies);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].saving_bytes(), 20 * kMib);
+}
+
+TEST(Explanations, parameters_that_a_forward_converts_and_keeps_are_copies) {
+  for (const std::string dtype : {"bfloat16", "float32"}) {
+    Case c;
+    for (const std::uint64_t mib : {12u, 8u}) {
+      const auto tensor = c.maker.tensor("Net.w" + std::to_string(mib), "float32");
+      c.maker.alloc_reported(mib, mib * kMib, {.category = "parameter", .tensor = tensor});
+    }
+    const auto line = c.maker.stack({{"net.py", 1, "forward"}});
+    const auto forward = [&](std::uint64_t address, std::uint64_t bytes) {
+      c.maker.alloc_reported(address, bytes,
+                             {.layer = "Net.fc",
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .op = "aten::linear",
+                              .tensor = c.maker.tensor("", dtype),
+                              .stack = line});
+    };
+    for (const std::uint64_t mib : {6u, 4u}) forward(100 + mib, mib * kMib);
+    c.maker.alloc(50, 1);
+    c.peak_at_event = 4;
+    forward(200, 1);
+    const auto found = c.run(explain_copies);
+    ASSERT_THAT(found, SizeIs(dtype == "bfloat16" ? 1 : 0)) << "results have the model's dtype";
+    if (found.empty()) continue;
+    EXPECT_THAT(found[0].next_step(), HasSubstr("end torch.autocast after each forward"));
+    EXPECT_EQ(found[0].saving_bytes(), 10 * kMib);
+  }
+}
+
+TEST(Explanations, activations_in_double_precision_are_advised_to_be_single) {
+  for (const std::string dtype : {"float64", "float32"}) {
+    Case c;
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+      c.maker.alloc_reported(i, 4 * kMib,
+                             {.layer = "Net",
+                              .category = "activation",
+                              .phase = Phase::kForward,
+                              .tensor = c.maker.tensor("", dtype)});
+    }
+    c.maker.begin_backward();
+    const auto found = c.run(explain_activations);
+    ASSERT_THAT(found, SizeIs(1));
+    const bool is_double = dtype == "float64";
+    EXPECT_EQ(found[0].next_step().starts_with("Compute in float32"), is_double);
+    EXPECT_EQ(found[0].saving_bytes(), is_double ? 16 * kMib : 0);
+  }
+}
+
 TEST(Explanations, the_model_that_is_trained_is_not_the_copy) {
   Case c;
   std::uint64_t address = 0;

@@ -2,6 +2,7 @@
 // the peak, or the temporary memory of its step is a large part of it.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -127,7 +128,11 @@ void explain_state(const Peak& peak, Explanations& out) {
   }
   const bool is_history = advise_history(explanation, finding);
   const bool is_stale = !is_history && advise_stale(peak, explanation, finding);
-  if (is_stale) explanation.kind = Kind::kMistake;
+  // A model that grows, with its optimizer, explains why.
+  const std::set<std::uint32_t> grown = claimed(out, Kind::kGrowth);
+  const Parts others = those_of(
+      explanation.parts, [&](const Allocation& each) { return !grown.contains(each.lifetime); });
+  if (is_stale && bytes_of(others) * 2 > explanation.bytes) explanation.kind = Kind::kMistake;
   if (!is_history && !is_stale) advise_embeddings(peak, by_parameter, finding);
   out.push_back(std::move(explanation));
 }

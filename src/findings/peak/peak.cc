@@ -183,9 +183,10 @@ std::uint32_t Peak::death_after_step(const Allocation& allocation) const {
   return std::min(allocation.died, spans().end_of_step(allocation.born));
 }
 
-std::set<std::uint32_t> claimed(const Explanations& explanations) {
+std::set<std::uint32_t> claimed(const Explanations& explanations, std::optional<Kind> kind) {
   std::set<std::uint32_t> rows;
   for (const Explanation& each : explanations) {
+    if (kind && each.kind != *kind) continue;
     for (const Allocation& part : each.parts) rows.insert(part.lifetime);
   }
   return rows;

@@ -209,6 +209,7 @@ enum class Kind : std::uint8_t {
   kMistake,  // the program can have the same result without it
   kUnused,   // no operator uses it again; why it is live is unknown
   kCause,    // why it is live; a mistake if no operator uses it again, else a fact
+  kGrowth,   // it grows, maybe on purpose
   kFact      // where the bytes are
 };
 
@@ -228,8 +229,8 @@ struct Explanation {
 };
 using Explanations = std::vector<Explanation>;
 
-// The lifetimes that an explanation explains already, for a more general rule.
-std::set<std::uint32_t> claimed(const Explanations& explanations);
+// The lifetimes that an explanation, or one of a kind, explains already, for a more general rule.
+std::set<std::uint32_t> claimed(const Explanations& explanations, std::optional<Kind> kind = {});
 
 // "50.0% of the peak on cpu".
 std::string share_text(const Peak& peak, std::uint64_t bytes);
