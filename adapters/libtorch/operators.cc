@@ -392,8 +392,9 @@ void stop_observing_operators() {
   g_handle = at::INVALID_CALLBACK_HANDLE;
   g_attachment.native.store(nullptr, std::memory_order_release);
   g_has_inputs.store(false);
-  stop_uses();
-  if (!g_attachment.has_operators.exchange(false)) return;
+  const bool has_observed = g_attachment.has_operators.exchange(false);
+  stop_uses();  // renews no callback: nothing is observed any more
+  if (!has_observed) return;
   g_attachment.outputs = Outputs::kIgnored;
   // The nodes built since then have their links: only later ones are filled in by layer.
   if (t_state != nullptr) t_state->filled_sequence = at::sequence_number::peek();

@@ -241,7 +241,7 @@ def test_failed_export_leaves_the_old_file(trace, tmp_path):
 def test_summary_is_what_the_command_prints(generated, plimsoll_command):
     path = generated["planted"]
     printed = subprocess.run(
-        [plimsoll_command, "report", path, "--by", "size", "--top", "3"],
+        [plimsoll_command, "report", path, "--full", "--by", "size", "--top", "3"],
         check=True,
         capture_output=True,
         text=True,
