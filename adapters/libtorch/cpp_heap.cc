@@ -1,7 +1,6 @@
 #include "cpp_heap.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -40,18 +39,6 @@ bool read_memory(std::uintptr_t address, void* to, std::size_t size_bytes) {
   return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(size_bytes);
 }
 
-Pages::~Pages() {
-  if (data_ != nullptr) munmap(data_, size_bytes_);
-}
-
-void Pages::reserve(std::size_t size_bytes) {
-  void* const data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  data_ = data;
-  size_bytes_ = size_bytes;
-}
-
 std::vector<Mapping> writable_memory() {
   std::string text;
   const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -88,7 +75,7 @@ std::vector<Mapping> writable_memory() {
 void Heap::find(const std::vector<Mapping>& mappings, Found found, void* user) {
   blocks_.reserve(kMostBlocks);
   pages_.reserve(16u << 20);  // of 64 GiB
-  window_.reserve(kWindow + kSeen * 8);
+  reserve(window_, kWindow + kSeen * 8);
   found_ = found;
   user_ = user;
   cache_key_ = find_cache_key();
@@ -107,7 +94,8 @@ void Heap::find(const std::vector<Mapping>& mappings, Found found, void* user) {
         std::uintptr_t words[kSeen] = {};
         if (!read_memory(at, words, sizeof words)) break;
         Block block{.begin = at + kHeader,
-                    .words = static_cast<std::uint32_t>((size - kHeader) / 8)};
+                    .words = static_cast<std::uint32_t>(
+                        std::min<std::uintptr_t>((size - kHeader) / 8, UINT32_MAX))};
         block.last = block.words;
         found_(user_, block, words + 2);
         is_full_ = is_full_ || !blocks_.push_back(block);

@@ -8,6 +8,8 @@
 #include <new>
 #include <vector>
 
+#include "pages.h"
+
 namespace plimsoll::libtorch::cpp_holders {
 
 // Returns false if not all of it is mapped.
@@ -19,36 +21,24 @@ T read_value(std::uintptr_t address) {
   return read_memory(address, &value, sizeof value) ? value : T{};
 }
 
-// An array from mmap, so that neither torch's allocator nor the program's malloc is affected.
-class Pages {
- public:
-  Pages() = default;
-  ~Pages();
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  void reserve(std::size_t size_bytes);  // throws std::bad_alloc
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_bytes_ = 0;
-};
+// Throws std::bad_alloc.
+inline void reserve(Pages& pages, std::size_t size_bytes) {
+  if (!pages.reserve(size_bytes)) throw std::bad_alloc();
+}
 
 template <typename T>
 class Array {
  public:
-  // Returns false if it is full.
-  bool reserve(std::size_t most) {
-    pages_.reserve(most * sizeof(T));
+  void reserve(std::size_t most) {
+    cpp_holders::reserve(pages_, most * sizeof(T));
     most_ = most;
-    return most > 0;
   }
+  // Returns false if it is full.
   bool push_back(const T& value) {
     if (size_ == most_) return false;
     begin()[size_++] = value;
     return true;
   }
-  void resize(std::size_t size) { size_ = size; }  // new ones are zero
   T* begin() const { return static_cast<T*>(pages_.data()); }
   T* end() const { return begin() + size_; }
   T& operator[](std::size_t i) const { return begin()[i]; }
@@ -75,6 +65,8 @@ struct Block {
   std::uint16_t flags = 0;
 
   std::uintptr_t end() const { return begin + std::uintptr_t{words} * 8; }
+  // Of words that may be references. Words of a container that changes may contradict each other.
+  std::size_t count() const { return last > first && last <= words ? last - first : 0; }
 };
 
 inline constexpr std::uint32_t kNoBlock = ~0U;

@@ -28,7 +28,7 @@ constexpr std::array kBases = {
 constexpr std::array<std::string_view, 7> kLibraries = {
     "S", "N2at", "N3c10", "N5torch", "N6caffe2", "N10__cxxabiv1", "N9__gnu_cxx"};
 
-// One of each kind, whose type_info is of the class that tells the kind.
+// Classes with no, one and several bases: the class of a type_info is another for each.
 struct Base {
   virtual ~Base() = default;
 };
@@ -71,7 +71,7 @@ int add_loaded(dl_phdr_info* info, std::size_t /*size*/, void* to) {
 Types::Types() {
   dl_iterate_phdr(add_loaded, &loaded_);
   std::ranges::sort(loaded_, {}, &Mapping::begin);
-  pages_.reserve(kPagesKept * kPage);
+  reserve(pages_, kPagesKept * kPage);
 }
 
 // Torch has thousands of classes: their constants are read page by page.

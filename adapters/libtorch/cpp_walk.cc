@@ -231,7 +231,7 @@ void Walk::run() {
   order.reserve(kMostBlocks);
   of_libraries_.reserve(kMostBlocks);
   references.reserve(kMostReferences);
-  buffer_.reserve(kBufferBytes);
+  reserve(buffer_, kBufferBytes);
   // With another malloc, or a part of memory that was read wrong, it is in no block.
   const std::unique_ptr<void, decltype(&std::free)> probe(std::malloc(100), &std::free);
   heap.find(
@@ -262,7 +262,8 @@ void Walk::follow_roots(Root::Kind kind) {
   auto* const words = static_cast<std::uintptr_t*>(buffer_.data());
   for (std::uint32_t i = 1; i < roots.size() && !is_late(); ++i) {
     if (roots[i].kind != kind || (is_marking_ && roots[i].object.empty())) continue;
-    for (std::uintptr_t at = roots[i].begin; at + 8 <= roots[i].end; at += kBufferBytes) {
+    for (std::uintptr_t at = roots[i].begin; at + 8 <= roots[i].end && !is_late();
+         at += kBufferBytes) {
       const std::size_t count = std::min(kBufferBytes, roots[i].end - at) / 8;
       if (!read_memory(at, words, count * 8)) break;
       visit(words, count, kRootBit | i, i, SIZE_MAX);
@@ -328,7 +329,7 @@ void Walk::follow_batch(const Array<std::uint32_t>& queue, std::size_t& next) {
   for (; taken < count; ++taken) {
     const Block& block = heap[queue[next + taken]];
     const bool is_leaf = kind_of(queue[next + taken]) == Kind::kStorage;
-    const std::size_t bytes = is_leaf ? 0 : std::size_t{block.last - block.first} * 8;
+    const std::size_t bytes = is_leaf ? 0 : block.count() * 8;
     if (size_bytes + bytes > kBufferBytes) break;
     there[taken] = {reinterpret_cast<void*>(block.begin + std::uintptr_t{block.first} * 8), bytes};
     size_bytes += bytes;
@@ -341,8 +342,8 @@ void Walk::follow_batch(const Array<std::uint32_t>& queue, std::size_t& next) {
   };
   if (taken == 0) {  // a large one
     const Block& block = heap[queue[next]];
-    const std::size_t all = block.last - block.first;
-    for (std::size_t from = 0; from < all; from += kBufferBytes / 8) {
+    const std::size_t all = block.count();
+    for (std::size_t from = 0; from < all && !is_late(); from += kBufferBytes / 8) {
       const std::size_t part = std::min(all - from, kBufferBytes / 8);
       if (!read_memory(block.begin + (block.first + from) * 8, words, part * 8)) break;
       follow(0, words, part);

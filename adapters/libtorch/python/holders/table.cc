@@ -11,29 +11,22 @@ constexpr unsigned kFirstBits = 18;
 
 }  // namespace
 
-Pages::~Pages() {
-  if (data_ != nullptr) munmap(data_, size_bytes_);
-}
+namespace {
 
-bool Pages::reserve(std::size_t size_bytes) {
-  void* data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) return false;
-  madvise(data, size_bytes, MADV_HUGEPAGE);  // lookups are all over it
-  data_ = data;
-  size_bytes_ = size_bytes;
+// Lookups are all over it.
+bool reserve_huge(Pages& pages, std::size_t size_bytes) {
+  if (!pages.reserve(size_bytes)) return false;
+  madvise(pages.data(), size_bytes, MADV_HUGEPAGE);
   return true;
 }
 
-void Pages::swap(Pages& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_bytes_, other.size_bytes_);
-}
+}  // namespace
 
 bool Table::open(std::uint32_t most_entries) {
   most_ = most_entries;
-  if (!entry_pages_.reserve((std::size_t{most_entries} + 1) * sizeof(Entry))) return false;
-  if (!slot_pages_.reserve((std::size_t{1} << kFirstBits) * sizeof(std::uint32_t))) return false;
+  if (!reserve_huge(entry_pages_, (std::size_t{most_entries} + 1) * sizeof(Entry))) return false;
+  if (!reserve_huge(slot_pages_, (std::size_t{1} << kFirstBits) * sizeof(std::uint32_t)))
+    return false;
   entries_ = static_cast<Entry*>(entry_pages_.data());
   slots_ = static_cast<std::uint32_t*>(slot_pages_.data());
   slot_mask_ = (std::size_t{1} << kFirstBits) - 1;
@@ -44,7 +37,7 @@ bool Table::open(std::uint32_t most_entries) {
 bool Table::widen() {
   Pages wider;
   const unsigned bits = 64 - shift_ + 1;
-  if (!wider.reserve((std::size_t{1} << bits) * sizeof(std::uint32_t))) return false;
+  if (!reserve_huge(wider, (std::size_t{1} << bits) * sizeof(std::uint32_t))) return false;
   slot_pages_.swap(wider);
   slots_ = static_cast<std::uint32_t*>(slot_pages_.data());
   slot_mask_ = (std::size_t{1} << bits) - 1;

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pages.h"
+
 namespace plimsoll::libtorch::holders {
 
 // What an address belongs to.
@@ -41,22 +43,6 @@ struct Entry {
   bool has(EntryFlag flag) const { return (flags & flag) != 0; }
   void set(EntryFlag flag) { flags = static_cast<std::uint8_t>(flags | flag); }
   void clear(EntryFlag flag) { flags = static_cast<std::uint8_t>(flags & ~flag); }
-};
-
-// Memory from mmap; empty if there is none.
-class Pages {
- public:
-  Pages() = default;
-  ~Pages();
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  bool reserve(std::size_t size_bytes);
-  void swap(Pages& other) noexcept;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_bytes_ = 0;
 };
 
 class Table {
