@@ -204,21 +204,19 @@ void Evidence::find_uses_in_vain(const std::map<Pass, PassSpan>& spans,
       read[each].insert(root);
     }
   }
+  std::map<std::pair<std::uint32_t, std::string_view>, std::uint32_t> first;  // by round and root
+  for (const auto& [pass, span] : spans) {
+    const auto [known, is_new] = first.try_emplace({pass.round, pass.root}, span.first);
+    if (!is_new) known->second = std::min(known->second, span.first);
+  }
   std::set<std::pair<std::string_view, std::uint32_t>> calls;  // of passes in vain: root, stack
   const auto is_of_no_use = [&](const Pass& pass, const PassSpan& span) {
     if (pass.round >= count || makes_more[pass.round] || read[pass.round].contains(pass.root)) {
       return false;
     }
     return std::ranges::all_of(read[pass.round], [&](std::string_view root) {
-      return std::ranges::any_of(spans,
-                                 [&](const auto& other) {
-                                   return other.first.root == root &&
-                                          other.first.round == pass.round;
-                                 }) &&
-             std::ranges::all_of(spans, [&](const auto& other) {
-               return other.first.root != root || other.first.round != pass.round ||
-                      other.second.first > span.last;
-             });
+      const auto other = first.find({pass.round, root});
+      return other != first.end() && other->second > span.last;
     });
   };
   for (const auto& [pass, span] : spans) {
