@@ -71,7 +71,7 @@ Result<int> record(const std::string& path, const std::string& script) {
   PLIMSOLL_TRY(
       announce("# Train a small model that has one mistake, for 30 steps on the CPU, and record "
                "its memory.\n# The first time, the adapter for the installed torch is compiled "
-               "(about a minute).\n$ plimsoll " +
+               "(about a minute), unless the package has it.\n$ plimsoll " +
                shell_line(words)));
   std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string()};
   command.insert(command.end(), words.begin(), words.end());

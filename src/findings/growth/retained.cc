@@ -130,8 +130,7 @@ std::string instead_text(const DeviceFacts& device, Retained retained,
                "whole tensor), or compute a metric at each step and store its sums: if a backward "
                "has freed their graphs, .detach() of the whole tensors frees nothing."
              : "Keep fewer of them, or write them to a file. If a part of each is enough, store "
-               "its "
-               ".clone(): a view retains the whole tensor.";
+               "its .clone(): a view retains the whole tensor.";
 }
 
 RowOfLine row_of_each_line(const Facts& facts, std::span<const report::GrowthRow> rows) {
